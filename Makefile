@@ -1,0 +1,51 @@
+# The two commands of the README: `make run` and `make test`. Both start from nothing but Python 3.11 or newer.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: run test check browser bench-accuracy clean
+
+run: $(VENV)/.cpu
+	@mkdir -p out
+	$(BIN)/lowtide predict examples/resnet.py:build --batch-size 64 --budget 8GiB \
+		--html out/resnet.html --svg out/resnet.svg --save out/resnet.tide --force
+
+test: check browser
+	$(BIN)/python -m pytest
+
+check: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench-accuracy: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.accuracy
+
+# The page is tested in a real browser. Only root can install one; otherwise its tests are skipped, and say so.
+browser:
+	@if command -v chromium >/dev/null && command -v chromedriver >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo "installing chromium for the tests of the page"; \
+		(apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
+			chromium chromium-driver fonts-dejavu-core) >/dev/null 2>&1 \
+		|| echo "chromium could not be installed: tests/browser will be skipped"; \
+	else echo "no chromium and chromedriver here: tests/browser will be skipped"; fi
+
+$(VENV)/.python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "error: lowtide needs Python 3.11 or newer; run: make PYTHON=/path/to/python3.11" >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.cpu: $(VENV)/.python pyproject.toml
+	$(PIP) install --editable '.[cpu]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.python pyproject.toml
+	$(PIP) install --editable '.[cpu,dev]'
+	@touch $@ $(VENV)/.cpu
+
+clean:
+	rm -rf $(VENV) out build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

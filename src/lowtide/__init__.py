@@ -1,0 +1,34 @@
+"""Know what a TensorFlow training step will take in memory before it runs."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lowtide.errors import LowtideError as LowtideError
+    from lowtide.tf.predict import max_batch_size as max_batch_size
+    from lowtide.tf.predict import predict as predict
+    from lowtide.tide.tide import Tide as Tide
+
+__version__ = "0.1.0"
+
+__all__ = ["LowtideError", "Tide", "__version__", "max_batch_size", "predict"]
+
+# Each name is imported when it is first used: TensorFlow costs seconds, and most of lowtide does without it.
+_HOME = {
+    "LowtideError": "lowtide.errors",
+    "Tide": "lowtide.tide.tide",
+    "max_batch_size": "lowtide.tf.predict",
+    "predict": "lowtide.tf.predict",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'lowtide' has no attribute {name!r}")
+    value: object = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

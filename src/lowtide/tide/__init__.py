@@ -1,0 +1,1 @@
+"""What a program's memory does over one step."""
