@@ -1,0 +1,1 @@
+"""Comparisons of lowtide with what really happens, and with its peers; each writes a table."""

@@ -1,0 +1,1 @@
+"""How near a predicted peak is to the one TensorFlow's allocator records."""

@@ -1,0 +1,27 @@
+"""What the benchmark trains: each builder gives a compiled Keras model, or a step and its specs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+
+from benchmarks.accuracy.architectures import applications, attention, custom, plain, sequences, sparse
+from benchmarks.accuracy.zoo import Configuration
+
+BUILDERS: dict[str, Callable[..., Any]] = {
+    **applications.BUILDERS,
+    **plain.BUILDERS,
+    **attention.BUILDERS,
+    **sequences.BUILDERS,
+    **sparse.BUILDERS,
+    **custom.BUILDERS,
+}
+
+
+def build(configuration: Configuration) -> Any:
+    """A compiled Keras model, or `(step, *specs)`, with all variables already made."""
+    keras.utils.set_random_seed(0)
+    keras.config.set_dtype_policy(configuration.precision)
+    return BUILDERS[configuration.architecture](configuration, **configuration.options)

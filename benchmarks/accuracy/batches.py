@@ -1,0 +1,58 @@
+"""Which tensors one batch of a program holds, and such a batch made of random numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from benchmarks.accuracy.architectures.attention import VOCABULARY
+from benchmarks.accuracy.architectures.compiling import CLASSES
+
+
+def input_specs(model: Any, batch_size: int) -> Any:
+    """The inputs of a functional Keras model: one spec, or a tuple of them."""
+    specs = tuple(tf.TensorSpec((batch_size, *tensor.shape[1:]), tensor.dtype) for tensor in model.inputs)
+    return specs if len(specs) > 1 else specs[0]
+
+
+def label_specs(model: Any, batch_size: int) -> Any:
+    """The labels its losses compare with: class numbers for the sparse ones, else like the output."""
+    if model.loss is None:
+        return None
+    losses = model.loss if isinstance(model.loss, list) else [model.loss] * len(model.outputs)
+    specs = tuple(
+        _label_spec(loss, tensor.shape[1:], batch_size) for loss, tensor in zip(losses, model.outputs, strict=True)
+    )
+    return specs if len(specs) > 1 else specs[0]
+
+
+def _label_spec(loss: Any, shape: tuple[int, ...], batch_size: int) -> tf.TensorSpec:
+    name = loss if isinstance(loss, str) else loss.name
+    if name.startswith("sparse"):
+        return tf.TensorSpec((batch_size, *shape[:-1]), tf.int32, name="labels")
+    return tf.TensorSpec((batch_size, *shape), tf.float32, name="labels")
+
+
+def data_specs(model: Any, batch_size: int) -> tuple[Any, ...]:
+    """What `fit` hands to `train_step`: `(x, y)`, or `(x,)` for a model without a loss."""
+    labels = label_specs(model, batch_size)
+    inputs = input_specs(model, batch_size)
+    return (inputs,) if labels is None else (inputs, labels)
+
+
+def random_batch(specs: Any) -> Any:
+    """Tensors made by ops, so that they lie in TensorFlow's allocator as a real batch would."""
+    return tf.nest.map_structure(_random_tensor, specs)
+
+
+def _random_tensor(spec: tf.TensorSpec) -> tf.Tensor:
+    if not spec.dtype.is_integer:
+        return tf.random.uniform(spec.shape, dtype=spec.dtype)
+    is_label = spec.name is not None and spec.name.startswith("labels")
+    return tf.random.uniform(spec.shape, maxval=CLASSES if is_label else VOCABULARY, dtype=spec.dtype)
+
+
+def count_bytes(tensors: Any) -> int:
+    """Bytes of all tensors or specs in a structure."""
+    return sum(tensor.dtype.size * tensor.shape.num_elements() for tensor in tf.nest.flatten(tensors))

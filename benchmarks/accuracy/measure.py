@@ -1,0 +1,183 @@
+"""Measuring configurations in child processes, and keeping what was measured.
+
+python -m benchmarks.accuracy.measure --only resnet50-b8 --record DIR
+python -m benchmarks.accuracy.measure --only mlp-b256-adam --limit 300000000
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from benchmarks.accuracy.processes import AMPLE_BYTES, allocator_environment, run_module
+from benchmarks.accuracy.zoo import Configuration, select
+
+RESULTS = Path(__file__).parent / "results"
+TIMEOUT_SECONDS = 900.0
+# Seconds of steady steps after which no more are run than were asked for.
+ENOUGH_SECONDS = 8.0
+
+
+def cpu_model() -> str:
+    """The processor's name: which kernels TensorFlow picks depends on it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def setting() -> dict[str, str]:
+    """What a measurement depends on besides the configuration."""
+    return {
+        "tensorflow": version("tensorflow-cpu" if _has("tensorflow-cpu") else "tensorflow"),
+        "keras": version("keras"),
+        "cpu": cpu_model(),
+        "cores": str(len(os.sched_getaffinity(0))),
+        "onednn": os.environ.get("TF_ENABLE_ONEDNN_OPTS", "default"),
+    }
+
+
+def _has(distribution: str) -> bool:
+    try:
+        version(distribution)
+    except ModuleNotFoundError:
+        return False
+    return True
+
+
+class Cache:
+    """Results as JSON lines, one file per kind; the last line for a key counts."""
+
+    def __init__(self, folder: Path = RESULTS) -> None:
+        self.folder = folder
+
+    def read(self, kind: str) -> dict[str, dict[str, Any]]:
+        path = self.folder / f"{kind}.jsonl"
+        if not path.exists():
+            return {}
+        rows = [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
+        return {row["key"]: row["result"] for row in rows}
+
+    def find(self, kind: str, key: str) -> dict[str, Any] | None:
+        return self.read(kind).get(key)
+
+    def add(self, kind: str, key: str, result: dict[str, Any]) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / f"{kind}.jsonl").open("a") as file:
+            file.write(json.dumps({"key": key, "result": result}) + "\n")
+
+
+def key_of(name: str, *more: Any) -> str:
+    """One string for a configuration, what it was measured with, and anything else that matters."""
+    return " | ".join([name, *map(str, more), *setting().values()])
+
+
+def measure(
+    configuration: Configuration,
+    mode: str = "fit",
+    steps: int = 6,
+    record: Path | None = None,
+    cache: Cache | None = None,
+    fresh: bool = False,
+) -> dict[str, Any]:
+    """The peaks of a few steady steps, in a process that holds nothing else."""
+    key = key_of(configuration.name, mode)
+    known = cache.find("measured", key) if cache is not None and not fresh and record is None else None
+    if known is not None and "failed" not in known:
+        return known
+    arguments = [configuration.name, "--mode", mode, "--steps", str(steps)]
+    arguments += ["--enough-seconds", str(ENOUGH_SECONDS)]
+    if record is not None:
+        arguments += ["--record", str((record / configuration.name).resolve())]
+    environment = allocator_environment(AMPLE_BYTES)
+    result = run_module("benchmarks.accuracy.child", arguments, environment, TIMEOUT_SECONDS)
+    result = {"name": configuration.name, "mode": mode, **summarise(result)}
+    if record is not None and (record / configuration.name).exists():
+        (record / configuration.name / "result.json").write_text(json.dumps(result, indent=1))
+    if cache is not None:
+        cache.add("measured", key, result)
+    return result
+
+
+def summarise(result: dict[str, Any]) -> dict[str, Any]:
+    """Adds the median and the spread of the peaks; a failure passes through unchanged."""
+    peaks = result.get("peaks")
+    if not peaks:
+        return result
+    median = int(statistics.median(peaks))
+    return {
+        **result,
+        "peak_bytes": median,
+        "lowest_bytes": min(peaks),
+        "highest_bytes": max(peaks),
+        "spread": (max(peaks) - min(peaks)) / median,
+    }
+
+
+def run_within(
+    configuration: Configuration,
+    limit_bytes: int,
+    mode: str = "fit",
+    steps: int = 5,
+    cache: Cache | None = None,
+    fresh: bool = False,
+) -> dict[str, Any]:
+    """Whether several steps run under a hard limit of the allocator; a crash counts as running out."""
+    key = key_of(configuration.name, mode, limit_bytes)
+    known = cache.find("limited", key) if cache is not None and not fresh else None
+    if known is not None and "failed" not in known:
+        return known
+    arguments = [configuration.name, "--mode", mode, "--steps", str(steps)]
+    environment = allocator_environment(limit_bytes)
+    result = run_module("benchmarks.accuracy.child", arguments, environment, TIMEOUT_SECONDS)
+    ran_out = None if "failed" in result else bool(result.get("ran_out")) or "crashed" in result
+    result = {"name": configuration.name, "limit_bytes": limit_bytes, **result, "ran_out": ran_out}
+    if cache is not None:
+        cache.add("limited", key, result)
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--only", action="append", default=[], help="part of a name; may be repeated")
+    parser.add_argument("--quick", action="store_true", help="a few configurations only")
+    parser.add_argument("--mode", choices=("fit", "direct", "both"), default="fit")
+    parser.add_argument("--steps", type=int, default=6)
+    parser.add_argument("--record", type=Path, help="folder for the executed graph and the profile")
+    parser.add_argument("--limit", type=int, help="bytes of a hard limit to run under instead")
+    parser.add_argument("--fresh", action="store_true", help="measure again what is in the cache")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    cache = Cache(options.results)
+    modes = ("fit", "direct") if options.mode == "both" else (options.mode,)
+    for mode in modes:
+        for configuration in select(tuple(options.only), options.quick):
+            if options.limit is not None:
+                result = run_within(configuration, options.limit, mode, options.steps, cache, options.fresh)
+                print(configuration.name, json.dumps(result), flush=True)
+                continue
+            result = measure(configuration, mode, options.steps, options.record, cache, options.fresh)
+            print(describe(result), flush=True)
+
+
+def describe(result: dict[str, Any]) -> str:
+    """One line for the terminal."""
+    title = f"{result['name']:44s} {result['mode']:6s}"
+    if "peak_bytes" not in result:
+        return f"{title} {result.get('failed') or result.get('crashed') or result.get('error')}"
+    return (
+        f"{title} {result['peak_bytes'] / 2**20:9.1f} MiB  spread {100 * result['spread']:5.1f}%"
+        f"  {max(result['seconds']):6.2f} s/step  {result['process_seconds']:6.1f} s"
+    )
+
+
+if __name__ == "__main__":
+    main()

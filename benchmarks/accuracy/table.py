@@ -1,0 +1,197 @@
+"""From measurements and predictions to the table: rows, their summary, Markdown and JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+SCHEMA_VERSION = 1
+MEBIBYTE = 2**20
+
+
+@dataclass(frozen=True)
+class Row:
+    """One configuration: what was measured beside what was predicted; None where there is no answer."""
+
+    name: str
+    architecture: str
+    measured_bytes: int | None = None
+    lowest_bytes: int | None = None
+    highest_bytes: int | None = None
+    predicted_bytes: int | None = None
+    safe_bytes: int | None = None
+    method: str | None = None
+    ran_out: bool | None = None
+    grappler_bytes: int | None = None
+    note: str | None = None
+
+    @property
+    def error(self) -> float | None:
+        """The prediction's deviation, as a fraction of what was measured; negative is too low."""
+        return _deviation(self.predicted_bytes, self.measured_bytes)
+
+    @property
+    def grappler_error(self) -> float | None:
+        return _deviation(self.grappler_bytes, self.measured_bytes)
+
+    @property
+    def safe_ratio(self) -> float | None:
+        deviation = _deviation(self.safe_bytes, self.measured_bytes)
+        return None if deviation is None else 1 + deviation
+
+
+def _deviation(said: int | None, measured: int | None) -> float | None:
+    return None if said is None or not measured else said / measured - 1
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The figures that the bars of the benchmark are about; errors are absolute fractions."""
+
+    configurations: int
+    architectures: int
+    measured: int
+    predicted: int
+    median_error: float | None
+    percentile_95_error: float | None
+    worst_error: float | None
+    worst_name: str | None
+    limited: int
+    ran_out: int
+    ran_out_fraction: float | None
+    median_safe_ratio: float | None
+    grappler_answered: int
+    grappler_median_error: float | None
+    grappler_percentile_95_error: float | None
+
+
+def percentile(values: Sequence[float], fraction: float) -> float | None:
+    """The value below which `fraction` of the values lie, interpolated between neighbours."""
+    if not values:
+        return None
+    ordered = sorted(values)
+    position = fraction * (len(ordered) - 1)
+    below = math.floor(position)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (position - below) * (ordered[above] - ordered[below])
+
+
+def summarise(rows: Sequence[Row]) -> Summary:
+    """The summary of the rows; a row without an answer is counted, and left out of the errors."""
+    errors = {row.name: abs(row.error) for row in rows if row.error is not None}
+    grappler = [abs(row.grappler_error) for row in rows if row.grappler_error is not None]
+    ratios = [row.safe_ratio for row in rows if row.safe_ratio is not None]
+    limited = [row.ran_out for row in rows if row.ran_out is not None]
+    worst_name = max(errors, key=errors.__getitem__) if errors else None
+    return Summary(
+        configurations=len(rows),
+        architectures=len({row.architecture for row in rows}),
+        measured=sum(row.measured_bytes is not None for row in rows),
+        predicted=len(errors),
+        median_error=percentile(list(errors.values()), 0.5),
+        percentile_95_error=percentile(list(errors.values()), 0.95),
+        worst_error=None if worst_name is None else errors[worst_name],
+        worst_name=worst_name,
+        limited=len(limited),
+        ran_out=sum(limited),
+        ran_out_fraction=sum(limited) / len(limited) if limited else None,
+        median_safe_ratio=statistics.median(ratios) if ratios else None,
+        grappler_answered=len(grappler),
+        grappler_median_error=percentile(grappler, 0.5),
+        grappler_percentile_95_error=percentile(grappler, 0.95),
+    )
+
+
+def _show(value: Any, form: Callable[[Any], str]) -> str:
+    return "n/a" if value is None else form(value)
+
+
+def _mebibytes(value: int | None) -> str:
+    return _show(value, lambda size: f"{size / MEBIBYTE:,.1f}")
+
+
+def _percent(value: float | None, signed: bool = False) -> str:
+    return _show(value, lambda part: f"{100 * part:+.1f}%" if signed else f"{100 * part:.1f}%")
+
+
+_COLUMNS = (
+    "configuration", "measured", "lowest to highest", "predicted", "error", "method",
+    "safe bound", "safe / measured", "ran out at the bound", "Grappler",
+)  # fmt: skip
+
+
+def _cells(row: Row) -> list[str]:
+    span = "n/a"
+    if row.lowest_bytes is not None and row.highest_bytes is not None:
+        span = f"{_mebibytes(row.lowest_bytes)} to {_mebibytes(row.highest_bytes)}"
+    return [
+        row.name,
+        _mebibytes(row.measured_bytes),
+        span,
+        _mebibytes(row.predicted_bytes),
+        _percent(row.error, signed=True),
+        row.method or "n/a",
+        _mebibytes(row.safe_bytes),
+        _show(row.safe_ratio, lambda ratio: f"{ratio:.3f}"),
+        _show(row.ran_out, lambda out: "yes" if out else "no"),
+        _mebibytes(row.grappler_bytes),
+    ]
+
+
+def summary_markdown(summary: Summary) -> str:
+    """The summary as a small table, the estimator of TensorFlow beside lowtide."""
+    worst = _percent(summary.worst_error)
+    if summary.worst_name is not None:
+        worst += f" ({summary.worst_name})"
+    grappler_tail = _percent(summary.grappler_percentile_95_error)
+    out = "n/a"
+    if summary.ran_out_fraction is not None:
+        out = f"{_percent(summary.ran_out_fraction)} ({summary.ran_out} of {summary.limited})"
+    lines = [
+        f"{summary.architectures} architectures, {summary.configurations} configurations, {summary.measured} measured.",
+        "",
+        "| | lowtide | TensorFlow's estimator |",
+        "|---|---|---|",
+        f"| answered | {summary.predicted} | {summary.grappler_answered} |",
+        f"| median error | {_percent(summary.median_error)} | {_percent(summary.grappler_median_error)} |",
+        f"| 95th percentile | {_percent(summary.percentile_95_error)} | {grappler_tail} |",
+        f"| worst | {worst} | |",
+        f"| `safe_bytes` as a limit ran out | {out} | |",
+        f"| `safe_bytes` / measured, median | {_show(summary.median_safe_ratio, '{:.3f}'.format)} | |",
+    ]
+    return "\n".join(lines)
+
+
+def to_markdown(rows: Sequence[Row], setting: dict[str, str]) -> str:
+    """The whole report: where it was measured, the summary, one line per configuration."""
+    described = ", ".join(f"{key} {value}" for key, value in setting.items())
+    lines = [
+        "# Predicted and measured peaks",
+        "",
+        f"Measured with {described}. Sizes are in MiB; a peak is the median over steady steps.",
+        "",
+        summary_markdown(summarise(rows)),
+        "",
+        "| " + " | ".join(_COLUMNS) + " |",
+        "|---" + "|---:" * (len(_COLUMNS) - 1) + "|",
+        *("| " + " | ".join(_cells(row)) + " |" for row in rows),
+    ]
+    notes = [f"- {row.name}: {row.note}" for row in rows if row.note]
+    if notes:
+        lines += ["", "Without an answer:", "", *notes]
+    return "\n".join(lines) + "\n"
+
+
+def to_json(rows: Sequence[Row], setting: dict[str, str]) -> str:
+    """The same report for programs."""
+    body = {
+        "schema_version": SCHEMA_VERSION,
+        "setting": setting,
+        "summary": asdict(summarise(rows)),
+        "rows": [{**asdict(row), "error": row.error, "safe_ratio": row.safe_ratio} for row in rows],
+    }
+    return json.dumps(body, indent=1) + "\n"
