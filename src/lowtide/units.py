@@ -65,5 +65,4 @@ def format_bytes(count: int) -> str:
         if size < 1023.95 or unit == _BINARY[-1]:
             break
     text = f"{size:.2f}" if size < 9.995 else f"{size:.1f}"
-    # "8 GiB" where it is exact to the eye, but 4.10 keeps its zero so that columns read alike.
-    return f"{sign}{text.removesuffix('.00').removesuffix('.0')} {unit}"
+    return f"{sign}{text.rstrip('0').rstrip('.')} {unit}"

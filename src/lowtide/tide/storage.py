@@ -108,20 +108,22 @@ def load(path: str | PathLike[str]) -> Tide:
 def _rebuild(archive: zipfile.ZipFile, header: dict[str, Any]) -> Tide:
     from lowtide.tide.tide import Buffers, Building, Curve, Tide, Unmodelled
 
-    columns = {name: list(header["buffers"][name]) for name in _TEXT_COLUMNS}
+    columns: dict[str, Any] = {name: list(header["buffers"][name]) for name in _TEXT_COLUMNS}
     columns["shape"] = [None if shape is None else tuple(shape) for shape in columns["shape"]]
-    numbers = {name: _read_column(archive, f"buffers/{name}", kind) for name, kind in _NUMBER_COLUMNS.items()}
-    curve = {name: _read_column(archive, f"curve/{name}", kind) for name, kind in _CURVE_COLUMNS.items()}
+    columns |= {name: _read_column(archive, f"buffers/{name}", kind) for name, kind in _NUMBER_COLUMNS.items()}
+    curve: dict[str, Any] = {
+        name: _read_column(archive, f"curve/{name}", kind) for name, kind in _CURVE_COLUMNS.items()
+    }
     # Kinds are stored with their names, so that a later version may add or reorder them.
     position = np.array([KINDS.index(kind) for kind in header["kinds"]], np.uint8)
-    numbers["kind"] = position[numbers["kind"]] if len(numbers["kind"]) else numbers["kind"]
+    columns["kind"] = position[columns["kind"]]
     return Tide(
         target=header["target"],
         method=header["method"],
         batch_size=header["batch_size"],
         peak_bytes=int(header["peak_bytes"]),
         safe_bytes=int(header["safe_bytes"]),
-        buffers=Buffers(**columns, **numbers),
+        buffers=Buffers(**columns),
         curve=Curve(**curve, nodes=list(header["nodes"])),
         building=Building(**header["building"]),
         unmodelled=tuple(Unmodelled(**op) for op in header["unmodelled"]),

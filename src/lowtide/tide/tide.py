@@ -119,6 +119,11 @@ class Tide:
         """The node that runs when the peak is reached; None when nothing exceeds what is there before the step."""
         return self.peak_place.node
 
+    @property
+    def alive_at_peak(self) -> int:
+        """How many buffers are alive at the peak."""
+        return len(explain.alive_at(self, self.peak_event))
+
     def fits(self, budget: str | float | SupportsIndex) -> bool:
         """Whether a hard limit of `budget` ("8GiB", or bytes) is sure to be enough."""
         return self.safe_bytes <= parse_bytes(budget)

@@ -1,0 +1,5 @@
+"""`python -m lowtide`."""
+
+from lowtide.cli import main
+
+main()

@@ -1,0 +1,51 @@
+"""The command line: one file for each verb, and its docstring is its help."""
+
+import sys
+from importlib import import_module
+
+import click
+
+import lowtide
+from lowtide.errors import LowtideError
+
+_VERBS = ("predict", "explain")
+
+
+class _Verbs(click.Group):
+    """Finds a verb in the file of its name; TensorFlow is imported only when a verb that needs it runs."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _VERBS:
+            return None
+        command: click.Command = import_module(f"lowtide.cli.{cmd_name}").command
+        return command
+
+
+@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(lowtide.__version__, prog_name="lowtide")
+def program() -> None:
+    """Know what a TensorFlow training step will take in memory before it runs."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line; exits 0 for yes, 1 for "no, it does not fit", 2 for a usage error told in one line."""
+    try:
+        code = program.main(arguments, prog_name="lowtide", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        sys.exit(2)
+    except click.ClickException as error:
+        _fail(error.format_message())
+    except LowtideError as error:
+        _fail(str(error))
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(130)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail(message: str) -> None:
+    click.echo(f"error: {' '.join(message.split())}", err=True)
+    sys.exit(2)

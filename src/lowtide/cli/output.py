@@ -1,0 +1,65 @@
+"""Where a report goes: the terminal or JSON on standard output, and files."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from lowtide.errors import LowtideError
+
+if TYPE_CHECKING:
+    from lowtide.view.report import Report
+
+
+def emit(report: Report, *, as_json: bool, html: Path | None, svg: Path | None) -> int:
+    """Write the report to all that was asked for, and return the exit code: 1 if it does not fit, else 0."""
+    written: list[Path] = []
+    if html is not None:
+        from lowtide.view.page import render_page
+
+        written.append(_write(html, render_page(report)))
+    if svg is not None:
+        from lowtide.view.picture import render_picture
+
+        written.append(_write(svg, render_picture(report)))
+    if as_json:
+        click.echo(json.dumps(report.to_dict(), indent=2))
+    else:
+        from rich.console import Console
+
+        from lowtide.view.terminal import TerminalReport
+
+        console = Console()
+        console.print(TerminalReport(report))
+    for path in written:
+        click.echo(f"wrote {path}", err=True)
+    return 1 if report.fits is False else 0
+
+
+def _write(path: Path, text: str) -> Path:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise LowtideError(f"cannot write: {error.strerror}", given=path) from error
+    return path
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[str], None]]:
+    """Show what is being done and for how long on standard error, if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda stage: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("starting TensorFlow", total=None)
+        yield lambda stage: bar.update(task, description=stage)

@@ -1,0 +1,82 @@
+"""lowtide predict TARGET."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from lowtide.cli.options import check_writable, report_options
+from lowtide.errors import LowtideError
+
+if TYPE_CHECKING:
+    from lowtide.view.report import Report
+
+
+@click.command()
+@click.argument("target")
+@click.option("--batch-size", type=int, metavar="N", help="Rows in one batch; by default what the target itself says.")
+@report_options
+@click.option(
+    "--save", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write a .tide for lowtide explain."
+)
+def command(
+    target: str,
+    batch_size: int | None,
+    budget: int | None,
+    top: int,
+    as_json: bool,
+    html: Path | None,
+    svg: Path | None,
+    force: bool,
+    save: Path | None,
+) -> int:
+    """Predict the memory of a training step that has never run.
+
+    TARGET is file.py:name or package.module:name, where the name is a compiled Keras model, a function
+    that returns one, or a function that returns (step, *specs); or keras:ResNet50 for a model of
+    keras.applications. With --budget also the largest batch that is sure to fit.
+
+    Exits 0 if it fits or no budget was given, 1 if it does not fit, 2 on a usage error.
+    """
+    if batch_size is not None and batch_size < 1:
+        raise LowtideError("a batch needs at least one row", given=f"--batch-size {batch_size}", cure="give 1 or more")
+    check_writable([html, svg, save], force=force)
+    from lowtide.cli.output import emit, progress
+
+    # TensorFlow greets on standard error from C++, where nothing but this reaches it.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    # A script that prints while it is imported or traced must not end up in what --json prints.
+    with progress() as tell, redirect_stdout(sys.stderr):
+        report = _predict(target, batch_size, budget, top, tell)
+    if save is not None:
+        report.tide.save(save)
+    code = emit(report, as_json=as_json, html=html, svg=svg)
+    if save is not None:
+        click.echo(f"wrote {save}", err=True)
+    return code
+
+
+def _predict(name: str, batch_size: int | None, budget: int | None, top: int, tell: Callable[[str], None]) -> Report:
+    from lowtide.tf.target import resolve_target
+    from lowtide.view.report import LargestBatch, Report
+
+    tell(f"loading {name}")
+    target = resolve_target(name, batch_size)
+    from lowtide.tf.predict import max_batch_size, predict
+
+    tide = predict(target.program, *target.specs, batch_size=target.batch_size, progress=tell)
+    tide = replace(tide, target=target.label, batch_size=batch_size or tide.batch_size, notes=target.notes + tide.notes)
+    largest = None
+    opened = target.with_open_batch() if budget is not None else None
+    if budget is not None and opened is not None:
+        tell("looking for the largest batch")
+        answer = max_batch_size(opened.program, *opened.specs, budget=budget, progress=tell)
+        largest = LargestBatch(answer.batch_size, answer.safe_bytes if answer.batch_size else None)
+    return Report(tide, budget, largest, top)

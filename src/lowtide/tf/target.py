@@ -1,0 +1,272 @@
+"""What TARGET means on the command line: from a name to a model or a step with its specs."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.util
+import inspect
+import sys
+import traceback
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType, TracebackType
+from typing import Any
+
+from lowtide.errors import LowtideError
+
+_FORMS = "write file.py:name, package.module:name or keras:ResNet50"
+_KINDS = "name a compiled Keras model, a function that returns one, or a function that returns (step, *specs)"
+
+
+@dataclass(frozen=True)
+class Target:
+    """A program to predict, as `predict(program, *specs, batch_size=batch_size)` takes it.
+
+    `batch_size` is None where the specs are complete without it or where the program has its own.
+    """
+
+    program: Any
+    specs: tuple[Any, ...]
+    batch_size: int | None
+    label: str
+    notes: tuple[str, ...] = ()
+    build_open: Callable[[], Target | None] | None = None
+
+    @property
+    def has_open_batch(self) -> bool:
+        """Whether one program serves every batch size."""
+        return not self.specs or any(_is_open(shape) for shape in _shapes(self.specs))
+
+    def with_open_batch(self) -> Target | None:
+        """Return the target for any batch size; None where the program is made for one size only."""
+        if self.has_open_batch:
+            return self
+        return self.build_open() if self.build_open is not None else None
+
+
+def resolve_target(name: str, batch_size: int | None = None) -> Target:
+    """Return what `name` stands for, or say in one line why it stands for nothing."""
+    place, separator, attribute = name.rpartition(":")
+    if not separator or not place or not attribute:
+        raise LowtideError("not a target", given=name, cure=_FORMS)
+    if place == "keras":
+        return _keras_application(attribute, batch_size)
+    module = _import_file(place) if _is_file(place) else _import_module(place)
+    found = _find(module, attribute, name)
+    return _interpret(found, name, batch_size)
+
+
+# -- importing -----------------------------------------------------------------------------------
+
+
+def _is_file(place: str) -> bool:
+    return place.endswith(".py") or "/" in place
+
+
+def _import_file(place: str) -> ModuleType:
+    path = Path(place)
+    if not path.is_file():
+        raise LowtideError("the file of the target does not exist", given=place, cure=_near_files(path))
+    # What a script sees when it is run: its own folder comes first.
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    # A file called like a module that is already there, say keras.py, must not take its place.
+    name = path.stem if path.stem not in sys.modules else f"lowtide_target_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path.resolve())
+    if spec is None or spec.loader is None:
+        raise LowtideError("the file of the target is not Python", given=place, cure=_FORMS)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        raise _failed("does not import", place, error) from error
+    return module
+
+
+def _import_module(place: str) -> ModuleType:
+    # As `python -m` does: what lies in the current folder can be imported.
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        return importlib.import_module(place)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (place == error.name or place.startswith(f"{error.name}.")):
+            raise LowtideError("no module of this name can be imported", given=place, cure=_FORMS) from error
+        raise _failed("does not import", place, error) from error
+    except (Exception, SystemExit) as error:
+        raise _failed("does not import", place, error) from error
+
+
+def _near_files(path: Path) -> str:
+    folder = path.parent
+    names = [file.name for file in folder.glob("*.py")] if folder.is_dir() else []
+    close = difflib.get_close_matches(path.name, names, 1)
+    return f"did you mean {folder / close[0]}?" if close else "check the path"
+
+
+def _failed(what: str, given: str, error: BaseException) -> LowtideError:
+    """Return the user's own exception in one line: its type, its message, and the line it came from."""
+    reason = traceback.format_exception_only(error)[-1].strip()
+    place = _users_line(error.__traceback__)
+    if isinstance(error, SyntaxError) and error.filename is not None:
+        place = f"{Path(error.filename).name}:{error.lineno}"
+    return LowtideError(f"{given} {what}: {reason}", given=place, cure="make it run in Python by itself first")
+
+
+def _users_line(trace: TracebackType | None) -> str | None:
+    # The deepest frame that is neither of a library, nor of Python, nor of this file is the user's.
+    others = ("<frozen", str(Path(inspect.__file__).parent), __file__)
+    frames = [
+        frame
+        for frame in traceback.extract_tb(trace)
+        if "site-packages" not in frame.filename and not frame.filename.startswith(others)
+    ]
+    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else None
+
+
+def _find(module: ModuleType, attribute: str, name: str) -> Any:
+    try:
+        return getattr(module, attribute)
+    except AttributeError:
+        names = [own for own, value in vars(module).items() if not own.startswith("_") and not inspect.ismodule(value)]
+        raise LowtideError("the target's file has no such name", given=name, cure=_suggest(attribute, names)) from None
+
+
+def _suggest(attribute: str, names: Iterable[str]) -> str:
+    choices = sorted(names)
+    close = difflib.get_close_matches(attribute, choices, 1)
+    if close:
+        return f"did you mean {close[0]}?"
+    return f"it has {', '.join(choices[:8])}" if choices else _KINDS
+
+
+# -- understanding -------------------------------------------------------------------------------
+
+
+def _interpret(found: Any, name: str, batch_size: int | None) -> Target:
+    import keras
+    import tensorflow as tf
+
+    if isinstance(found, keras.Model):
+        return _model(found, name, batch_size)
+    if isinstance(found, tf.types.experimental.PolymorphicFunction):
+        if found.input_signature is None:
+            cure = "give it an input_signature, or name a function that returns (step, *specs)"
+            raise LowtideError("the target is a tf.function whose inputs are not known", given=name, cure=cure)
+        return _step((found, *found.input_signature), name, batch_size)
+    if inspect.isclass(found) or not callable(found):
+        raise LowtideError(f"the target is neither a model nor a function but {_kind(found)}", given=name, cure=_KINDS)
+    return _call(found, name, batch_size)
+
+
+def _call(build: Callable[..., Any], name: str, batch_size: int | None) -> Target:
+    import keras
+
+    parameters = _parameters(build)
+    takes_batch = "batch_size" in parameters
+    missing = [
+        parameter.name
+        for parameter in parameters.values()
+        if parameter.default is parameter.empty
+        and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        and not (parameter.name == "batch_size" and batch_size is not None)
+    ]
+    if missing == ["batch_size"]:
+        raise LowtideError("the target takes a batch_size", given=name, cure="add --batch-size")
+    if missing:
+        cure = "name a function that can be called without them and returns a compiled model or (step, *specs)"
+        raise LowtideError(f"the target needs parameters: {', '.join(missing)}", given=name, cure=cure)
+    passed = {"batch_size": batch_size} if takes_batch and batch_size is not None else {}
+    built = _run(build, name, passed)
+    if isinstance(built, keras.Model):
+        return _model(built, name, batch_size)
+    if isinstance(built, tuple) and built and callable(built[0]):
+        return _step(built, name, None if passed else batch_size, build if takes_batch else None)
+    raise LowtideError(f"the target returned {_kind(built)}", given=name, cure=f"{_KINDS}")
+
+
+def _run(build: Callable[..., Any], name: str, arguments: dict[str, Any]) -> Any:
+    try:
+        return build(**arguments)
+    except (Exception, SystemExit) as error:
+        raise _failed("could not be built", name, error) from error
+
+
+def _parameters(build: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    try:
+        return dict(inspect.signature(build).parameters)
+    except (TypeError, ValueError):
+        return {}
+
+
+def _model(model: Any, name: str, batch_size: int | None) -> Target:
+    if not model.compiled:
+        cure = "call model.compile(optimizer=..., loss=...) first: the optimizer and the loss are part of the step"
+        raise LowtideError("the target is a model that is not compiled", given=name, cure=cure)
+    return Target(model, (), batch_size, name)
+
+
+def _step(built: tuple[Any, ...], name: str, batch_size: int | None, build: Callable[..., Any] | None = None) -> Target:
+    step, *specs = built
+    shapes = _shapes(specs)
+    if not specs or any(shape is None for shape in shapes):
+        cure = "return (step, *specs) with a tf.TensorSpec for each input of the step"
+        raise LowtideError("the target returned a step without the specs of its inputs", given=name, cure=cure)
+    opened = any(_is_open(shape) for shape in shapes)
+    if opened and batch_size is None:
+        raise LowtideError("the specs of the target leave the batch open", given=name, cure="add --batch-size")
+    if not opened and batch_size is not None:
+        cure = "leave --batch-size out, give the specs a first dimension of None, or let the function take batch_size"
+        problem = f"the specs of the target have fixed shapes, and no place for --batch-size {batch_size}"
+        raise LowtideError(problem, given=name, cure=cure)
+
+    def build_open() -> Target | None:
+        if build is None:
+            return None
+        # With None for the batch most builders give specs of an open batch; those that cannot, raise.
+        try:
+            again = build(batch_size=None)
+        except Exception:
+            return None
+        target = Target(again[0], tuple(again[1:]), None, name) if isinstance(again, tuple) else None
+        return target if target is not None and target.has_open_batch else None
+
+    return Target(step, tuple(specs), batch_size, name, build_open=build_open)
+
+
+def _shapes(specs: Iterable[Any]) -> list[Any]:
+    import tensorflow as tf
+
+    return [getattr(leaf, "shape", None) for leaf in tf.nest.flatten(list(specs))]
+
+
+def _is_open(shape: Any) -> bool:
+    return shape is not None and (shape.rank or 0) > 0 and shape[0] is None if hasattr(shape, "rank") else False
+
+
+def _kind(value: Any) -> str:
+    if inspect.isclass(value):
+        return f"the class {value.__name__}"
+    return "None" if value is None else f"a {type(value).__name__}"
+
+
+# -- keras.applications --------------------------------------------------------------------------
+
+
+def _keras_application(name: str, batch_size: int | None) -> Target:
+    import keras
+
+    models = {own: make for own, make in vars(keras.applications).items() if own[0].isupper() and callable(make)}
+    if name not in models:
+        raise LowtideError("no model of keras.applications", given=f"keras:{name}", cure=_suggest(name, models))
+    # Random weights take as much memory as trained ones, and need no download.
+    model = models[name](weights=None)
+    model.compile(optimizer="adam", loss="sparse_categorical_crossentropy", metrics=["accuracy"])
+    size = "×".join(str(extent) for extent in model.input_shape[1:])
+    note = f"{name} with random weights, input {size}, Adam, sparse categorical cross-entropy and accuracy"
+    return Target(model, (), batch_size, f"keras:{name}", (note,))

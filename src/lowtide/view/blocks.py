@@ -1,0 +1,133 @@
+"""The curve drawn in a terminal with block characters, eight steps to a line."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from rich.style import Style
+from rich.text import Text
+
+from lowtide.tide.sample import highest_in, stretches
+from lowtide.units import format_bytes
+from lowtide.view.report import Report
+from lowtide.view.scale import BUDGET_COLOUR, COLOURS, STACK, axis_top, stack_at, ticks
+
+_EIGHTHS = " ▁▂▃▄▅▆▇█"
+_DIM = Style(dim=True)
+
+
+@dataclass
+class _Cell:
+    character: str = " "
+    front: str | None = None
+    back: str | None = None
+    bold: bool = False
+
+    @property
+    def empty(self) -> bool:
+        return self.character == " "
+
+
+def draw_curve(report: Report, width: int, height: int, *, colour: bool = True) -> list[Text]:
+    """Return the lines of the chart: the kinds stacked, the axis of bytes, the peak, the safe bound and the budget.
+
+    Without `colour` the kinds cannot be told apart, and only the outline is drawn.
+    """
+    tide = report.tide
+    top = axis_top(tide.peak_bytes, tide.safe_bytes, report.budget_bytes)
+    labels = {_row_of(tick, top, height): format_bytes(tick) for tick in ticks(top, max(3, height // 3))}
+    margin = max(len(label) for label in labels.values()) + 1
+    columns = max(10, width - margin - 1)
+    cells = _stack(report, top, columns, height, colour=colour)
+    if report.budget_bytes is not None and report.budget_bytes <= top:
+        budget = f"budget {format_bytes(report.budget_bytes)}"
+        _draw_level(cells, _row_of(report.budget_bytes, top, height), "━", BUDGET_COLOUR, budget)
+    _draw_level(cells, _row_of(tide.safe_bytes, top, height), "┄", None, f"safe bound {format_bytes(tide.safe_bytes)}")
+    _mark_peak(report, cells)
+    lines = []
+    for row in reversed(range(height)):
+        line = Text(labels.get(row, "").rjust(margin - 1) + " ", _DIM)
+        line.append("┤" if row in labels else "│", _DIM)
+        lines.append(_append_cells(line, cells[row]))
+    return [*lines, _time_axis(len(tide.curve), margin, columns)]
+
+
+def _row_of(size: int, top: int, height: int) -> int:
+    return min(height - 1, int(size * height / top))
+
+
+def _stack(report: Report, top: int, columns: int, height: int, *, colour: bool) -> list[list[_Cell]]:
+    # Each column shows the highest moment of its stretch, so that no peak is lost however narrow the terminal.
+    in_use = report.tide.curve.bytes_in_use
+    events = highest_in(in_use, stretches(len(in_use), columns))
+    levels = np.cumsum(stack_at(report.tide, events), axis=0)
+    if not colour:
+        levels[:] = levels[-1]
+    eighths = np.rint(levels * (height * 8 / top)).astype(int)
+    cells = [[_Cell() for _ in range(columns)] for _ in range(height)]
+    for column in range(columns):
+        for row in range(height):
+            cells[row][column] = _fill(eighths[:, column].tolist(), row * 8)
+    return cells
+
+
+def _fill(levels: list[int], bottom: int) -> _Cell:
+    """Return the cell of eight steps above `bottom`: one colour, or two where it holds a border."""
+    parts: list[tuple[int, str]] = []
+    below = 0
+    for level, kind in zip(levels, STACK, strict=True):
+        share = min(level, bottom + 8) - max(below, bottom)
+        if share > 0:
+            parts.append((share, COLOURS[kind]))
+        below = max(below, level)
+    filled = sum(share for share, _ in parts)
+    if not parts:
+        return _Cell()
+    if len(parts) == 1 or filled < 8:
+        # A cell has two colours at most; where it is partly empty, one of them is the background.
+        return _Cell(_EIGHTHS[min(filled, 8)], max(parts)[1])
+    largest = sorted(sorted(range(len(parts)), key=lambda position: parts[position][0])[-2:])
+    (share, lower), (_, upper) = (parts[position] for position in largest)
+    return _Cell(_EIGHTHS[share], lower, upper)
+
+
+def _draw_level(cells: list[list[_Cell]], row: int, stroke: str, colour: str | None, label: str) -> None:
+    line = cells[row]
+    for cell in line:
+        # Over the area the colour below becomes the background, so that a budget that is too small stays visible.
+        if cell.empty or colour is not None:
+            cell.back = None if cell.empty else (cell.back or cell.front)
+            cell.character, cell.front = stroke, colour
+    start = len(line) - len(label) - 1
+    if start > 0 and all(cell.character == stroke and cell.back is None for cell in line[start - 1 :]):
+        _write(line, start - 1, f" {label} ", colour)
+
+
+def _mark_peak(report: Report, cells: list[list[_Cell]]) -> None:
+    tide, columns = report.tide, len(cells[0])
+    column = min(columns - 1, tide.peak_event * columns // len(tide.curve))
+    above = next((row for row, line in enumerate(cells) if line[column].empty), None)
+    row = len(cells) - 1 if above is None else above
+    text = f" peak {format_bytes(tide.peak_bytes)} "
+    _write(cells[row], column, "▼", None, bold=True)
+    start = column + 1 if column + 1 + len(text) <= columns else column - len(text)
+    free = cells[row][max(start, 0) : start + len(text)]
+    if start >= 0 and all(cell.back is None and cell.character in " ┄━" for cell in free):
+        _write(cells[row], start, text, None, bold=True)
+
+
+def _write(line: list[_Cell], start: int, text: str, colour: str | None, *, bold: bool = False) -> None:
+    for offset, character in enumerate(text):
+        line[start + offset] = _Cell(character, colour, None, bold)
+
+
+def _append_cells(line: Text, cells: list[_Cell]) -> Text:
+    for cell in cells:
+        style = Style(color=cell.front, bgcolor=cell.back, bold=cell.bold, dim=cell.character == "┄")
+        line.append(cell.character, style)
+    return line
+
+
+def _time_axis(events: int, margin: int, columns: int) -> Text:
+    end = f" {events - 1:,} events"
+    axis = " " * margin + "└" + "─" * (columns - len(end)) + end
+    return Text(axis, _DIM)

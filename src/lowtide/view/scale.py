@@ -1,0 +1,49 @@
+"""Axes, and the colours of the kinds; every view takes them from here."""
+
+import numpy as np
+import numpy.typing as npt
+
+from lowtide.tide.explain import strata
+from lowtide.tide.kinds import KINDS, SLACK
+from lowtide.tide.tide import Tide
+
+# From the bottom up: what stays for the whole training, then what comes and goes within a step.
+# Slack lies in between, so that the edge of the curve shows what was asked for.
+STACK = ("weights", "optimizer", "constants", "input", SLACK, "activations", "gradients", "workspace", "other")
+
+COLOURS = {
+    "weights": "#2f6fd0",
+    "optimizer": "#7c5cd6",
+    "constants": "#5f7f8f",
+    "input": "#3fa768",
+    "activations": "#12a5b0",
+    "gradients": "#f0794a",
+    "workspace": "#e9b93f",
+    "other": "#c25a93",
+    SLACK: "#8d99a6",
+}
+BUDGET_COLOUR = "#e5484d"
+
+_STACK_ROWS = [(*KINDS, SLACK).index(kind) for kind in STACK]
+
+
+def stack_at(tide: Tide, events: npt.NDArray[np.intp]) -> npt.NDArray[np.int64]:
+    """Return bytes[kind, event] at the given events, the kinds in the order of STACK."""
+    stack: npt.NDArray[np.int64] = strata(tide)[:, events][_STACK_ROWS]
+    return stack
+
+
+def axis_top(peak_bytes: int, safe_bytes: int, budget_bytes: int | None) -> int:
+    """Return where the axis of bytes ends: over the safe bound, and over the budget if it is not far above."""
+    top = max(peak_bytes, safe_bytes, 1)
+    if budget_bytes is not None and budget_bytes <= 1.8 * top:
+        top = max(top, budget_bytes)
+    return int(top * 1.08) + 1
+
+
+def ticks(top_bytes: int, at_most: int) -> list[int]:
+    """Return amounts from 0 to `top_bytes` for an axis, a power of two apart so that they read as round."""
+    step = 1
+    while top_bytes // step + 1 > max(at_most, 2):
+        step *= 2
+    return list(range(0, top_bytes + 1, step))
