@@ -1,0 +1,1 @@
+"""Readers of files that other programs wrote; none of them needs TensorFlow."""
