@@ -1,0 +1,132 @@
+"""The ops of TensorFlow's oneDNN build: what the layout pass puts in place of the ops of the traced graph.
+
+TensorFlow turns them on by itself on processors with AVX512_VNNI, and on any other with TF_ENABLE_ONEDNN_OPTS=1.
+They use the same allocator as all other ops, except for memory that oneDNN takes from the system: copies of
+weights in blocked layouts and the scratchpads of backward convolutions, of pooling and of reorderings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from lowtide.graph import facts_arrays, facts_einsum  # noqa: F401  (their facts hold for the oneDNN variants, too)
+from lowtide.graph.facts import OpFact, fact_of, register
+from lowtide.graph.facts_onednn_convolution import convolution_temporaries, depthwise_temporaries
+from lowtide.graph.facts_onednn_product import (
+    batch_product_temporaries,
+    fused_product_temporaries,
+    product_temporaries,
+)
+from lowtide.graph.facts_shapes import elements, known
+from lowtide.graph.graph import NodeView
+
+_ADDEND = 3  # the input that a fused "Add" adds: after data, weights and bias
+
+
+def _forwards_addend(node: NodeView) -> Sequence[tuple[int, int]]:
+    """A fused addition is made in the addend's buffer; if that is taken, in a copy of it."""
+    return [(0, _ADDEND)] if "Add" in (node.attribute("fused_ops") or ()) else []
+
+
+def _pooling_workspace(node: NodeView) -> Mapping[int, int]:
+    """Where each maximum was found: its place in the window, in one byte if that is enough."""
+    shape = node.output_shape(0)
+    window = elements(node.attribute("ksize"))
+    return {} if shape is None else {1: elements(shape) * (1 if window <= 255 else 4)}
+
+
+def _normalization_reserve(node: NodeView) -> Mapping[int, int]:
+    """Only a fused Relu in training leaves something: one bit for each element that it let through."""
+    shape = node.output_shape(0)
+    if "Ex" not in node.op or not node.attribute("is_training") or shape is None:
+        return {5: 0}
+    return {5: (elements(shape) + 7) // 8}
+
+
+_MAX_POOLS = "_MklMaxPool _MklMaxPool3D _MklNativeMaxPool _MklNativeMaxPool3D"
+_NORMALIZATIONS_WITH_RESERVE = """
+    _MklFusedBatchNormV3 _MklFusedBatchNormEx _MklNativeFusedBatchNormV3 _MklNativeFusedBatchNormEx
+"""
+_SIZES = dict.fromkeys(_MAX_POOLS.split(), _pooling_workspace)
+_SIZES |= dict.fromkeys(_NORMALIZATIONS_WITH_RESERVE.split(), _normalization_reserve)
+
+
+def output_sizes(node: NodeView) -> Mapping[int, int]:
+    """Bytes of the outputs that shape inference cannot tell, by output."""
+    sizes = _SIZES.get(node.op)
+    return {} if sizes is None else sizes(node)
+
+
+_CONVOLUTIONS = """
+    _MklConv2D _MklConv2DWithBias _MklConv3D _MklFusedConv2D _MklPadWithConv2D _MklPadWithFusedConv2D
+    _MklNativeConv2D _MklNativeConv2DWithBias _MklNativeConv3D _MklNativeFusedConv2D _MklNativeFusedConv3D
+    _MklNativePadWithConv2D _MklNativePadWithFusedConv2D
+    __MklDummyConv2DWithBias __MklDummyPadWithConv2D __MklDummyPadWithFusedConv2D
+"""
+register(_CONVOLUTIONS, OpFact(forwards=_forwards_addend, temporaries=known(convolution_temporaries)))
+
+_DEPTHWISE = """
+    _MklDepthwiseConv2dNative _MklFusedDepthwiseConv2dNative
+    _MklNativeDepthwiseConv2dNative _MklNativeFusedDepthwiseConv2dNative
+"""
+register(_DEPTHWISE, OpFact(temporaries=known(depthwise_temporaries)))
+
+_GRADIENTS_OF_CONVOLUTIONS = """
+    _MklConv2DBackpropFilter _MklConv2DBackpropFilterWithBias _MklConv2DBackpropInput
+    _MklConv3DBackpropFilterV2 _MklConv3DBackpropInputV2
+    _MklDepthwiseConv2dNativeBackpropFilter _MklDepthwiseConv2dNativeBackpropInput
+    _MklNativeConv2DBackpropFilter _MklNativeConv2DBackpropFilterWithBias _MklNativeConv2DBackpropInput
+    _MklNativeConv3DBackpropFilterV2 _MklNativeConv3DBackpropInputV2
+    _MklNativeDepthwiseConv2dNativeBackpropFilter _MklNativeDepthwiseConv2dNativeBackpropInput
+    __MklDummyConv2DBackpropFilterWithBias
+"""
+register(_GRADIENTS_OF_CONVOLUTIONS, OpFact())
+
+register("_MklMatMul", OpFact(temporaries=known(product_temporaries)))
+register(
+    "_MklFusedMatMul _MklNativeFusedMatMul",
+    OpFact(forwards=_forwards_addend, temporaries=known(fused_product_temporaries)),
+)
+register(
+    "_MklBatchMatMul _MklBatchMatMulV2 _MklFusedBatchMatMulV2", OpFact(temporaries=known(batch_product_temporaries))
+)
+register("_MklNativeSparseMatrixMatMul", OpFact())
+# The same kernel but for the product in its middle, which may take a scratchpad of its own with AVX-512.
+register("_MklEinsum", fact_of("Einsum") or OpFact())
+register("_MklTranspose", fact_of("Transpose") or OpFact())
+register("_MklConjugateTranspose _MklConcat _MklConcatV2 _MklQuantizedConcatV2", OpFact())
+
+register(_MAX_POOLS, OpFact())
+register(
+    """
+    _MklAvgPool _MklAvgPool3D _MklAvgPool3DGrad _MklAvgPoolGrad _MklMaxPool3DGrad _MklMaxPoolGrad
+    _MklNativeAvgPool _MklNativeAvgPool3D _MklNativeAvgPool3DGrad _MklNativeAvgPoolGrad
+    _MklNativeMaxPool3DGrad _MklNativeMaxPoolGrad _MklQuantizedAvgPool _MklQuantizedMaxPool
+    """,
+    OpFact(),
+)
+register(_NORMALIZATIONS_WITH_RESERVE, OpFact())
+register(
+    """
+    _MklFusedBatchNorm _MklFusedBatchNormV2 _MklNativeFusedBatchNorm _MklNativeFusedBatchNormV2
+    _MklFusedBatchNormGrad _MklFusedBatchNormGradV2 _MklFusedBatchNormGradV3
+    _MklNativeFusedBatchNormGrad _MklNativeFusedBatchNormGradV2 _MklNativeFusedBatchNormGradV3
+    _MklFusedInstanceNorm _MklLayerNorm
+    """,
+    OpFact(),
+)
+register("_MklSoftmax", OpFact(forwards=((0, 0),)))
+register("_MklSwish _MklFusedMish _MklDequantize _MklQuantizeV2", OpFact())
+
+_QUANTIZED_PRODUCTS = """
+    _MklQuantizedConv2D _MklQuantizedConv2DAndRelu _MklQuantizedConv2DAndReluAndRequantize
+    _MklQuantizedConv2DAndRequantize _MklQuantizedConv2DPerChannel _MklQuantizedConv2DWithBias
+    _MklQuantizedConv2DWithBiasAndRelu _MklQuantizedConv2DWithBiasAndReluAndRequantize
+    _MklQuantizedConv2DWithBiasAndRequantize _MklQuantizedConv2DWithBiasSignedSumAndReluAndRequantize
+    _MklQuantizedConv2DWithBiasSumAndRelu _MklQuantizedConv2DWithBiasSumAndReluAndRequantize
+    _MklQuantizedDepthwiseConv2D _MklQuantizedDepthwiseConv2DWithBias _MklQuantizedDepthwiseConv2DWithBiasAndRelu
+    _MklQuantizedDepthwiseConv2DWithBiasAndReluAndRequantize
+    _MklQuantizedMatMulWithBias _MklQuantizedMatMulWithBiasAndDequantize _MklQuantizedMatMulWithBiasAndRelu
+    _MklQuantizedMatMulWithBiasAndReluAndRequantize _MklQuantizedMatMulWithBiasAndRequantize
+"""
+register(_QUANTIZED_PRODUCTS, OpFact())
