@@ -76,7 +76,12 @@ PlaceRegion = Callable[[int, Sequence[Region]], int]
 
 
 def place_below(size_bytes: int, regions: Sequence[Region]) -> int:
-    """Put a region under all others: Linux maps large blocks from the top downwards."""
+    """Put a region under all others: Linux maps large blocks from the top downwards.
+
+    A process that has freed large blocks before gets regions under 32 MiB from malloc's heap
+    instead, upwards and below all mapped ones. Which order holds cannot be known beforehand; where
+    an upper bound is wanted, replay with `place_above` as well.
+    """
     lowest = min((region.address for region in regions), default=_MIDDLE_ADDRESS)
     return lowest - _REGION_GAP_BYTES - size_bytes
 
