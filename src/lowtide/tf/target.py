@@ -266,6 +266,9 @@ def _keras_application(name: str, batch_size: int | None) -> Target:
         raise LowtideError("no model of keras.applications", given=f"keras:{name}", cure=_suggest(name, models))
     # Random weights take as much memory as trained ones, and need no download.
     model = models[name](weights=None)
+    if None in model.input_shape[1:]:
+        # Some take images of any size, and a step needs one: that of most of their kind.
+        model = models[name](weights=None, input_shape=(224, 224, 3))
     model.compile(optimizer="adam", loss="sparse_categorical_crossentropy", metrics=["accuracy"])
     size = "×".join(str(extent) for extent in model.input_shape[1:])
     note = f"{name} with random weights, input {size}, Adam, sparse categorical cross-entropy and accuracy"

@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 from rich.style import Style
 from rich.text import Text
 
 from lowtide.tide.sample import highest_in, stretches
+from lowtide.tide.tide import Tide
 from lowtide.units import format_bytes
 from lowtide.view.report import Report
 from lowtide.view.scale import BUDGET_COLOUR, COLOURS, STACK, axis_top, stack_at, ticks
@@ -37,12 +39,14 @@ def draw_curve(report: Report, width: int, height: int, *, colour: bool = True) 
     labels = {_row_of(tick, top, height): format_bytes(tick) for tick in ticks(top, max(3, height // 3))}
     margin = max(len(label) for label in labels.values()) + 1
     columns = max(10, width - margin - 1)
-    cells = _stack(report, top, columns, height, colour=colour)
+    # Each column shows the highest moment of its stretch, so that no peak is lost however narrow the terminal.
+    events = highest_in(tide.curve.bytes_in_use, stretches(len(tide.curve), columns))
+    cells = _stack(stack_at(tide, events), top, height, colour=colour)
     if report.budget_bytes is not None and report.budget_bytes <= top:
         budget = f"budget {format_bytes(report.budget_bytes)}"
         _draw_level(cells, _row_of(report.budget_bytes, top, height), "━", BUDGET_COLOUR, budget)
     _draw_level(cells, _row_of(tide.safe_bytes, top, height), "┄", None, f"safe bound {format_bytes(tide.safe_bytes)}")
-    _mark_peak(report, cells)
+    _mark_peak(tide, cells, events.tolist().index(tide.peak_event))
     lines = []
     for row in reversed(range(height)):
         line = Text(labels.get(row, "").rjust(margin - 1) + " ", _DIM)
@@ -55,19 +59,12 @@ def _row_of(size: int, top: int, height: int) -> int:
     return min(height - 1, int(size * height / top))
 
 
-def _stack(report: Report, top: int, columns: int, height: int, *, colour: bool) -> list[list[_Cell]]:
-    # Each column shows the highest moment of its stretch, so that no peak is lost however narrow the terminal.
-    in_use = report.tide.curve.bytes_in_use
-    events = highest_in(in_use, stretches(len(in_use), columns))
-    levels = np.cumsum(stack_at(report.tide, events), axis=0)
+def _stack(sizes: npt.NDArray[np.int64], top: int, height: int, *, colour: bool) -> list[list[_Cell]]:
+    levels = np.cumsum(sizes, axis=0)
     if not colour:
         levels[:] = levels[-1]
-    eighths = np.rint(levels * (height * 8 / top)).astype(int)
-    cells = [[_Cell() for _ in range(columns)] for _ in range(height)]
-    for column in range(columns):
-        for row in range(height):
-            cells[row][column] = _fill(eighths[:, column].tolist(), row * 8)
-    return cells
+    eighths = np.rint(levels * (height * 8 / top)).astype(int).T.tolist()
+    return [[_fill(column, row * 8) for column in eighths] for row in range(height)]
 
 
 def _fill(levels: list[int], bottom: int) -> _Cell:
@@ -102,9 +99,8 @@ def _draw_level(cells: list[list[_Cell]], row: int, stroke: str, colour: str | N
         _write(line, start - 1, f" {label} ", colour)
 
 
-def _mark_peak(report: Report, cells: list[list[_Cell]]) -> None:
-    tide, columns = report.tide, len(cells[0])
-    column = min(columns - 1, tide.peak_event * columns // len(tide.curve))
+def _mark_peak(tide: Tide, cells: list[list[_Cell]], column: int) -> None:
+    columns = len(cells[0])
     above = next((row for row, line in enumerate(cells) if line[column].empty), None)
     row = len(cells) - 1 if above is None else above
     text = f" peak {format_bytes(tide.peak_bytes)} "

@@ -1,0 +1,168 @@
+"""The page, in a real browser."""
+
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from lowtide.units import format_bytes
+from lowtide.view.page import render_page
+from lowtide.view.report import LargestBatch, Report
+
+pytestmark = pytest.mark.browser
+
+NEEDED = [program for program in ("chromium", "chromedriver") if shutil.which(program) is None]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if NEEDED:
+        pytest.skip(f"{' and '.join(NEEDED)} not found: the page is not tested (apt install chromium chromium-driver)")
+    webdriver = pytest.importorskip("selenium.webdriver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium")
+    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1280,1400"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture
+def open_page(browser, tmp_path):
+    """Show a report, and see at the end that the page neither complained nor fetched anything."""
+
+    def show(report: Report):
+        path = tmp_path / "page.html"
+        path.write_text(render_page(report), encoding="utf-8")
+        browser.get(path.as_uri())
+        return browser
+
+    yield show
+    assert [entry for entry in browser.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")] == []
+    assert browser.execute_script("return performance.getEntriesByType('resource').map(e => e.name)") == []
+
+
+def text(browser, selector: str) -> str:
+    return browser.find_element("css selector", selector).text
+
+
+def rows(browser) -> list[list[str]]:
+    script = "return [...document.querySelectorAll('#tensors tbody tr')].map(r => [...r.cells].map(c => c.textContent))"
+    return browser.execute_script(script)
+
+
+def point_to(browser, event: int, events: int, *, click: bool = False):
+    """Move the pointer to where an event is drawn."""
+    from selenium.webdriver import ActionChains
+
+    chart = browser.find_element("id", "chart")
+    line = browser.execute_script(
+        "const l = document.querySelector('#curve .grid'); return [l.x1.baseVal.value, l.x2.baseVal.value]"
+    )
+    x = line[0] + (line[1] - line[0]) * event / (events - 1)
+    actions = ActionChains(browser).move_to_element_with_offset(chart, round(x - chart.size["width"] / 2), 20)
+    (actions.click() if click else actions).perform()
+
+
+def test_it_shows_the_answer(open_page, tide):
+    browser = open_page(Report(tide, 10240, LargestBatch(6, 10000)))
+    assert browser.title == "train.py:build · batch 5 · lowtide"
+    answers = text(browser, "#answers")
+    for part in ("8.5 KiB", "9 KiB", "Fits", "fits in 10 KiB, with 1 KiB to spare", "gradient of dense (MatMul)"):
+        assert part in answers
+    assert "FancyOp ×2" in text(browser, "#grounds")
+    assert text(browser, "#moment") == "At the peak: gradient of dense (MatMul)"
+    drawn = browser.find_elements("css selector", "#curve polygon")
+    assert len(drawn) == 9
+
+
+@pytest.mark.parametrize(("budget", "words"), [(9000, "May run out"), (8000, "Does not fit")])
+def test_it_says_when_it_does_not_fit(open_page, tide, budget, words):
+    browser = open_page(Report(tide, budget, LargestBatch(0, None)))
+    assert text(browser, ".answer.over .value") == words
+    assert "not even a batch of 1" in text(browser, "#answers")
+
+
+def test_pointing_reads_a_moment(open_page, tide):
+    browser = open_page(Report(tide))
+    assert not browser.find_element("id", "tooltip").is_displayed()
+    point_to(browser, 2, 7)
+    tooltip = text(browser, "#tooltip")
+    assert "8 KiB after event 2" in tooltip
+    assert "dense/MatMul" in tooltip
+    assert "300 B" in tooltip
+
+
+def test_clicking_shows_what_is_alive_there_and_there_is_a_way_back(open_page, tide):
+    browser = open_page(Report(tide))
+    assert [row[4] for row in rows(browser)] == ["4 KiB", "2 KiB", "1 KiB", "1 KiB", "512 B"]
+    point_to(browser, 5, 7, click=True)
+    assert "after event 5" in text(browser, "#moment")
+    assert rows(browser)[0][2] == "adam/dense_kernel_velocity:0"
+    assert "dense/Relu:0" not in [row[2] for row in rows(browser)]
+    assert "activations" not in text(browser, "#by-kind")
+    browser.find_element("id", "to-peak").click()
+    assert "dense/Relu:0" in [row[2] for row in rows(browser)]
+
+
+def test_the_keyboard_moves_through_the_step(open_page, tide):
+    browser = open_page(Report(tide))
+    chart = browser.find_element("id", "chart")
+    chart.send_keys("\ue012")  # left
+    assert "after event 3" in text(browser, "#moment")
+    chart.send_keys("\ue014\ue014")  # right, twice
+    assert "after event 5" in text(browser, "#moment")
+
+
+def test_the_table_sorts_and_filters(open_page, tide):
+    browser = open_page(Report(tide))
+    head = browser.find_element("css selector", "th[data-key=bytes]")
+    head.click()
+    assert [row[4] for row in rows(browser)] == ["512 B", "1 KiB", "1 KiB", "2 KiB", "4 KiB"]
+    browser.find_element("css selector", "th[data-key=name]").click()
+    names = [row[2] for row in rows(browser)]
+    assert names == sorted(names)
+    browser.find_element("id", "filter").send_keys("train.py relu")
+    assert [row[2] for row in rows(browser)] == ["dense/Relu:0"]
+
+
+def test_amounts_are_written_as_everywhere_else(open_page, tide_factory):
+    sizes = [0, 1, 1023, 1024, 1536, 10188, 10240, 102400, 2**20 - 1, 2**20, 123456789, 2**30 - 1, 6 * 2**30 + 7, 2**44]
+    made = [(f"t{size}:0", "Op", None, "other", "uint8", (size,), size, size, 0, 1, None) for size in sizes]
+    tide = tide_factory(rows=made, curve=[sum(sizes)], node=[0], nodes=[], peak_bytes=sum(sizes), safe_bytes=sum(sizes))
+    browser = open_page(Report(tide))
+    browser.find_element("id", "more").click()
+    assert [row[4] for row in rows(browser)] == [format_bytes(size) for size in reversed(sizes)]
+
+
+def test_names_are_text_whatever_they_are(open_page, tide):
+    nasty = "</script><img src=x onerror=alert(1)>"
+    buffers = replace(tide.buffers, layer=[nasty] * len(tide.buffers), name=[nasty] * len(tide.buffers))
+    browser = open_page(Report(replace(tide, target=nasty, notes=(nasty,), buffers=buffers)))
+    assert text(browser, "h1") == f"{nasty} · batch 5"
+    assert rows(browser)[0][2] == nasty
+    assert browser.find_elements("css selector", "img") == []
+
+
+def test_light_and_dark(open_page, tide):
+    browser = open_page(Report(tide))
+    shade = "return getComputedStyle(document.body).backgroundColor"
+    first = browser.execute_script(shade)
+    browser.find_element("id", "theme").click()
+    assert browser.execute_script(shade) != first
+
+
+@pytest.mark.parametrize("width", [500, 800, 1920])
+def test_it_fits_the_window(open_page, tide, width):
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    browser = open_page(Report(tide, 10240))
+    browser.set_window_size(width, 900)
+    overflow = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert browser.execute_script(overflow) == 0
+    # The curve is drawn anew in the frame after the window changed.
+    size = "document.querySelector('#curve').viewBox.baseVal.width == document.querySelector('#chart').clientWidth"
+    WebDriverWait(browser, 10).until(lambda browser: browser.execute_script(f"return {size}"))
+    browser.set_window_size(1280, 1400)

@@ -1,0 +1,76 @@
+import json
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+import lowtide as package
+
+
+def test_the_report_is_shown_again(lowtide, tide_file):
+    answer = lowtide("explain", tide_file)
+    assert answer.code == 0
+    assert "train.py:build · batch 5" in answer.out
+    assert "at the peak: gradient of dense (MatMul)" in answer.out
+    assert answer.err == ""
+
+
+@pytest.mark.parametrize(("budget", "code"), [("9216", 0), ("9KiB", 0), ("9215", 1), ("4k", 1)])
+def test_the_exit_code_says_whether_it_fits(lowtide, tide_file, budget, code):
+    answer = lowtide("explain", tide_file, "--budget", budget)
+    assert answer.code == code
+    assert ("✓ fits" in answer.out) == (code == 0)
+
+
+def test_json_is_all_that_is_printed(lowtide, tide_file):
+    answer = lowtide("explain", tide_file, "--json", "--budget", "1k", "--top", "2")
+    data = json.loads(answer.out)
+    assert data["schema_version"] == 1
+    assert data["peak_bytes"] == 8704
+    assert data["budget"] == {"bytes": 1024, "fits": False, "largest_batch_size": None}
+    assert len(data["top"]) == 2
+    assert answer.code == 1
+
+
+def test_files_are_written_and_not_overwritten_without_force(lowtide, refused, tide_file, tmp_path):
+    page, picture = tmp_path / "page.html", tmp_path / "curve.svg"
+    answer = lowtide("explain", tide_file, "--html", page, "--svg", picture)
+    assert answer.code == 0
+    assert page.read_text().startswith("<!doctype html>")
+    ElementTree.parse(picture)
+    assert f"wrote {page}" in answer.err
+    page.write_text("mine")
+    assert "--force" in refused("explain", tide_file, "--html", page)
+    assert page.read_text() == "mine"
+    assert lowtide("explain", tide_file, "--html", page, "--force").code == 0
+    assert page.read_text() != "mine"
+
+
+def test_bad_input_is_one_line(refused, tide_file, tmp_path):
+    assert "8 bananas" in refused("explain", tide_file, "--budget", "8 bananas")
+    assert "nowhere.tide" in refused("explain", "nowhere.tide")
+    assert "does not exist" in refused("explain", tide_file, "--svg", tmp_path / "no" / "a.svg")
+    assert "not a tide" in refused("explain", __file__)
+    assert "--top" in refused("explain", tide_file, "--top", "-3")
+    assert "--tap" in refused("explain", tide_file, "--tap", "3")
+    assert "FILE" in refused("explain")
+    assert "predikt" in refused("predikt")
+
+
+def test_the_program_as_a_module():
+    environment = {"PYTHONPATH": str(Path(package.__file__).parents[1])}
+    command = [sys.executable, "-m", "lowtide", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout == f"lowtide, version {package.__version__}\n"
+
+
+def test_no_arguments_show_the_help_and_every_verb_has_one(lowtide):
+    answer = lowtide()
+    assert answer.code == 2
+    assert "predict" in answer.err
+    for verb in ("predict", "explain"):
+        answer = lowtide(verb, "--help")
+        assert answer.code == 0
+        assert "--json" in answer.out

@@ -1,0 +1,70 @@
+"""What tests of every room share: a small tide whose every number is known."""
+
+import numpy as np
+import pytest
+
+from lowtide.tide.kinds import KINDS
+from lowtide.tide.tide import Buffers, Building, Curve, Tide, Unmodelled
+
+# name, op, layer, kind, dtype, shape, requested, allocated, born, died, source
+TINY = [
+    ("dense/kernel:0", "VarHandleOp", "dense", "weights", "float32", (25, 10), 1000, 1024, 0, 7, None),
+    ("adam/dense_kernel_velocity:0", "VarHandleOp", "dense", "optimizer", "float32", (50, 10), 2000, 2048, 0, 7, None),
+    ("x:0", "_Arg", None, "input", "float32", (5, 25), 500, 512, 0, 7, None),
+    ("dense/Relu:0", "Relu", "dense", "activations", "float32", (100, 10), 4000, 4096, 1, 5, "train.py:7"),
+    ("dense/MatMul:temp", "MatMul", "dense", "workspace", "uint8", (300,), 300, 512, 2, 3, None),
+    ("gradient_tape/MatMul:0", "MatMul", "dense", "gradients", "float32", None, 1000, 1024, 4, 6, "train.py:9"),
+]
+TINY_CURVE = [3584, 7680, 8192, 7680, 8704, 4608, 3584]
+TINY_NODES = ["dense/Relu", "dense/MatMul", "gradient_tape/MatMul", "adam/update"]
+TINY_NODE = [0, 0, 1, 1, 2, 2, 3]
+
+
+def make_buffers(rows) -> Buffers:
+    name, op, layer, kind, dtype, shape, requested, allocated, born, died, source = map(list, zip(*rows, strict=True))
+    return Buffers(
+        name=name,
+        op=op,
+        layer=layer,
+        kind=np.array([KINDS.index(each) for each in kind], np.uint8),
+        dtype=dtype,
+        shape=shape,
+        requested=np.array(requested, np.int64),
+        allocated=np.array(allocated, np.int64),
+        born=np.array(born, np.int32),
+        died=np.array(died, np.int32),
+        source=source,
+    )
+
+
+def make_tide(rows=TINY, curve=TINY_CURVE, node=TINY_NODE, nodes=TINY_NODES, **changes) -> Tide:
+    fields = {
+        "target": "train.py:build",
+        "method": "simulated",
+        "batch_size": 5,
+        "peak_bytes": 8704,
+        "safe_bytes": 9216,
+        "buffers": make_buffers(rows),
+        "curve": Curve(np.array(curve, np.int64), np.array(node, np.int32), list(nodes)),
+        "building": Building(traced_nodes=40, executed_nodes=21, graph_bytes=2048, host_bytes=None),
+        "unmodelled": (Unmodelled("FancyOp", 2, 640),),
+        "notes": ("random weights",),
+    }
+    return Tide(**(fields | changes))
+
+
+@pytest.fixture
+def tide() -> Tide:
+    return make_tide()
+
+
+@pytest.fixture
+def tide_factory():
+    return make_tide
+
+
+@pytest.fixture
+def tide_file(tide, tmp_path):
+    path = tmp_path / "step.tide"
+    tide.save(path)
+    return path
