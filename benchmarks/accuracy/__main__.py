@@ -38,8 +38,7 @@ def estimate(configuration: Configuration, method: str, cache: Cache, fresh: boo
         return known
     arguments = [configuration.name, "--with", method]
     result = run_module("benchmarks.accuracy.estimate", arguments, {}, PREDICT_SECONDS)
-    if "unavailable" not in result:
-        cache.add(method, key, result)
+    cache.add(method, key, result)
     return result
 
 

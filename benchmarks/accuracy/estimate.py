@@ -56,7 +56,9 @@ def estimate_with_grappler(configuration: Configuration) -> dict[str, Any]:
     fetches = [tensor.op for tensor in graph.outputs] + list(graph.control_outputs)
     for operation in fetches:
         graph.add_to_collection("train_op", operation)
-    meta_graph = tf.compat.v1.train.export_meta_graph(graph=graph)
+    # Exporting asks for a graph context, although it is given the graph.
+    with graph.as_default():
+        meta_graph = tf.compat.v1.train.export_meta_graph(graph=graph)
     started = time.perf_counter()
     usage = cluster.Cluster().DeterminePeakMemoryUsage(item.Item(meta_graph))
     peaks = [int(peak) for peak, _ in usage.values()]
