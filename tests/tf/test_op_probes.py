@@ -1,0 +1,102 @@
+"""Each op's fact against the real allocator: one op alone, with inputs that are held and inputs that are free."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+from op_cases import CASES
+from probe import Case, Observed, run_probes
+
+from lowtide.graph import catalog
+from lowtide.graph.dtypes import element_bytes
+from lowtide.graph.facts import OpFact
+from lowtide.graph.graph import Graph, NodeView
+from lowtide.graph.machine import Machine, current_machine, use_machine
+
+
+@cache
+def observed(threads: int) -> dict[tuple[int, bool], Observed]:
+    return run_probes(CASES, threads)
+
+
+def view_of(op: str, seen: Observed) -> NodeView:
+    """The observed node in a graph of its own, behind one node for each input."""
+    count = len(seen.inputs)
+    shape = lambda entry: None if entry["shape"] is None else tuple(entry["shape"])  # noqa: E731
+    values = {index: np.array(entry["value"]) for index, entry in enumerate(seen.inputs) if entry["value"] is not None}
+    attributes = {key: tuple(value) if isinstance(value, list) else value for key, value in seen.attributes.items()}
+    graph = Graph(
+        names=[f"input{index}" for index in range(count)] + ["probe"],
+        ops=["Placeholder"] * count + [op],
+        attributes=[{}] * count + [attributes],
+        first_input=[0] * (count + 1) + [count],
+        inputs=list(range(count)),
+        first_control=[0] * (count + 2),
+        controls=[],
+        first_output=[*range(count + 1), count + len(seen.outputs)],
+        dtypes=[entry["dtype"] for entry in [*seen.inputs, *seen.outputs]],
+        shapes=[shape(entry) for entry in [*seen.inputs, *seen.outputs]],
+        values=values,
+    )
+    return graph.view(count)
+
+
+def resolve(fact: OpFact, node: NodeView) -> tuple[list, list, list, list]:
+    pick = lambda part: list(part(node) if callable(part) else part or ())  # noqa: E731
+    return pick(fact.aliases), pick(fact.forwards), pick(fact.unallocated), pick(fact.temporaries)
+
+
+def expected_outputs(fact: OpFact, node: NodeView, seen: Observed, free: bool) -> list[int]:
+    """Bytes of each output that needs a buffer of its own."""
+    aliases, forwards, unallocated, _ = resolve(fact, node)
+    placed = {output for output, _ in aliases} | set(unallocated)
+    taken: set[int] = set()
+    for output, index in forwards if free else ():
+        source, target = seen.inputs[index], seen.outputs[output]
+        is_free = source["value"] is None and index not in taken
+        fits = source["dtype"] == target["dtype"] and math.prod(source["shape"]) == math.prod(target["shape"])
+        if output not in placed and is_free and fits:
+            placed.add(output)
+            taken.add(index)
+    sizes = [math.prod(entry["shape"]) * element_bytes(entry["dtype"]) for entry in seen.outputs]
+    return sorted(size for index, size in enumerate(sizes) if index not in placed and size)
+
+
+def round_up(size: int) -> int:
+    return -(-size // 256) * 256
+
+
+def check(case: Case, seen: Observed, free: bool) -> None:
+    assert seen.error is None, seen.error
+    fact = catalog.fact_of(case.op)
+    assert fact is not None, f"no fact for {case.op}"
+    node = view_of(case.op, seen)
+    assert sorted(seen.kept) == expected_outputs(fact, node, seen, free), seen.stream
+    temporaries = sum(round_up(size) for size in resolve(fact, node)[3])
+    slack = case.inexact * max(temporaries, 1)
+    assert abs(seen.peak_extra - temporaries) <= slack, (seen.peak_extra, temporaries, seen.stream)
+
+
+def identifiers() -> list[str]:
+    return [f"{index}-{case.label}" for index, case in enumerate(CASES)]
+
+
+@pytest.mark.parametrize("free", [False, True], ids=["held", "free"])
+@pytest.mark.parametrize("index", range(len(CASES)), ids=identifiers())
+def test_fact_agrees_with_the_allocator(index: int, free: bool) -> None:
+    check(CASES[index], observed(current_machine().intra_op_threads)[index, free], free)
+
+
+def test_facts_of_ops_that_ask_for_threads_hold_for_another_count() -> None:
+    here = current_machine()
+    use_machine(replace(Machine.here(), intra_op_threads=4))
+    try:
+        for index, case in enumerate(CASES):
+            if "Conv" in case.op:
+                check(case, observed(4)[index, False], False)
+    finally:
+        use_machine(here)
