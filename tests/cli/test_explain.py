@@ -59,11 +59,29 @@ def test_bad_input_is_one_line(refused, tide_file, tmp_path):
     assert "predikt" in refused("predikt")
 
 
+def as_a_program(*arguments: str, **environment: str) -> subprocess.Popen:
+    environment["PYTHONPATH"] = str(Path(package.__file__).parents[1])
+    command = [sys.executable, "-m", "lowtide", *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+
 def test_the_program_as_a_module():
-    environment = {"PYTHONPATH": str(Path(package.__file__).parents[1])}
-    command = [sys.executable, "-m", "lowtide", "--version"]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
-    assert done.stdout == f"lowtide, version {package.__version__}\n"
+    out, err = as_a_program("--version").communicate()
+    assert (out, err) == (f"lowtide, version {package.__version__}\n", "")
+
+
+def test_where_only_ascii_can_be_printed_the_numbers_still_are(tide_file):
+    program = as_a_program("explain", tide_file, PYTHONIOENCODING="ascii")
+    out, err = program.communicate()
+    assert (program.returncode, err) == (0, "")
+    assert "peak 8.5 KiB" in out
+
+
+def test_a_reader_that_stops_early_is_no_error(tide_file):
+    with as_a_program("explain", tide_file, "--json") as program:
+        program.stdout.close()
+        assert program.stderr.read() == ""
+    assert program.returncode == 141
 
 
 def test_no_arguments_show_the_help_and_every_verb_has_one(lowtide):

@@ -1,7 +1,9 @@
 """The command line: one file for each verb, and its docstring is its help."""
 
+import os
 import sys
 from importlib import import_module
+from io import TextIOWrapper
 
 import click
 
@@ -32,8 +34,17 @@ def program() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; exits 0 for yes, 1 for "no, it does not fit", 2 for a usage error told in one line."""
+    for stream in (sys.stdout, sys.stderr):
+        # The curve needs more than ASCII; where that is all there is, a "?" is better than no report.
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
-        code = program.main(arguments, prog_name="lowtide", standalone_mode=False)
+        # Not program.main: it would exit with 1 on a broken pipe, and here that says "it does not fit".
+        with program.make_context("lowtide", sys.argv[1:] if arguments is None else list(arguments)) as context:
+            code = program.invoke(context)
+        sys.stdout.flush()
+    except click.exceptions.Exit as end:
+        sys.exit(end.exit_code)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         sys.exit(2)
@@ -43,6 +54,10 @@ def main(arguments: list[str] | None = None) -> None:
         _fail(str(error))
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)
+    except BrokenPipeError:
+        # `lowtide ... | head` has read enough; Python would complain again when it flushes at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -16,9 +16,7 @@ def report_options(function: _Function) -> _Function:
     """Add the options that say how a report is shown and where it goes."""
     for option in reversed(
         (
-            click.option(
-                "--budget", type=parse_bytes, metavar="BYTES", help="Say whether it fits, say 8GiB or 1.5g."
-            ),
+            click.option("--budget", type=parse_bytes, metavar="BYTES", help="Say whether it fits, say 8GiB or 1.5g."),
             click.option("--top", default=10, type=click.IntRange(min=0), metavar="N", help="List N tensors, not 10."),
             click.option("--json", "as_json", is_flag=True, help="Print JSON, and nothing else."),
             click.option("--html", type=_file(), metavar="FILE", help="Write the report as one self-contained page."),
