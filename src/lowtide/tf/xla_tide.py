@@ -1,0 +1,298 @@
+"""A compiled step as a tide: what its blocks do in the allocator, and which layers fill them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lowtide.sources.hlo_memory import HeldValue, TemporaryBlock
+from lowtide.tf.xla import TEMPORARY, VariableKind, XlaAllocation, XlaArgument, XlaMemory, xla_allocations
+from lowtide.tide.bfc import BfcAllocator, OutOfMemory, Replay, round_up
+from lowtide.tide.kinds import KINDS
+from lowtide.tide.tide import Buffers, Building, Curve, Tide
+
+# From the name of a TensorFlow node to its layer and the user's own line.
+Locate = Callable[[str], tuple[str | None, str | None]]
+
+_BACKWARD = "gradient_tape/"
+# The first run of a step may fetch regions that later runs find free; from then on every run is the same.
+_RUNS_UNTIL_STEADY = 3
+
+
+@dataclass(frozen=True)
+class _Row:
+    name: str
+    op: str
+    layer: str | None
+    kind: str
+    dtype: str
+    shape: tuple[int, ...] | None
+    requested: int
+    allocated: int
+    born: int
+    died: int
+    source: str | None
+
+
+def predict_xla(
+    function: Any,
+    specs: Sequence[Any] = (),
+    *,
+    target: str,
+    batch_size: int | None = None,
+    variable_kind: VariableKind | None = None,
+    others: Sequence[XlaArgument] = (),
+    layers: Collection[str] = (),
+    locate: Locate | None = None,
+    building: Building | None = None,
+) -> Tide:
+    """Compile a step and predict its memory from the buffer assignment, without running it.
+
+    `others` are tensors that live in the process without being given to the step.
+    """
+    concrete = function if hasattr(function, "captured_inputs") else function.get_concrete_function(*specs)
+    memory = xla_allocations(concrete, specs, variable_kind=variable_kind)
+    if building is None:
+        graph = concrete.graph.as_graph_def()
+        building = Building(len(graph.node), len(memory.module.instructions), graph.ByteSize(), None)
+    find = locate or (lambda name: (find_layer(name, layers), None))
+    return tide_of(memory, target=target, batch_size=batch_size, others=others, locate=find, building=building)
+
+
+def tide_of(
+    memory: XlaMemory,
+    *,
+    target: str,
+    building: Building,
+    batch_size: int | None = None,
+    others: Sequence[XlaArgument] = (),
+    locate: Locate | None = None,
+) -> Tide:
+    """Replay the allocations of a compiled step in the allocator, and name what is in them."""
+    residents = sorted((*memory.arguments, *others), key=_place_in_history)
+    allocator = BfcAllocator()
+    chunks = _settle(allocator, residents)
+    sizes, events = memory.stream()
+    before = allocator.bytes_in_use
+    replay = allocator.replay(sizes, events)
+    for _ in range(_RUNS_UNTIL_STEADY - 1):
+        replay = allocator.replay(sizes, events)
+    in_use = np.concatenate([[before], replay.bytes_in_use]).astype(np.int64)
+    find = locate or (lambda name: (find_layer(name, ()), None))
+    rows = list(_resident_rows(residents, chunks, len(in_use), find))
+    rows += _step_rows(memory, replay, find)
+    peak = int(in_use.max())
+    return Tide(
+        target=target,
+        method="xla",
+        batch_size=batch_size,
+        peak_bytes=peak,
+        safe_bytes=max(peak, smallest_limit(memory, residents)),
+        buffers=_columns(rows),
+        curve=_curve(memory, in_use),
+        building=building,
+        notes=_notes(memory),
+    )
+
+
+def smallest_limit(memory: XlaMemory, residents: Sequence[XlaArgument]) -> int:
+    """The smallest hard limit of the allocator under which the residents and the step still fit.
+
+    A limit counts whole regions, and regions grow by doubling, so this is found by trying.
+    """
+    low = sum(round_up(resident.bytes) for resident in residents) + sum(memory.stream()[0])
+    high = max(low, 1 << 20)
+    while not _fits(memory, residents, high):
+        high *= 2
+    while high - low > max(high >> 10, 1 << 16):
+        middle = (low + high) // 2
+        if _fits(memory, residents, middle):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def _fits(memory: XlaMemory, residents: Sequence[XlaArgument], limit: int) -> bool:
+    for with_spares in (False, True):
+        allocator = BfcAllocator(limit)
+        try:
+            _settle(allocator, residents, with_spares)
+            for _ in range(_RUNS_UNTIL_STEADY):
+                allocator.replay(*memory.stream())
+        except OutOfMemory:
+            return False
+    return True
+
+
+def _place_in_history(resident: XlaArgument) -> tuple[bool, int]:
+    return resident.kind == "input", resident.created or 0
+
+
+def _settle(allocator: BfcAllocator, residents: Sequence[XlaArgument], with_spares: bool = False) -> list[int]:
+    """Allocate what is there before the step, as a program does that builds a model; returns the chunk sizes.
+
+    How much of a region is left for the step depends on what came before. Small tensors are the first in every
+    process, and a weight with a random initial value is the third of three tensors of its size: the random
+    numbers, their product with the range, and the sum with the lower end. With spares, so does every input, and
+    two weights at once: regions that a program fetched for a moment are never given back.
+    """
+    first = allocator.allocate(1)
+    chunks = []
+    spares: list[int | None] = []
+    for resident in residents:
+        is_random = resident.kind == "weights" and len(resident.shape) > 1
+        passing: list[int | None] = []
+        if is_random or (with_spares and resident.kind == "input"):
+            passing = [allocator.allocate(resident.bytes), allocator.allocate(resident.bytes)]
+        address = allocator.allocate(resident.bytes)
+        chunks.append(0 if address is None else allocator.chunk_bytes(address))
+        for used in reversed(passing):
+            allocator.free(used)
+    if with_spares:
+        largest = max((resident.bytes for resident in residents), default=0)
+        inputs = [resident.bytes for resident in residents if resident.kind == "input"]
+        spares = [allocator.allocate(size) for size in (largest, largest, *inputs, *inputs)]
+    for spare in (first, *spares):
+        allocator.free(spare)
+    return chunks
+
+
+def _resident_rows(
+    residents: Sequence[XlaArgument], chunks: Sequence[int], events: int, locate: Locate
+) -> Iterator[_Row]:
+    for resident, chunk in zip(residents, chunks, strict=True):
+        op = "VarHandleOp" if resident.is_resource else "Placeholder" if resident.kind == "input" else "Const"
+        layer, source = locate(resident.label) if resident.kind == "weights" else (None, None)
+        yield _Row(
+            resident.label, op, layer, resident.kind, resident.dtype, resident.shape, resident.bytes, chunk, 0, events,
+            source,
+        )  # fmt: skip
+
+
+def _step_rows(memory: XlaMemory, replay: Replay, locate: Locate) -> Iterator[_Row]:
+    optimizers = {_plain(each.label.split("/")[0]) for each in memory.arguments if each.kind == "optimizer"}
+    labels = _parameter_labels(memory)
+    for allocation, chunk in zip(memory.allocations, replay.allocated_bytes.tolist(), strict=True):
+        if allocation.block is None:
+            layer, source = locate(allocation.label)
+            yield _Row(
+                allocation.label, allocation.role, layer, allocation.kind, allocation.dtype, allocation.shape,
+                allocation.bytes, chunk, allocation.born, allocation.died, source,
+            )  # fmt: skip
+        else:
+            yield from _block_rows(allocation, allocation.block, chunk, labels, optimizers, locate)
+
+
+def _block_rows(
+    allocation: XlaAllocation,
+    block: TemporaryBlock,
+    chunk: int,
+    labels: dict[int, str],
+    optimizers: set[str],
+    locate: Locate,
+) -> Iterator[_Row]:
+    """One row for each value that lies in the block at its fullest moment, and one for what is left over."""
+    place = None if block.peak_event is None else block.instructions[block.peak_event]
+    # The value that brought the block to its fullest comes first: it says where in the program that is.
+    for value in sorted(block.held, key=lambda value: value.name != place):
+        name, op, kind = _identify(value, labels, optimizers)
+        layer, source = locate(name)
+        shape = None if value.instruction is None else value.instruction.shape.part(value.shape_index)
+        is_array = shape is not None and shape.dtype != "tuple"
+        yield _Row(
+            name, op, layer, kind,
+            shape.dtype if shape is not None and is_array else "uint8",
+            shape.dimensions if shape is not None and is_array else None,
+            value.size, value.size, allocation.born, allocation.died, source,
+        )  # fmt: skip
+    unused = block.unused_bytes
+    rest = chunk - sum(value.size for value in block.held)
+    yield _Row(
+        "unused in the temporary block", "XlaLaunch", None, "workspace", "uint8", None, unused, rest, allocation.born,
+        allocation.died, None,
+    )  # fmt: skip
+
+
+def _identify(value: HeldValue, labels: dict[int, str], optimizers: set[str]) -> tuple[str, str, str]:
+    """The TensorFlow name, op and kind of a value, as far as the compiler kept them."""
+    instruction = value.instruction
+    if instruction is None:
+        return value.name, "XlaLaunch", "workspace"
+    origin = instruction.origin
+    name = instruction.op_name or (origin.op_name if origin is not None else None)
+    op = instruction.op_type or instruction.opcode
+    if name is None:
+        parameter = None if origin is None else origin.parameter_number
+        label = None if parameter is None else labels.get(parameter)
+        return f"copy of {label}" if label is not None else value.name, op, "workspace"
+    if _BACKWARD in name:
+        return name, op, "gradients"
+    if _plain(name.split("/")[0]) in optimizers:
+        return name, op, "workspace"
+    return name, op, "activations"
+
+
+def find_layer(name: str, layers: Collection[str]) -> str | None:
+    """The layer that a TensorFlow node belongs to: the innermost part of its path that is one of `layers`.
+
+    A scope that is entered again gets a number, so "dense_1_2" may be the layer "dense_1". Without a list of
+    layers it is the whole path above the op.
+    """
+    path = name.split(_BACKWARD)[-1].split("/")
+    if not layers:
+        return "/".join(path[:-1]) or None
+    for part in reversed(path):
+        while part not in layers and part != _plain(part):
+            part = _plain(part)
+        if part in layers:
+            return part
+    return None
+
+
+def _plain(part: str) -> str:
+    return re.sub(r"_\d+$", "", part)
+
+
+def _parameter_labels(memory: XlaMemory) -> dict[int, str]:
+    return {each.parameter: each.label for each in memory.arguments if each.parameter is not None}
+
+
+def _columns(rows: Sequence[_Row]) -> Buffers:
+    return Buffers(
+        name=[row.name for row in rows],
+        op=[row.op for row in rows],
+        layer=[row.layer for row in rows],
+        kind=np.array([KINDS.index(row.kind) for row in rows], np.uint8),
+        dtype=[row.dtype for row in rows],
+        shape=[row.shape for row in rows],
+        requested=np.array([row.requested for row in rows], np.int64),
+        allocated=np.array([row.allocated for row in rows], np.int64),
+        born=np.array([row.born for row in rows], np.int32),
+        died=np.array([row.died for row in rows], np.int32),
+        source=[row.source for row in rows],
+    )
+
+
+def _curve(memory: XlaMemory, in_use: np.ndarray) -> Curve:
+    """The curve as the allocator sees it: a plateau while the compiled program runs."""
+    nodes = [memory.module.name]
+    node = np.zeros(len(in_use), np.int32)
+    for allocation in memory.allocations:
+        if allocation.role == TEMPORARY and allocation.block is not None and allocation.block.peak_event is not None:
+            name = allocation.block.instructions[allocation.block.peak_event]
+            instruction = memory.module.instructions.get(name)
+            node[allocation.born] = len(nodes)
+            nodes.append(name if instruction is None else instruction.op_name or name)
+    return Curve(in_use, node, nodes)
+
+
+def _notes(memory: XlaMemory) -> tuple[str, ...]:
+    notes = ["XLA allocates all temporary memory at once; the tensors named are those that fill it at its fullest"]
+    if memory.constant_bytes >= 1 << 20:
+        notes.append(f"{memory.constant_bytes:,} bytes of constants lie in the compiled program, not in the allocator")
+    return tuple(notes)

@@ -1,0 +1,90 @@
+"""Compiled steps: what the buffer assignment says against what the allocator recorded."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.tensorflow
+
+CASES = (
+    "dense_with_dropout",
+    "convolutions_with_normalization",
+    "recurrent",
+    "two_optimizers",
+    "results_of_all_sorts",
+)
+
+
+@pytest.fixture(scope="module")
+def results() -> dict[str, Any]:
+    child = Path(__file__).with_name("xla_child.py")
+    source = Path(__file__).parents[2] / "src"
+    environment = {**os.environ, "PYTHONPATH": str(source), "TF_CPP_MIN_LOG_LEVEL": "3"}
+    run = subprocess.run(
+        [sys.executable, str(child)], capture_output=True, text=True, env=environment, timeout=300, check=False
+    )
+    assert run.returncode == 0, run.stderr[-4000:]
+    found: dict[str, Any] = json.loads(run.stdout)
+    return found
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_request_is_predicted_in_size_and_order(results: dict[str, Any], case: str) -> None:
+    predicted, recorded = results[case]["predicted"], results[case]["recorded"]
+    # When results are freed is up to the caller; all before that is TensorFlow's own order.
+    own = next(row for row, size in enumerate(predicted) if size < 0) + 1
+    assert recorded[:own] == predicted[:own]
+    assert sorted(recorded) == sorted(predicted)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_arguments_are_the_variables_and_the_batch(results: dict[str, Any], case: str) -> None:
+    found = results[case]
+    captured = 20 * 30 * 4 if case == "results_of_all_sorts" else 0
+    assert found["argument_bytes"] == found["resident_bytes"] + captured
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_compiling_leaves_nothing_in_the_allocator(results: dict[str, Any], case: str) -> None:
+    assert results[case]["left_over"] == 0
+
+
+def test_updated_variables_take_no_new_memory(results: dict[str, Any]) -> None:
+    # Four weights, two slots of each, the iteration, and two variables of each of two metrics.
+    assert results["dense_with_dropout"]["updated"] == 4 + 8 + 1 + 4 + 1  # and the state of the random numbers
+    assert {"weights", "optimizer", "input"} <= set(results["dense_with_dropout"]["kinds"])
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_tide_adds_up(results: dict[str, Any], case: str) -> None:
+    found = results[case]
+    assert found["method"] == "xla"
+    assert found["held"] == found["peak"] == sum(found["breakdown"].values())
+    assert found["safe"] >= found["peak"]
+
+
+def test_the_block_is_explained_by_layers(results: dict[str, Any]) -> None:
+    assert any("conv2d" in name for name in results["convolutions_with_normalization"]["top"])
+    assert results["convolutions_with_normalization"]["breakdown"]["activations"] > 16 * 32 * 32 * 16 * 4
+
+
+def test_a_prediction_does_not_grow_with_the_batch(results: dict[str, Any]) -> None:
+    growth = results["growth"]
+    assert growth["input"] == (1 << 22) * 200 * 4
+    assert growth["temp"] > growth["input"]
+    assert growth["taken"] < 1 << 20
+
+
+def test_a_compiled_call_inside_of_a_step(results: dict[str, Any]) -> None:
+    call = results["call"]
+    assert call["aliased"] == 50 * 30 * 4
+    predicted = call["predicted"]
+    start = call["recorded"].index(predicted[0])
+    assert call["recorded"][start : start + len(predicted)] == predicted
