@@ -7,7 +7,7 @@ weights in blocked layouts and the scratchpads of backward convolutions, of pool
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from lowtide.graph import facts_arrays, facts_einsum  # noqa: F401  (their facts hold for the oneDNN variants, too)
 from lowtide.graph.facts import OpFact, fact_of, register
@@ -17,7 +17,7 @@ from lowtide.graph.facts_onednn_product import (
     fused_product_temporaries,
     product_temporaries,
 )
-from lowtide.graph.facts_shapes import elements, known
+from lowtide.graph.facts_shapes import elements, item_bytes, known
 from lowtide.graph.graph import NodeView
 
 _ADDEND = 3  # the input that a fused "Add" adds: after data, weights and bias
@@ -43,16 +43,29 @@ def _normalization_reserve(node: NodeView) -> Mapping[int, int]:
     return {5: (elements(shape) + 7) // 8}
 
 
+def _bias_gradient(node: NodeView) -> Mapping[int, int]:
+    """As many as the convolution makes channels; TensorFlow's shape function names the channels it reads."""
+    shape = node.input_shape(2)
+    if shape is None:
+        return {}
+    channels = shape[-1] if str(node.attribute("data_format", "NHWC")).endswith("C") else shape[1]
+    return {1: channels * item_bytes(node.output_dtype(0))}
+
+
 _MAX_POOLS = "_MklMaxPool _MklMaxPool3D _MklNativeMaxPool _MklNativeMaxPool3D"
 _NORMALIZATIONS_WITH_RESERVE = """
     _MklFusedBatchNormV3 _MklFusedBatchNormEx _MklNativeFusedBatchNormV3 _MklNativeFusedBatchNormEx
 """
-_SIZES = dict.fromkeys(_MAX_POOLS.split(), _pooling_workspace)
+_FILTER_GRADIENTS_WITH_BIAS = """
+    _MklConv2DBackpropFilterWithBias _MklNativeConv2DBackpropFilterWithBias __MklDummyConv2DBackpropFilterWithBias
+"""
+_SIZES: dict[str, Callable[[NodeView], Mapping[int, int]]] = dict.fromkeys(_MAX_POOLS.split(), _pooling_workspace)
 _SIZES |= dict.fromkeys(_NORMALIZATIONS_WITH_RESERVE.split(), _normalization_reserve)
+_SIZES |= dict.fromkeys(_FILTER_GRADIENTS_WITH_BIAS.split(), _bias_gradient)
 
 
 def output_sizes(node: NodeView) -> Mapping[int, int]:
-    """Bytes of the outputs that shape inference cannot tell, by output."""
+    """Bytes of the outputs for which shape inference says nothing, or something else, by output."""
     sizes = _SIZES.get(node.op)
     return {} if sizes is None else sizes(node)
 
@@ -72,15 +85,15 @@ _DEPTHWISE = """
 register(_DEPTHWISE, OpFact(temporaries=known(depthwise_temporaries)))
 
 _GRADIENTS_OF_CONVOLUTIONS = """
-    _MklConv2DBackpropFilter _MklConv2DBackpropFilterWithBias _MklConv2DBackpropInput
+    _MklConv2DBackpropFilter _MklConv2DBackpropInput
     _MklConv3DBackpropFilterV2 _MklConv3DBackpropInputV2
     _MklDepthwiseConv2dNativeBackpropFilter _MklDepthwiseConv2dNativeBackpropInput
-    _MklNativeConv2DBackpropFilter _MklNativeConv2DBackpropFilterWithBias _MklNativeConv2DBackpropInput
+    _MklNativeConv2DBackpropFilter _MklNativeConv2DBackpropInput
     _MklNativeConv3DBackpropFilterV2 _MklNativeConv3DBackpropInputV2
     _MklNativeDepthwiseConv2dNativeBackpropFilter _MklNativeDepthwiseConv2dNativeBackpropInput
-    __MklDummyConv2DBackpropFilterWithBias
 """
 register(_GRADIENTS_OF_CONVOLUTIONS, OpFact())
+register(_FILTER_GRADIENTS_WITH_BIAS, OpFact())
 
 register("_MklMatMul", OpFact(temporaries=known(product_temporaries)))
 register(
