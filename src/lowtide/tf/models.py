@@ -1,0 +1,156 @@
+"""A compiled Keras model as a step: the function that `fit` runs for one batch, and the specs of that batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from lowtide.errors import LowtideError
+
+Specs = tuple[Any, ...]
+
+
+def train_step_of(model: keras.Model, specs: Specs) -> tuple[Callable[..., Any], list[Specs]]:
+    """The step of a compiled model, and the specs to try in this order: targets are not written in a model."""
+    if not model.compiled:
+        raise LowtideError(
+            "the model is not compiled",
+            given=model.name,
+            cure="call model.compile(optimizer=..., loss=...) first: the optimizer and the loss are part of the step",
+        )
+    candidates = [tuple(specs)] if specs else _candidate_specs(model)
+
+    def step(*data: Any) -> Any:
+        # What `fit` does with one batch, see Keras's TensorFlow trainer.
+        batch = data if len(data) > 1 else data[0] if specs or not _takes_tuple(model) else data
+        return model.distribute_strategy.run(model.train_step, args=(batch,))
+
+    return step, candidates
+
+
+def _takes_tuple(model: keras.Model) -> bool:
+    """Keras's own train step unpacks (x,) as x; a custom one gets what the data set yields: x itself."""
+    return type(model).train_step is keras.Model.train_step
+
+
+def prepare(model: keras.Model, specs: Specs) -> None:
+    """Create the variables that `fit` would create before its first step: optimizer slots and metrics."""
+    batch = tf.nest.map_structure(lambda spec: keras.KerasTensor(_keras_shape(spec), dtype=spec.dtype.name), specs)
+    try:
+        model._symbolic_build(data_batch=batch if len(batch) > 1 else batch[0])
+    except Exception:
+        # A model whose own train_step does the work has no loss to build; tracing will tell if anything is wrong.
+        pass
+    if model.optimizer is not None and not model.optimizer.built:
+        model.optimizer.build(model.trainable_variables)
+
+
+def _keras_shape(spec: Any) -> tuple[int | None, ...]:
+    return tuple(spec.shape)
+
+
+def _candidate_specs(model: keras.Model) -> list[Specs]:
+    inputs = _input_specs(model)
+    targets = _target_specs(model)
+    candidates: list[Specs] = []
+    if targets is not None:
+        candidates.append((inputs, targets))
+    if model.loss is None or targets is None:
+        candidates.insert(0, (inputs,))
+    else:
+        candidates.append((inputs,))
+    return candidates
+
+
+def _input_specs(model: keras.Model) -> Any:
+    try:
+        struct = model._inputs_struct if hasattr(model, "_inputs_struct") else model.inputs
+        inputs = model.input if struct is None else struct
+    except (AttributeError, ValueError):
+        inputs = None
+    if inputs is None or (isinstance(inputs, (list, tuple)) and not inputs):
+        raise LowtideError(
+            "the model has not seen an input yet, so its shapes are not known",
+            given=model.name,
+            cure="pass the specs too: predict(model, x_spec, y_spec, batch_size=...), or call model.build(input_shape)",
+        )
+    specs = keras.tree.map_structure(lambda tensor: _spec(tensor.shape, tensor.dtype), inputs)
+    return specs[0] if isinstance(specs, list) and len(specs) == 1 else specs
+
+
+def _spec(shape: Sequence[int | None], dtype: str) -> tf.TensorSpec:
+    return tf.TensorSpec((None, *shape[1:]), tf.as_dtype(dtype))
+
+
+def _target_specs(model: keras.Model) -> Any:
+    """One target per output: what its loss compares the output with."""
+    try:
+        outputs = model._outputs_struct if hasattr(model, "_outputs_struct") else model.outputs
+    except AttributeError:
+        return None
+    if outputs is None:
+        return None
+    flat = keras.tree.flatten(outputs)
+    losses = _flat_losses(model, outputs, flat)
+    if losses is None:
+        return None
+    specs = [_target(output, loss) for output, loss in zip(flat, losses, strict=True)]
+    packed = keras.tree.pack_sequence_as(outputs, specs)
+    return packed[0] if isinstance(packed, list) and len(packed) == 1 else packed
+
+
+def _flat_losses(model: keras.Model, outputs: Any, flat: list[Any]) -> list[Any] | None:
+    loss = model.loss
+    if loss is None:
+        return [None] * len(flat)
+    if isinstance(loss, dict):
+        names = list(outputs) if isinstance(outputs, dict) else getattr(model, "output_names", None)
+        return None if names is None else [loss.get(name) for name in names]
+    if isinstance(loss, (list, tuple)):
+        return list(loss) if len(loss) == len(flat) else None
+    return [loss] * len(flat)
+
+
+def _target(output: Any, loss: Any) -> tf.TensorSpec:
+    name = loss if isinstance(loss, str) else getattr(loss, "name", None) or getattr(loss, "__name__", "")
+    if "sparse" in str(name):
+        return tf.TensorSpec((None, *output.shape[1:-1]), tf.int32)
+    return tf.TensorSpec((None, *output.shape[1:]), tf.float32)
+
+
+def variable_kinds(model: keras.Model | None, variables: Sequence[Any]) -> dict[int, tuple[str, str]]:
+    """Kind and name of each variable, by the identity of its handle."""
+    kinds: dict[int, tuple[str, str]] = {}
+    if model is not None:
+        groups = [("weights", model.variables), ("other", model.metrics_variables)]
+        if model.optimizer is not None:
+            groups.append(("optimizer", model.optimizer.variables))
+        for kind, members in groups:
+            for variable in members:
+                kinds[_handle_key(variable.value)] = (kind, variable.path)
+    for variable in variables:
+        kinds.setdefault(_handle_key(variable), _guess(variable))
+    return kinds
+
+
+def _handle_key(variable: Any) -> int:
+    return id(variable.handle)
+
+
+# What optimizers call their state, in Keras 3's paths and TensorFlow's own names.
+_SLOT_WORDS = (
+    "momentum", "velocity", "accumulator", "adam", "sgd", "rmsprop", "adagrad", "adadelta", "adafactor", "lion", "nadam",
+    "ftrl", "lamb", "muon", "optimizer", "learning_rate", "iteration",
+)  # fmt: skip
+
+
+def _guess(variable: Any) -> tuple[str, str]:
+    name = variable.name.partition(":")[0]
+    if variable.trainable:
+        return "weights", name
+    if any(word in name.lower() for word in _SLOT_WORDS):
+        return "optimizer", name
+    return ("weights" if variable.shape.rank else "other"), name

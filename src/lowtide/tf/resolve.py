@@ -1,0 +1,190 @@
+"""Shapes for one set of argument shapes, with what TensorFlow's inference leaves open worked out.
+
+Three things remain open: shapes that hang on values inference does not follow (computed here), sizes that
+depend on the data, such as the number of distinct ids in a batch (bounded from above), and everything behind
+these (inferred again, with the answers put in).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+
+import numpy as np
+from tensorflow.core.framework import graph_pb2
+from tensorflow.python.framework import tensor_util
+
+from lowtide.graph.dtypes import RESOURCE, VARIANT
+from lowtide.graph.graph import Graph, Shape
+from lowtide.graph.values import Value, propagate_values
+from lowtide.tf.shapes import infer_shapes
+
+LARGEST_ROUNDS = 6
+
+
+def resolve_shapes(graph: Graph, graph_def: graph_pb2.GraphDef, arguments: Mapping[int, Shape]) -> Graph:
+    """The graph with all shapes that can be told, and the values that follow from them."""
+    order = topological_order(graph)
+    current = dataclasses.replace(graph, shapes=infer_shapes(graph, graph_def, arguments))
+    producers = graph.producers()
+    for _ in range(LARGEST_ROUNDS):
+        current.values = propagate_values(current, order)
+        settled = _settle(current, order)
+        open_nodes = {producers[tensor] for tensor in range(graph.tensor_count) if _is_open(current, tensor)}
+        if not open_nodes or not settled:
+            break
+        graph_def = _substitute(graph_def, current, settled)
+        inferred = infer_shapes(dataclasses.replace(graph, shapes=list(graph.shapes)), graph_def, arguments)
+        for tensor, shape in enumerate(inferred):
+            if _is_open(current, tensor) and shape is not None:
+                current.shapes[tensor] = shape
+    return current
+
+
+def topological_order(graph: Graph) -> list[int]:
+    """Nodes after their inputs; a loop's back edges are ignored."""
+    producers = graph.producers()
+    waiting = [0] * len(graph)
+    readers: list[list[int]] = [[] for _ in range(len(graph))]
+    for node in range(len(graph)):
+        for tensor in graph.inputs_of(node):
+            if graph.ops[producers[tensor]] != "NextIteration":
+                waiting[node] += 1
+                readers[producers[tensor]].append(node)
+    order = [node for node in range(len(graph)) if not waiting[node]]
+    for node in order:
+        for reader in readers[node]:
+            waiting[reader] -= 1
+            if not waiting[reader]:
+                order.append(reader)
+    return order
+
+
+def _is_open(graph: Graph, tensor: int) -> bool:
+    shape = graph.shapes[tensor]
+    return (shape is None or -1 in shape) and graph.dtypes[tensor] not in (RESOURCE, VARIANT)
+
+
+def _settle(graph: Graph, order: list[int]) -> set[int]:
+    """Give a shape to tensors whose op tells it from values or a bound; returns the nodes that got one."""
+    settled = set()
+    for node in order:
+        first = graph.first_output[node]
+        if first == graph.first_output[node + 1] or not any(_is_open(graph, tensor) for tensor in graph.outputs_of(node)):
+            continue
+        for port, shape in enumerate(_shapes_by_rule(graph, node) or ()):
+            if shape is not None and -1 not in shape and _is_open(graph, first + port):
+                graph.shapes[first + port] = shape
+                settled.add(node)
+    return settled
+
+
+def _shapes_by_rule(graph: Graph, node: int) -> list[Shape | None] | None:
+    op, inputs = graph.ops[node], graph.inputs_of(node)
+    shapes = [graph.shapes[tensor] for tensor in inputs]
+    values = [graph.values.get(tensor) for tensor in inputs]
+    if op == "Reshape" and values[1] is not None:
+        return [_reshaped(shapes[0], values[1])]
+    if op in ("Fill", "RandomUniform", "RandomStandardNormal", "TruncatedNormal") and values[0] is not None:
+        return [_as_shape(values[0])]
+    if op.startswith("StatelessRandom") and values[0] is not None and values[0].ndim == 1:
+        return [_as_shape(values[0])]
+    if op == "BroadcastTo" and values[1] is not None:
+        return [_as_shape(values[1])]
+    if op in ("Unique", "UniqueV2") and _whole(shapes[0]):
+        # At most every element is distinct.
+        return [(math.prod(shapes[0]),), (math.prod(shapes[0]),)]  # type: ignore[arg-type]
+    if op == "Where" and _whole(shapes[0]):
+        return [(math.prod(shapes[0]), len(shapes[0]))]  # type: ignore[arg-type]
+    if op in ("UnsortedSegmentSum", "UnsortedSegmentMax", "UnsortedSegmentProd") and _whole(shapes[0]) and _whole(shapes[1]):
+        segments = int(values[2]) if values[2] is not None else math.prod(shapes[1])  # type: ignore[arg-type]
+        return [(segments, *shapes[0][len(shapes[1]) :])]  # type: ignore[index,arg-type]
+    if op in ("Sum", "Mean", "Max", "Min", "Prod") and _whole(shapes[0]) and values[1] is not None:
+        return [_reduced(shapes[0], values[1], bool(graph.attributes[node].get("keep_dims")))]  # type: ignore[arg-type]
+    if op == "Range" and all(value is not None for value in values):
+        return [(len(np.arange(*values)),)]  # type: ignore[arg-type]
+    if op in _ELEMENTWISE and shapes and all(_whole(shape) for shape in shapes):
+        return [_broadcast(shapes)]  # type: ignore[arg-type]
+    return None
+
+
+_ELEMENTWISE = frozenset(
+    "Add AddV2 Sub Mul RealDiv Maximum Minimum SquaredDifference Pow SelectV2 AddN Relu ReluGrad Cast Neg Exp Log Sqrt Rsqrt "
+    "Square Tanh TanhGrad Sigmoid SigmoidGrad Identity StopGradient Greater GreaterEqual Less LessEqual Equal NotEqual "
+    "LogicalAnd LogicalOr LogicalNot ZerosLike OnesLike DivNoNan MulNoNan Softplus SoftplusGrad Elu EluGrad Erf".split()
+)
+
+
+def _whole(shape: Shape | None) -> bool:
+    return shape is not None and -1 not in shape
+
+
+def _as_shape(value: Value) -> Shape:
+    return tuple(int(size) for size in np.ravel(value))
+
+
+def _reshaped(shape: Shape | None, value: Value) -> Shape | None:
+    target = _as_shape(value)
+    if -1 not in target:
+        return target
+    if not _whole(shape):
+        return None
+    rest = math.prod(size for size in target if size != -1)
+    return tuple(math.prod(shape) // max(rest, 1) if size == -1 else size for size in target)  # type: ignore[arg-type]
+
+
+def _reduced(shape: Shape, axes: Value, keep: bool) -> Shape:
+    gone = {int(axis) % max(len(shape), 1) for axis in np.ravel(axes)}
+    if keep:
+        return tuple(1 if axis in gone else size for axis, size in enumerate(shape))
+    return tuple(size for axis, size in enumerate(shape) if axis not in gone)
+
+
+def _broadcast(shapes: list[Shape]) -> Shape | None:
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        return None
+
+
+def _substitute(graph_def: graph_pb2.GraphDef, graph: Graph, settled: set[int]) -> graph_pb2.GraphDef:
+    """The same graph with known values as constants, and settled nodes as arguments of the shape they got."""
+    result = graph_pb2.GraphDef()
+    result.CopyFrom(graph_def)
+    for index, node in enumerate(result.node[: len(graph)]):
+        first, last = graph.first_output[index], graph.first_output[index + 1]
+        if last - first != 1 or node.op in ("Const", "_Arg", "_DeviceArg", "VarHandleOp", "ReadVariableOp"):
+            continue
+        if first in graph.values and node.op not in _CONTROL_FLOW:
+            _become_constant(node, graph.values[first], graph.dtypes[first])
+        elif index in settled and node.op not in _CONTROL_FLOW and _whole(graph.shapes[first]):
+            _become_known(result, node, graph.dtypes[first], graph.shapes[first])
+    return result
+
+
+_CONTROL_FLOW = frozenset("Switch Merge Enter Exit NextIteration LoopCond".split())
+
+
+def _become_constant(node: graph_pb2.GraphDef, value: Value, dtype: int) -> None:
+    controls = [reference for reference in node.input if reference.startswith("^")]
+    node.op = "Const"
+    node.ClearField("attr")
+    node.ClearField("input")
+    node.input.extend(controls)
+    node.attr["dtype"].type = dtype
+    node.attr["value"].tensor.CopyFrom(tensor_util.make_tensor_proto(value, dtype=dtype, shape=value.shape))
+
+
+def _become_known(graph_def: graph_pb2.GraphDef, node: graph_pb2.GraphDef, dtype: int, shape: Shape | None) -> None:
+    handle = graph_def.node.add(name=node.name + "/lowtide_settled", op="VarHandleOp")
+    handle.attr["dtype"].type = dtype
+    handle.attr["shared_name"].s = handle.name.encode()
+    handle.attr["shape"].shape.SetInParent()
+    for size in shape or ():
+        handle.attr["shape"].shape.dim.add(size=size)
+    node.op = "ReadVariableOp"
+    node.ClearField("attr")
+    node.ClearField("input")
+    node.input.append(handle.name)
+    node.attr["dtype"].type = dtype

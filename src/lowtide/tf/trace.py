@@ -1,0 +1,194 @@
+"""From a function or a compiled Keras model to the graph that TensorFlow would run, without running it.
+
+The function is traced from specs, then handed to the runtime with an already cancelled cancellation manager:
+TensorFlow places, optimises, fuses and partitions it as for a real call, files the executed graph, and stops
+before the first node. Arguments are passed as scalars, because nothing ever looks into them.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.core.framework import graph_pb2
+from tensorflow.python.eager import cancellation, context
+
+from lowtide.errors import LowtideError
+from lowtide.graph.graph import Graph, Shape
+from lowtide.tf.convert import graph_from_def
+from lowtide.tf.resolve import resolve_shapes
+
+Progress = Callable[[str], None]
+
+
+@dataclass
+class Program:
+    """A traced step: the graph that runs, and what its arguments and variables are."""
+
+    concrete: Any
+    graph: Graph
+    graph_def: graph_pb2.GraphDef
+    argument_shapes: list[Shape | None]
+    """Shapes of the flat arguments (inputs first, captures after them); -1 for an open dimension."""
+    input_count: int
+    variable_kinds: dict[int, tuple[str, str]] = field(default_factory=dict)
+    """Kind and name of the variable behind each captured handle, by argument position."""
+    other_variables: list[tuple[str, str, int, Shape]] = field(default_factory=list)
+    """Variables that the step does not touch but the process holds: kind, name, dtype, shape."""
+    traced_nodes: int = 0
+    graph_bytes: int = 0
+    host_bytes: int | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def has_open_batch(self) -> bool:
+        return any(shape and shape[0] == -1 for shape in self.argument_shapes[: self.input_count])
+
+    def at(self, batch_size: int | None) -> Graph:
+        """The graph with the shapes of one batch size."""
+        shapes = {}
+        for index, shape in enumerate(self.argument_shapes):
+            if shape is None:
+                continue
+            filled = (batch_size, *shape[1:]) if shape and shape[0] == -1 and batch_size is not None else shape
+            if -1 in filled and index < self.input_count:
+                raise _unknown_dimension(self.concrete, index, shape)
+            shapes[index] = filled
+        return resolve_shapes(self.graph, self.graph_def, shapes)
+
+
+def _unknown_dimension(concrete: Any, index: int, shape: Shape) -> LowtideError:
+    shown = tuple(None if size == -1 else size for size in shape)
+    name = concrete.inputs[index].name.partition(":")[0]
+    cure = "pass batch_size=" if shape[0] == -1 and -1 not in shape[1:] else "give every dimension but the first a size"
+    return LowtideError(f"input {name} has an unknown dimension", given=shown, cure=cure)
+
+
+def trace(function: Callable[..., Any], specs: Sequence[Any], progress: Progress | None = None) -> Program:
+    """Trace a function (a tf.function, or one that could be) from its specs, and find the graph that would run."""
+    tell = progress or (lambda text: None)
+    before = _resident_bytes()
+    started = time.perf_counter()
+    tell("tracing")
+    concrete = _concrete_function(function, specs)
+    traced = time.perf_counter()
+    tell("optimizing the graph with Grappler")
+    graph_def = executed_graph(concrete)
+    optimized = time.perf_counter()
+    tell("reading the graph")
+    after = _resident_bytes()
+    program = Program(
+        concrete=concrete,
+        graph=graph_from_def(graph_def),
+        graph_def=graph_def,
+        argument_shapes=[_plain(tensor.shape) for tensor in concrete.inputs],
+        input_count=len(concrete.inputs) - len(concrete.captured_inputs),
+        traced_nodes=_count_nodes(concrete),
+        graph_bytes=concrete.function_def.ByteSize(),
+        host_bytes=None if before is None or after is None else max(0, after - before),
+    )
+    program.seconds = {"trace": traced - started, "grappler": optimized - traced, "convert": time.perf_counter() - optimized}
+    return program
+
+
+def _plain(shape: tf.TensorShape) -> Shape | None:
+    return None if shape.rank is None else tuple(-1 if size is None else size for size in shape.as_list())
+
+
+def _concrete_function(function: Callable[..., Any], specs: Sequence[Any]) -> Any:
+    wrapped = function if hasattr(function, "get_concrete_function") else tf.function(function)
+    try:
+        return wrapped.get_concrete_function(*specs)
+    except LowtideError:
+        raise
+    except Exception as error:
+        raise untraceable(error, specs) from error
+
+
+def untraceable(error: Exception, specs: Sequence[Any]) -> LowtideError:
+    text = str(error).strip().splitlines()
+    reason = next((line.strip() for line in reversed(text) if line.strip()), type(error).__name__)
+    shown = ", ".join(_show(spec) for spec in tf.nest.flatten(list(specs)))
+    return LowtideError(
+        f"the step cannot be traced: {type(error).__name__}: {reason[:300]}",
+        given=f"specs {shown}" if shown else "no specs",
+        cure="pass one tf.TensorSpec per argument of the step, with the shapes and dtypes it really gets",
+    )
+
+
+def _show(spec: Any) -> str:
+    shape = getattr(spec, "shape", None)
+    dtype = getattr(spec, "dtype", None)
+    return f"{tuple(shape) if shape is not None and shape.rank is not None else shape} {getattr(dtype, 'name', dtype)}"
+
+
+def _count_nodes(concrete: Any) -> int:
+    functions = {function.name: function for function in _inner_functions(concrete)}
+    return len(concrete.graph.get_operations()) + sum(
+        len(function.graph.get_operations()) for function in functions.values() if function.graph is not concrete.graph
+    )
+
+
+def _inner_functions(concrete: Any) -> list[Any]:
+    found = getattr(concrete.graph, "_functions", {})
+    return [function for function in found.values() if getattr(function, "graph", None) is not None]
+
+
+_RUN_METADATA = threading.Lock()
+
+
+def executed_graph(concrete: Any) -> graph_pb2.GraphDef:
+    """The partition graph that TensorFlow's executor would run for this function."""
+    runtime = context.context()
+    runtime.ensure_initialized()
+    captured = list(concrete.captured_inputs)
+    with tf.device("CPU:0"):
+        zero = tf.constant(0)
+        # Scalars stand for the inputs: the function is stopped before it reads them.
+        stand_ins = [_stand_in(tensor.dtype) for tensor in concrete.inputs[: len(concrete.inputs) - len(captured)]]
+    manager = cancellation.CancellationManager()
+    manager.start_cancel()
+    with _RUN_METADATA:
+        runtime.enable_run_metadata()
+        try:
+            try:
+                with cancellation.CancellationManagerContext(manager):
+                    concrete._inference_function.call_flat(*stand_ins, *captured)
+            except tf.errors.CancelledError:
+                pass
+            # The graphs of a function that failed are filed by the next op that succeeds.
+            tf.raw_ops.AddV2(x=zero, y=zero)
+            metadata = runtime.export_run_metadata()
+        finally:
+            runtime.disable_run_metadata()
+    # Single ops file graphs too; theirs take their inputs from the device.
+    graphs = [
+        graph
+        for filed in metadata.function_graphs
+        for graph in filed.partition_graphs
+        if not any(node.op == "_DeviceArg" for node in graph.node)
+    ]
+    if not graphs:
+        raise LowtideError("TensorFlow did not show the graph it would run", given=concrete.name, cure="please report this")
+    return max(graphs, key=lambda graph: len(graph.node))
+
+
+def _stand_in(dtype: tf.DType) -> tf.Tensor:
+    if dtype == tf.resource or dtype == tf.variant:
+        raise LowtideError(
+            "a step's inputs must be tensors", given=f"an input of type {dtype.name}", cure="let the step capture it instead"
+        )
+    return tf.zeros([], dtype) if dtype != tf.string else tf.constant("")
+
+
+def _resident_bytes() -> int | None:
+    try:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return None

@@ -1,0 +1,163 @@
+"""From a simulation to a Tide: every buffer gets its name, layer, kind and place in the curve."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from lowtide.graph.dtypes import dtype_name
+from lowtide.graph.graph import Graph, Shape
+from lowtide.tide.kinds import KINDS
+from lowtide.tide.simulate import Simulation
+from lowtide.tide.tide import Buffers, Curve
+from lowtide.tide.workload import Workload
+
+# Source lines are looked up for the tensors that hold most: finding one means walking a Python traceback.
+LARGEST_SOURCED = 64
+
+_KIND = {name: number for number, name in enumerate(KINDS)}
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What the tracer knows of a program's names."""
+
+    variables: Mapping[int, tuple[str, str]] = field(default_factory=dict)
+    """Kind and name of the variable behind each handle, by the handle's tensor id."""
+    layers: frozenset[str] = frozenset()
+    source_of: Callable[[str], str | None] | None = None
+    extra: tuple[tuple[str, str, int, Shape], ...] = ()
+    """Variables outside the graph: kind, name, dtype, shape."""
+
+
+def describe(work: Workload, simulation: Simulation, labels: Labels) -> tuple[Buffers, Curve]:
+    """The columns of the tide of one simulated step."""
+    graph, schedule = work.graph, simulation.schedule
+    count = len(schedule.sizes)
+    born, died = _lifetimes(simulation, count)
+    allocated = np.array(simulation.replay.allocated_bytes, np.int64)
+    allocated[schedule.before] = simulation.held_before
+    naming = _Naming(graph, labels)
+    rows = [naming.row(owner) for owner in schedule.owners]
+    sources = _sources(rows, allocated, born, died, simulation, labels)
+    names, ops, layers, kinds, dtypes, shapes = (list(column) for column in zip(*rows, strict=True)) if rows else ([],) * 6
+    buffers = Buffers(
+        name=names,
+        op=ops,
+        layer=layers,
+        kind=np.array(kinds, np.uint8),
+        dtype=dtypes,
+        shape=shapes,
+        requested=np.array(schedule.sizes, np.int64),
+        allocated=allocated,
+        born=born,
+        died=died,
+        source=sources,
+    )
+    curve = Curve(
+        bytes_in_use=np.concatenate([[simulation.bytes_before], simulation.replay.bytes_in_use]).astype(np.int64),
+        node=np.array([schedule.nodes[0] if schedule.nodes else 0, *schedule.nodes], np.int32),
+        nodes=graph.names,
+    )
+    return buffers, curve
+
+
+def _lifetimes(simulation: Simulation, count: int) -> tuple[np.ndarray, np.ndarray]:
+    events = np.array(simulation.schedule.events, np.int64)
+    born = np.zeros(count, np.int32)
+    died = np.full(count, len(events) + 1, np.int32)
+    positions = np.arange(1, len(events) + 1, dtype=np.int32)
+    allocations = events >= 0
+    born[events[allocations]] = positions[allocations]
+    died[~events[~allocations]] = positions[~allocations]
+    return born, died
+
+
+def _sources(rows: list, allocated: np.ndarray, born: np.ndarray, died: np.ndarray, simulation: Simulation, labels: Labels) -> list:
+    sources: list[str | None] = [None] * len(rows)
+    if labels.source_of is None or not rows:
+        return sources
+    peak = int(np.argmax(simulation.replay.bytes_in_use)) + 1 if len(simulation.replay.bytes_in_use) else 0
+    alive = np.flatnonzero((born <= peak) & (died > peak))
+    for row in alive[np.argsort(-allocated[alive], kind="stable")][:LARGEST_SOURCED]:
+        sources[row] = labels.source_of(rows[row][0].rpartition(":")[0] or rows[row][0])
+    return sources
+
+
+Row = tuple[str, str, str | None, int, str, Shape | None]
+
+
+class _Naming:
+    """Names, layers and kinds of tensors."""
+
+    def __init__(self, graph: Graph, labels: Labels) -> None:
+        self.graph = graph
+        self.labels = labels
+        self.producers = graph.producers()
+        self.backward = _backward_nodes(graph)
+        self.layer_cache: dict[str, str | None] = {}
+
+    def row(self, owner: int) -> Row:
+        graph = self.graph
+        if owner < 0:
+            node = -1 - owner
+            return graph.names[node], graph.ops[node], self.layer(graph.names[node]), _KIND["workspace"], "uint8", None
+        node = self.producers[owner]
+        name = graph.names[node]
+        if owner in graph.variables:
+            kind, label = self.labels.variables.get(owner, ("weights", name))
+            dtype, shape = graph.variables[owner]
+            return label, "Variable", self.layer(label), _KIND[kind], dtype_name(dtype), shape
+        port = owner - graph.first_output[node]
+        shape = graph.shapes[owner]
+        known = None if shape is None or -1 in shape else shape
+        return f"{name}:{port}", graph.ops[node], self.layer(name), self.kind(node), dtype_name(graph.dtypes[owner]), known
+
+    def kind(self, node: int) -> int:
+        op = self.graph.ops[node]
+        if op in ("_Arg", "_DeviceArg"):
+            return _KIND["input"]
+        if op == "Const":
+            return _KIND["constants"]
+        return _KIND["gradients" if self.backward[node] else "activations"]
+
+    def layer(self, name: str) -> str | None:
+        """The Keras layer in a node's path: its last part that is the name of a layer."""
+        scope = name.rpartition("/")[0]
+        if scope not in self.layer_cache:
+            self.layer_cache[scope] = self._find_layer(scope if scope else name)
+        return self.layer_cache[scope]
+
+    def _find_layer(self, scope: str) -> str | None:
+        found = None
+        for part in scope.split("/"):
+            # Keras numbers a scope that is entered again: conv1_1 is the layer conv1.
+            for candidate in (part, re.sub(r"_\d+$", "", part)):
+                if candidate in self.labels.layers:
+                    found = candidate
+                    break
+        return found
+
+
+def _backward_nodes(graph: Graph) -> list[bool]:
+    """Nodes that compute gradients or use them: those TensorFlow names so, and all that depend on them."""
+    backward = ["gradient_tape/" in name or name.startswith("gradients/") for name in graph.names]
+    readers: list[list[int]] = [[] for _ in range(len(graph))]
+    producers = graph.producers()
+    for node in range(len(graph)):
+        for tensor in graph.inputs_of(node):
+            readers[producers[tensor]].append(node)
+    stack = [node for node in range(len(graph)) if backward[node] and graph.ops[node] not in _SHAPE_ONLY]
+    while stack:
+        for reader in readers[stack.pop()]:
+            if not backward[reader]:
+                backward[reader] = True
+                stack.append(reader)
+    return backward
+
+
+# Shape arithmetic of the gradient functions may be merged with the forward pass's own.
+_SHAPE_ONLY = frozenset("Shape ShapeN Const BroadcastGradientArgs Size Rank Prod Reshape".split())

@@ -1,0 +1,108 @@
+"""The executor: in which order a step's nodes run.
+
+TensorFlow runs a graph with a pool of threads. A node whose inputs are all there is ready; after a node has
+run, the nodes it made ready are treated in order: cheap ones join the thread's own queue, of the expensive
+ones the last runs next on the same thread if that queue is empty, and the others go to the pool. A pool thread
+takes its own newest task first and steals another thread's oldest. This file simulates just that with
+estimated durations, because who runs first decides how many activations and gradients are alive together.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections import deque
+
+from lowtide.tide.flow import Flow, FramedFlow, Tag
+from lowtide.tide.holdings import Holdings, Schedule
+from lowtide.tide.workload import Workload
+
+# What it takes to move a node through the queues, in microseconds.
+NODE_OVERHEAD_US = 1.0
+# A sleeping thread of the pool takes this long to notice new work.
+WAKE_US = 20.0
+# Durations vary from step to step; a seed draws each from this spread around the estimate.
+SPREAD = 0.25
+
+
+def execute(work: Workload, threads: int = 2, seed: int = 0, branch: bool = True) -> Schedule:
+    """Simulate one step and return its stream of allocations and frees."""
+    return _Pool(work, threads, random.Random(seed), branch).run()
+
+
+class _Pool:
+    """The threads of the inter-op pool, each with its queue of tasks and its queue of nodes to run inline."""
+
+    def __init__(self, work: Workload, threads: int, chance: random.Random, branch: bool) -> None:
+        self.work = work
+        self.chance = chance
+        self.holdings = Holdings(work)
+        self.flow = FramedFlow(work, self.holdings, branch) if work.control_flow else Flow(work, self.holdings)
+        self.tasks: list[deque[Tag]] = [deque() for _ in range(threads)]
+        self.inline: list[deque[Tag]] = [deque() for _ in range(threads)]
+        self.idle: list[int] = []
+        self.clock: list[tuple[float, int, int, Tag | None, list[int]]] = []
+        self.sequence = 0
+
+    def run(self) -> Schedule:
+        threads = range(len(self.tasks))
+        for tag in self.flow.roots():
+            self.tasks[self.chance.choice(threads)].append(tag)
+        for thread in threads:
+            self._at(self.chance.random(), thread, None, [])
+        while self.clock:
+            time, _, thread, tag, borrowed = heapq.heappop(self.clock)
+            self._work(time, thread, tag, borrowed)
+        return self.holdings.close()
+
+    def _at(self, time: float, thread: int, tag: Tag | None, borrowed: list[int]) -> None:
+        self.sequence += 1
+        heapq.heappush(self.clock, (time, self.sequence, thread, tag, borrowed))
+
+    def _work(self, time: float, thread: int, tag: Tag | None, borrowed: list[int]) -> None:
+        """Finish a node, then run on until a node would end after another thread's next event."""
+        clock, flow, costs, spread = self.clock, self.flow, self.work.cost_us, self.chance.random
+        while True:
+            if tag is not None:
+                ready = flow.finish(tag, borrowed)
+                if ready:
+                    self._schedule(time, thread, ready)
+            tag = self._next(thread)
+            if tag is None:
+                self.idle.append(thread)
+                return
+            borrowed = flow.start(tag)
+            time += NODE_OVERHEAD_US + costs[tag[0]] * (1.0 + SPREAD * (2.0 * spread() - 1.0))
+            if clock and clock[0][0] < time:
+                self._at(time, thread, tag, borrowed)
+                return
+
+    def _schedule(self, time: float, thread: int, ready: list[Tag]) -> None:
+        cheap, inline, tasks = self.work.cheap, self.inline[thread], self.tasks[thread]
+        last = None
+        sent = 0
+        for tag in ready:
+            if tag[2] or cheap[tag[0]]:
+                inline.append(tag)
+            else:
+                if last is not None:
+                    tasks.appendleft(last)
+                    sent += 1
+                last = tag
+        if last is not None:
+            if inline:
+                tasks.appendleft(last)
+                sent += 1
+            else:
+                inline.append(last)
+        while sent and self.idle:
+            sent -= 1
+            self._at(time + WAKE_US * self.chance.random(), self.idle.pop(), None, [])
+
+    def _next(self, thread: int) -> Tag | None:
+        if self.inline[thread]:
+            return self.inline[thread].popleft()
+        if self.tasks[thread]:
+            return self.tasks[thread].popleft()
+        victims = [other for other, tasks in enumerate(self.tasks) if tasks]
+        return self.tasks[self.chance.choice(victims)].pop() if victims else None

@@ -1,0 +1,114 @@
+"""Tensor lists: what loops keep for their gradients.
+
+A list is a variant that holds references to its elements' buffers. Changing a list that somebody else holds
+copies the references, never the elements.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lowtide.graph.dtypes import VARIANT
+
+if TYPE_CHECKING:
+    from lowtide.tide.holdings import BufferId, Holdings
+
+
+def start_list(holdings: Holdings, node: int, buffers: Any) -> None:
+    """Run one list op: allocate its outputs and move references."""
+    op = holdings.work.graph.ops[node]
+    _OPS.get(op, _plain)(holdings, node, buffers)
+
+
+def _plain(holdings: Holdings, node: int, buffers: Any) -> None:
+    for output in holdings.work.outputs[node]:
+        buffers[output] = holdings.allocate(holdings.work.sizes[output], output, node)
+
+
+def _new(holdings: Holdings, node: int, buffers: Any) -> None:
+    output = holdings.work.outputs[node][0]
+    buffers[output] = _make(holdings, node, output, [])
+
+
+def _make(holdings: Holdings, node: int, output: int, elements: list[BufferId | None]) -> BufferId:
+    buffer = holdings.allocate(_VARIANT_BYTES, output, node)
+    holdings.contents[buffer] = elements
+    return buffer
+
+
+_VARIANT_BYTES = 64
+
+
+def _changed(holdings: Holdings, node: int, source: int, output: int, buffers: Any) -> list[BufferId | None]:
+    """The elements to change: those of the input when it has no other holder, else a copy of the references."""
+    buffer = buffers[source]
+    elements = holdings.contents.setdefault(buffer, [])
+    if holdings.holders[buffer] == 1:
+        buffers[output] = holdings.share(buffer)
+        return elements
+    copy = list(elements)
+    for element in copy:
+        if element is not None:
+            holdings.share(element)
+    buffers[output] = _make(holdings, node, output, copy)
+    return copy
+
+
+def _push(holdings: Holdings, node: int, buffers: Any) -> None:
+    work = holdings.work
+    elements = _changed(holdings, node, work.inputs[node][0], work.outputs[node][0], buffers)
+    elements.append(holdings.share(buffers[work.inputs[node][1]]))
+
+
+def _pop(holdings: Holdings, node: int, buffers: Any) -> None:
+    work = holdings.work
+    rest, value = work.outputs[node]
+    elements = _changed(holdings, node, work.inputs[node][0], rest, buffers)
+    last = elements.pop() if elements else None
+    # The reference moves from the list to the reader.
+    buffers[value] = last if last is not None else holdings.allocate(work.sizes[value], value, node)
+
+
+def _set(holdings: Holdings, node: int, buffers: Any) -> None:
+    work = holdings.work
+    elements = _changed(holdings, node, work.inputs[node][0], work.outputs[node][0], buffers)
+    # Positions are not followed: each write fills the next place, which is what loops do.
+    elements.append(holdings.share(buffers[work.inputs[node][2]]))
+
+
+def _get(holdings: Holdings, node: int, buffers: Any) -> None:
+    work = holdings.work
+    output = work.outputs[node][0]
+    elements = [element for element in holdings.contents.get(buffers[work.inputs[node][0]], ()) if element is not None]
+    if elements:
+        # All elements are alike in size; which one is read does not change how long it lives.
+        buffers[output] = holdings.share(elements[0])
+    else:
+        buffers[output] = holdings.allocate(work.sizes[output], output, node)
+
+
+def _from_tensor(holdings: Holdings, node: int, buffers: Any) -> None:
+    """Slices of the tensor: they keep its whole buffer alive."""
+    work = holdings.work
+    output = work.outputs[node][0]
+    buffers[output] = _make(holdings, node, output, [holdings.share(buffers[work.inputs[node][0]])])
+
+
+def _resize(holdings: Holdings, node: int, buffers: Any) -> None:
+    work = holdings.work
+    if work.graph.dtypes[work.inputs[node][0]] == VARIANT:
+        _changed(holdings, node, work.inputs[node][0], work.outputs[node][0], buffers)
+    else:
+        _plain(holdings, node, buffers)
+
+
+_OPS = {
+    "EmptyTensorList": _new,
+    "TensorListReserve": _new,
+    "TensorListPushBack": _push,
+    "TensorListPopBack": _pop,
+    "TensorListSetItem": _set,
+    "TensorListGetItem": _get,
+    "TensorListFromTensor": _from_tensor,
+    "TensorListResize": _resize,
+}

@@ -1,0 +1,218 @@
+"""A Workload: a Graph with shapes, resolved by the op facts into what the executor needs to know of each node.
+
+Everything that depends only on the program is worked out here once, so that the executor's inner loop, which
+runs several times, touches nothing but integers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lowtide.graph.catalog import fact_of
+from lowtide.graph.dtypes import RESOURCE, element_bytes
+from lowtide.graph.facts import OpFact
+from lowtide.graph.graph import Graph
+from lowtide.tide.cost import node_cost_us
+
+# How the executor treats a node.
+(
+    COMPUTE,
+    ARGUMENT,
+    CONSTANT,
+    RETURN,
+    READ,
+    ASSIGN,
+    UPDATE,
+    SWITCH,
+    MERGE,
+    ENTER,
+    EXIT,
+    NEXT,
+    LIST,
+    NOTHING,
+) = range(14)
+
+_ROLES = {
+    "_Arg": ARGUMENT,
+    "_DeviceArg": ARGUMENT,
+    "Placeholder": ARGUMENT,
+    "Const": CONSTANT,
+    "_Retval": RETURN,
+    "_DeviceRetval": RETURN,
+    "ReadVariableOp": READ,
+    "AssignVariableOp": ASSIGN,
+    "AssignAddVariableOp": UPDATE,
+    "AssignSubVariableOp": UPDATE,
+    "Switch": SWITCH,
+    "RefSwitch": SWITCH,
+    "Merge": MERGE,
+    "RefMerge": MERGE,
+    "Enter": ENTER,
+    "RefEnter": ENTER,
+    "Exit": EXIT,
+    "RefExit": EXIT,
+    "NextIteration": NEXT,
+    "RefNextIteration": NEXT,
+    "NoOp": NOTHING,
+    "ControlTrigger": NOTHING,
+    "VarHandleOp": NOTHING,
+}
+
+_LIST_OPS = frozenset(
+    "EmptyTensorList TensorListReserve TensorListFromTensor TensorListSetItem TensorListGetItem TensorListPushBack "
+    "TensorListPopBack TensorListStack TensorListGather TensorListConcatV2 TensorListLength TensorListResize "
+    "TensorListScatterV2 TensorListElementShape TensorListPushBackBatch".split()
+)
+
+# Control-flow ops pass resource handles on; a variable is found behind them.
+_HANDLE_PASSERS = frozenset("Identity Enter Exit Switch Merge NextIteration RefEnter".split())
+
+
+@dataclass(slots=True)
+class Workload:
+    """What one step asks of the executor, node by node and tensor by tensor."""
+
+    graph: Graph
+    role: list[int]
+    cheap: list[bool]
+    cost_us: list[float]
+    pending: list[int]
+    roots: list[int]
+    successors: list[Sequence[int]]
+    """The nodes to tell when a node is done, one entry per edge: those that read its tensors first."""
+    inputs: list[Sequence[int]]
+    outputs: list[range]
+    consumers: list[int]
+    """How many edges read each tensor."""
+    sizes: list[int]
+    """Requested bytes of each tensor's own buffer."""
+    takes: list[Sequence[tuple[int, int, bool]]]
+    """Per node: (output tensor, input tensor, always): share the input's buffer, or take it over when nobody else does."""
+    bare: list[frozenset[int]]
+    """Per node: output tensors that get no buffer."""
+    borrowed: list[Sequence[int]]
+    """Per node: bytes of the kernel's temporaries."""
+    variable_of: dict[int, int]
+    """The variable behind each resource tensor, as the tensor id of its handle."""
+    control_flow: bool
+    unknown: dict[str, list[int]] = field(default_factory=dict)
+    """Nodes whose op has no fact, by op."""
+    unsized: list[int] = field(default_factory=list)
+    """Tensors whose shape is not known."""
+
+
+_NO_TENSORS: frozenset[int] = frozenset()
+
+
+def build_workload(graph: Graph) -> Workload:
+    """Resolve facts, sizes and edges of a graph whose shapes are known."""
+    count = len(graph)
+    sizes, unsized = _tensor_sizes(graph)
+    roles = [_ROLES.get(op, LIST if op in _LIST_OPS else COMPUTE) for op in graph.ops]
+    work = Workload(
+        graph=graph,
+        role=roles,
+        cheap=[False] * count,
+        cost_us=[0.0] * count,
+        pending=[0] * count,
+        roots=[],
+        successors=[],
+        inputs=[graph.inputs_of(node) for node in range(count)],
+        outputs=[graph.outputs_of(node) for node in range(count)],
+        consumers=[0] * graph.tensor_count,
+        sizes=sizes,
+        takes=[()] * count,
+        bare=[_NO_TENSORS] * count,
+        borrowed=[()] * count,
+        variable_of=_variables(graph),
+        control_flow=any(SWITCH <= role <= NEXT for role in roles),
+        unsized=unsized,
+    )
+    _link(work)
+    for node in range(count):
+        _resolve(work, node)
+    return work
+
+
+def _tensor_sizes(graph: Graph) -> tuple[list[int], list[int]]:
+    sizes, unsized = [0] * graph.tensor_count, []
+    for tensor, shape in enumerate(graph.shapes):
+        if shape is None or -1 in shape:
+            if graph.dtypes[tensor] == RESOURCE:
+                sizes[tensor] = element_bytes(RESOURCE)
+            else:
+                unsized.append(tensor)
+                sizes[tensor] = element_bytes(graph.dtypes[tensor])
+        else:
+            sizes[tensor] = math.prod(shape) * element_bytes(graph.dtypes[tensor])
+    return sizes, unsized
+
+
+def _link(work: Workload) -> None:
+    graph = work.graph
+    producer = graph.producers()
+    data: list[list[int]] = [[] for _ in range(len(graph))]
+    control: list[list[int]] = [[] for _ in range(len(graph))]
+    for node in range(len(graph)):
+        inputs, controls = work.inputs[node], graph.controls_of(node)
+        for tensor in inputs:
+            data[producer[tensor]].append(node)
+            work.consumers[tensor] += 1
+        for source in controls:
+            control[source].append(node)
+        work.pending[node] = len(inputs) + len(controls)
+        if not work.pending[node]:
+            work.roots.append(node)
+    work.successors = [first + second for first, second in zip(data, control, strict=True)]
+
+
+def _resolve(work: Workload, node: int) -> None:
+    graph = work.graph
+    fact = fact_of(graph.ops[node])
+    if fact is None:
+        if work.role[node] == COMPUTE:
+            work.unknown.setdefault(graph.ops[node], []).append(node)
+        fact = OpFact()
+    work.cheap[node] = fact.cheap
+    work.cost_us[node] = node_cost_us(graph, node, work.sizes)
+    view = graph.view(node)
+    first_output, inputs = graph.first_output[node], work.inputs[node]
+    aliases = fact.aliases(view) if callable(fact.aliases) else fact.aliases
+    forwards = fact.forwards(view) if callable(fact.forwards) else fact.forwards
+    outputs = len(work.outputs[node])
+    takes = [
+        (first_output + output, inputs[source], always)
+        for pairs, always in ((aliases, True), (forwards, False))
+        for output, source in pairs
+        if output < outputs and source < len(inputs)
+    ]
+    work.takes[node] = [
+        (output, source, always) for output, source, always in takes if always or _same_buffer(graph, work.sizes, output, source)
+    ]
+    bare = fact.unallocated(view) if callable(fact.unallocated) else fact.unallocated
+    if bare:
+        work.bare[node] = frozenset(first_output + output for output in bare)
+    if fact.temporaries is not None:
+        work.borrowed[node] = [size for size in fact.temporaries(view) if size > 0]
+
+
+def _same_buffer(graph: Graph, sizes: Sequence[int], output: int, source: int) -> bool:
+    """Whether a kernel's wish to take over an input's buffer can be granted at all."""
+    return sizes[output] == sizes[source] and graph.dtypes[output] == graph.dtypes[source]
+
+
+def _variables(graph: Graph) -> dict[int, int]:
+    """Follow resource handles through control flow back to the argument or handle op they come from."""
+    producer = graph.producers()
+    found: dict[int, int] = {}
+    for tensor in range(graph.tensor_count):
+        if graph.dtypes[tensor] != RESOURCE:
+            continue
+        origin, seen = tensor, set()
+        while graph.ops[producer[origin]] in _HANDLE_PASSERS and origin not in seen:
+            seen.add(origin)
+            origin = graph.inputs_of(producer[origin])[0]
+        found[tensor] = origin
+    return found
