@@ -131,7 +131,9 @@ def main() -> None:
     try:
         result = measure(options.name, options.mode, options.steps, options.enough_seconds, options.record)
     except tf.errors.ResourceExhaustedError as error:
-        result = {"ran_out": True, "error": error.message.splitlines()[0][:300]}
+        # Keras puts the user's stack first; the allocator's own line says what did not fit.
+        lines = [line for line in error.message.splitlines() if "OOM" in line] or [error.message]
+        result = {"ran_out": True, "error": lines[0].strip()[:300]}
     options.output.write_text(json.dumps(result))
 
 

@@ -18,7 +18,7 @@ from benchmarks.accuracy.processes import run_module
 
 NODES = (1_000, 3_000, 10_000, 30_000, 100_000)
 # Stages that are TensorFlow's work; every other stage a prediction names is lowtide's own.
-TENSORFLOW_STAGES = frozenset({"trace", "optimise"})
+TENSORFLOW_STAGES = frozenset({"trace", "grappler"})
 OPS_PER_ROUND = 4
 
 
