@@ -98,7 +98,9 @@ def _at_the_peak(report: Report, width: int) -> RenderResult:
 
 def _tensor_table(tensors: tuple[HeldTensor, ...], width: int) -> Table:
     rows = [_tensor_cells(tensor, wide=width >= _WIDE) for tensor in tensors]
-    natural = {heading: max(len(heading), *(len(row[heading]) for row in rows)) for heading in rows[0]}
+    # Where no line of the user's own is known there is no column for it.
+    headings = [heading for heading in rows[0] if any(len(row[heading]) for row in rows)]
+    natural = {heading: max(len(heading), *(len(row[heading]) for row in rows)) for heading in headings}
     widths = _share_width(natural, width - 2 * len(natural))
     table = Table(box=None, padding=(0, 1), header_style="dim")
     for heading, column_width in widths.items():
@@ -111,7 +113,7 @@ def _tensor_table(tensors: tuple[HeldTensor, ...], width: int) -> Table:
             style="dim" if heading in ("tensor", "line") else "",
         )
     for row in rows:
-        table.add_row(*(_cut_middle(cell, widths[heading]) for heading, cell in row.items()))
+        table.add_row(*(_cut_middle(row[heading], widths[heading]) for heading in headings))
     return table
 
 
