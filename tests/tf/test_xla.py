@@ -88,3 +88,15 @@ def test_a_compiled_call_inside_of_a_step(results: dict[str, Any]) -> None:
     predicted = call["predicted"]
     start = call["recorded"].index(predicted[0])
     assert call["recorded"][start : start + len(predicted)] == predicted
+
+
+def test_a_step_that_xla_refuses_is_an_error_of_one_line(results: dict[str, Any]) -> None:
+    refusals = results["refusals"]
+    assert "EagerPyFunc" in refusals["op"]
+    assert "jit_compile=False" in refusals["op"]
+    assert "(None, 3)" in refusals["dimension"]
+    assert not any("\n" in said for said in refusals.values())
+
+
+def test_compiled_functions_are_told_apart(results: dict[str, Any]) -> None:
+    assert results["compiled"] == {"True": True, "False": False, "None": False}

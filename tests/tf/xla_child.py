@@ -19,8 +19,9 @@ os.environ["TF_CPU_BFC_MEM_LIMIT_IN_MB"] = "2000"
 import keras
 import tensorflow as tf
 
+from lowtide.errors import LowtideError
 from lowtide.sources.xplane import read_allocations
-from lowtide.tf.xla import xla_allocations
+from lowtide.tf.xla import is_compiled, xla_allocations
 from lowtide.tf.xla_call import is_compiled_call, xla_call_memory
 from lowtide.tf.xla_tide import tide_of
 from lowtide.tide.tide import Building
@@ -186,8 +187,37 @@ def try_call() -> dict[str, Any]:
     }
 
 
+def try_refusals() -> dict[str, str]:
+    """What is said about a step that cannot be compiled."""
+
+    @tf.function(jit_compile=True)
+    def with_python(x: Any) -> Any:
+        return tf.py_function(lambda value: value, [x], tf.float32)
+
+    @tf.function(jit_compile=True)
+    def plain(x: Any) -> Any:
+        return x + 1
+
+    said = {}
+    for name, function, shape in (("op", with_python, (3,)), ("dimension", plain, (None, 3))):
+        try:
+            xla_allocations(function, [tf.TensorSpec(shape)])
+        except LowtideError as error:
+            said[name] = str(error)
+    return said
+
+
+def try_telling_apart() -> dict[str, bool]:
+    """Which functions run under XLA."""
+    functions = {jit: tf.function(lambda x: x + 1, jit_compile=jit) for jit in (True, False, None)}
+    spec = tf.TensorSpec((3,))
+    return {str(jit): is_compiled(function.get_concrete_function(spec)) for jit, function in functions.items()}
+
+
 if __name__ == "__main__":
     results: dict[str, Any] = {name: try_case(name) for name in CASES}
     results["growth"] = try_growth()
     results["call"] = try_call()
+    results["refusals"] = try_refusals()
+    results["compiled"] = try_telling_apart()
     json.dump(results, sys.stdout)

@@ -30,6 +30,9 @@ from lowtide.sources.hlo_module import Instruction, Shape
 
 VariableKind = Callable[[tf.Variable], str]
 
+# The attribute of functions, and of nodes that call one, which XLA has to compile as a whole.
+MUST_COMPILE = "_XlaMustCompile"
+
 OUTPUT, TABLE, TEMPORARY = "output", "table", "temporary"
 
 
@@ -125,7 +128,13 @@ def xla_allocations(
     return read_memory(data, arguments, seconds)
 
 
-def compile_function(name: str, inputs: Sequence[tf.TensorSpec], captures: Sequence[tf.Tensor]) -> bytes:
+def is_compiled(concrete: Any) -> bool:
+    """Whether a concrete function runs under XLA as a whole: it was made with `jit_compile=True`."""
+    attributes = concrete.function_def.attr
+    return MUST_COMPILE in attributes and bool(attributes[MUST_COMPILE].b)
+
+
+def compile_function(name: str | bytes, inputs: Sequence[tf.TensorSpec], captures: Sequence[tf.Tensor]) -> bytes:
     """Have XLA compile a function of the eager context; returns the HloProto with its buffer assignment.
 
     Parameters come in the order of the function: first `inputs`, of which nothing is allocated, then `captures`.
@@ -142,9 +151,11 @@ def compile_function(name: str, inputs: Sequence[tf.TensorSpec], captures: Seque
             stage="optimized_hlo_proto_serialized",
         )
     except (tf.errors.OpError, ValueError, TypeError) as error:
-        message = str(error).splitlines()[0] if str(error) else type(error).__name__
+        reason = str(error).removeprefix("Failed getting HLO text: ").partition("\n")[0] or type(error).__name__
         raise LowtideError(
-            f"XLA cannot compile the step: {message}", given=name, cure="set jit_compile=False, or change that op"
+            f"XLA cannot compile the step: {reason}",
+            given=tf.compat.as_str(name),
+            cure="use jit_compile=False, or replace the op that XLA refuses",
         ) from error
 
 

@@ -14,16 +14,14 @@ import tensorflow as tf
 from tensorflow.python.eager import context
 
 from lowtide.errors import LowtideError
-from lowtide.tf.xla import XlaArgument, XlaMemory, compile_function, read_memory
-
-MUST_COMPILE = "_XlaMustCompile"
+from lowtide.tf.xla import MUST_COMPILE, XlaArgument, XlaMemory, compile_function, read_memory
 
 _SUFFIX = "_lowtide_tensors_first"
 
 
 def is_compiled_call(node: Any) -> bool:
     """Whether a NodeDef calls a function that XLA compiles as a whole."""
-    return MUST_COMPILE in node.attr and node.attr[MUST_COMPILE].b and "f" in node.attr
+    return MUST_COMPILE in node.attr and bool(node.attr[MUST_COMPILE].b) and "f" in node.attr
 
 
 def xla_call_memory(function: Any, inputs: Sequence[Any], library: Iterable[Any] = ()) -> XlaMemory:
@@ -92,7 +90,6 @@ class _Registered:
 
 def _argument(name: str, given: Any) -> XlaArgument:
     if given.dtype == tf.resource:
-        # pylint: disable=protected-access
         data = given._handle_data.shape_and_type
         shape = tuple(dimension.size for dimension in data[0].shape.dim) if data else ()
         dtype = tf.as_dtype(data[0].dtype) if data else tf.uint8
