@@ -71,7 +71,12 @@ def test_the_tide_adds_up(results: dict[str, Any], case: str) -> None:
 
 
 def test_the_block_is_explained_by_layers(results: dict[str, Any]) -> None:
-    assert any("conv2d" in name for name in results["convolutions_with_normalization"]["top"])
+    # Nothing but the first layer makes 300 columns, and its scope has the name of the second one.
+    held = {layer for layer, kind, shape in results["dense_with_dropout"]["top"] if shape == [16, 300]}
+    assert "dense" in held
+    assert held <= {"dense", "dropout", "dense_1"}
+    weights = {tuple(shape): layer for layer, kind, shape in results["dense_with_dropout"]["top"] if kind == "weights"}
+    assert (weights[200, 300], weights[300, 10]) == ("dense", "dense_1")
     assert results["convolutions_with_normalization"]["breakdown"]["activations"] > 16 * 32 * 32 * 16 * 4
 
 

@@ -117,13 +117,14 @@ def bytes_in_use(which: str = "current") -> int:
 
 
 def try_case(name: str, batch: int = 16) -> dict[str, Any]:
-    step, specs, _alive = CASES[name]()
+    step, specs, owner = CASES[name]()
     concrete = step.get_concrete_function(*specs)
     exact = [tf.TensorSpec((batch, *spec.shape[1:]), spec.dtype) for spec in specs]
     before = bytes_in_use()
     memory = xla_allocations(concrete, exact)
     left_over = bytes_in_use() - before
-    tide = tide_of(memory, target=name, building=Building(1, 1, 1, None))
+    names = [layer.name for layer in owner.layers] if isinstance(owner, keras.Model) else []
+    tide = tide_of(memory, target=name, building=Building(1, 1, 1, None), layers=names)
     inputs = [tf.random.uniform(spec.shape, dtype=spec.dtype) for spec in exact]
     for _ in range(2):
         concrete(*inputs)
@@ -143,7 +144,7 @@ def try_case(name: str, batch: int = 16) -> dict[str, Any]:
         "safe": tide.safe_bytes,
         "held": int(tide.buffers.allocated[alive].sum()),
         "breakdown": tide.breakdown(),
-        "top": [tensor.name for tensor in tide.top(8)],
+        "top": [(tensor.layer, tensor.kind, tensor.shape) for tensor in tide.top(30)],
     }
 
 

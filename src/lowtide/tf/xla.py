@@ -239,9 +239,9 @@ def guess_kind(variable: tf.Variable) -> str:
     Keras names the variables of an optimizer after the variable they belong to, all in one part:
     "adam/sequential_dense_kernel_momentum"; the others are the step's own counters.
     """
-    if variable.trainable:
-        return "weights"
     parts = variable.name.removesuffix(":0").split("/")
+    if variable.trainable or parts[-1] in ("moving_mean", "moving_variance"):
+        return "weights"
     counters = ("iteration", "learning_rate", "loss_scale", "dynamic_scale", "step_counter")
     slots = ("_momentum", "_velocity", "_accumulator", "_average", "_v", "_m", "_r", "_c", "_norm", "_hat")
     if len(parts) == 2 and (parts[1] in counters or parts[1].endswith(slots) or "_accumulator" in parts[1]):

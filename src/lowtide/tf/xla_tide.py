@@ -59,8 +59,15 @@ def predict_xla(
     if building is None:
         graph = concrete.graph.as_graph_def()
         building = Building(len(graph.node), len(memory.module.instructions), graph.ByteSize(), None)
-    find = locate or (lambda name: (find_layer(name, layers), None))
-    return tide_of(memory, target=target, batch_size=batch_size, others=others, locate=find, building=building)
+    return tide_of(
+        memory,
+        target=target,
+        batch_size=batch_size,
+        others=others,
+        layers=layers,
+        locate=locate,
+        building=building,
+    )
 
 
 def tide_of(
@@ -70,6 +77,7 @@ def tide_of(
     building: Building,
     batch_size: int | None = None,
     others: Sequence[XlaArgument] = (),
+    layers: Collection[str] = (),
     locate: Locate | None = None,
 ) -> Tide:
     """Replay the allocations of a compiled step in the allocator, and name what is in them."""
@@ -82,8 +90,8 @@ def tide_of(
     for _ in range(_RUNS_UNTIL_STEADY - 1):
         replay = allocator.replay(sizes, events)
     in_use = np.concatenate([[before], replay.bytes_in_use]).astype(np.int64)
-    find = locate or (lambda name: (find_layer(name, ()), None))
-    rows = list(_resident_rows(residents, chunks, len(in_use), find))
+    find = locate or (lambda name: (find_layer(name, layers), None))
+    rows = list(_resident_rows(residents, chunks, len(in_use), layers))
     rows += _step_rows(memory, replay, find)
     peak = int(in_use.max())
     return Tide(
@@ -163,14 +171,14 @@ def _settle(allocator: BfcAllocator, residents: Sequence[XlaArgument], with_spar
 
 
 def _resident_rows(
-    residents: Sequence[XlaArgument], chunks: Sequence[int], events: int, locate: Locate
+    residents: Sequence[XlaArgument], chunks: Sequence[int], events: int, layers: Collection[str]
 ) -> Iterator[_Row]:
     for resident, chunk in zip(residents, chunks, strict=True):
         op = "VarHandleOp" if resident.is_resource else "Placeholder" if resident.kind == "input" else "Const"
-        layer, source = locate(resident.label) if resident.kind == "weights" else (None, None)
+        layer = find_owner(resident.label, layers) if resident.kind == "weights" else None
         yield _Row(
             resident.label, op, layer, resident.kind, resident.dtype, resident.shape, resident.bytes, chunk, 0, events,
-            source,
+            None,
         )  # fmt: skip
 
 
@@ -240,18 +248,26 @@ def _identify(value: HeldValue, labels: dict[int, str], optimizers: set[str]) ->
 def find_layer(name: str, layers: Collection[str]) -> str | None:
     """The layer that a TensorFlow node belongs to: the innermost part of its path that is one of `layers`.
 
-    A scope that is entered again gets a number, so "dense_1_2" may be the layer "dense_1". Without a list of
-    layers it is the whole path above the op.
+    Keras enters the scope of a layer once to look whether it is built and again to call it, and TensorFlow numbers
+    scopes that are entered again: the ops of "dense" lie in "dense_1", those of "dense_1" in "dense_1_1" or
+    "dense_1_2". So the name without its number comes first. Without a list of layers it is the path above the op.
     """
     path = name.split(_BACKWARD)[-1].split("/")
     if not layers:
         return "/".join(path[:-1]) or None
     for part in reversed(path):
-        while part not in layers and part != _plain(part):
-            part = _plain(part)
-        if part in layers:
-            return part
+        for candidate in (_plain(part), part, _plain(_plain(part))):
+            if candidate in layers:
+                return candidate
     return None
+
+
+def find_owner(label: str, layers: Collection[str]) -> str | None:
+    """The layer that a variable belongs to; paths of variables hold the names of layers as they are."""
+    path = label.split("/")[:-1]
+    if not layers:
+        return "/".join(path) or None
+    return next((part for part in reversed(path) if part in layers), None)
 
 
 def _plain(part: str) -> str:
