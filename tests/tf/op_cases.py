@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from probe import Case, Input, Variable
+from tests.tf.probe import Case, Input, Variable
 
 
 def f(*shape: int) -> Input:
@@ -95,6 +96,13 @@ def _reductions() -> list[Case]:
     cases += [case("Cumsum", x=f(64, 100), axis=scalar(1))]
     cases += [case("UnsortedSegmentSum", data=f(64, 100), segment_ids=i(64), num_segments=scalar(8))]
     cases += [case("SegmentSum", data=f(64, 100), segment_ids=np.arange(64, dtype=np.int32) // 4)]
+    for op in ("SparseSegmentSum", "SparseSegmentSqrtN"):
+        segments = np.arange(32, dtype=np.int32) // 4
+        cases.append(case(op, data=f(64, 100), indices=i(32), segment_ids=segments))
+    for op in ("UnsortedSegmentMax", "UnsortedSegmentMin", "UnsortedSegmentProd"):
+        cases.append(case(op, data=f(64, 100), segment_ids=i(64), num_segments=scalar(8)))
+    cases += [case("UnsortedSegmentSum", data=f(640, 100), segment_ids=i(640), num_segments=scalar(1000))]
+    cases += [case("BiasAddGrad", out_backprop=f(8, 30, 30, 200)), case("BiasAddGrad", out_backprop=bf(64, 50))]
     cases += [case("SparseSegmentMean", data=f(64, 100), indices=i(32), segment_ids=np.arange(32, dtype=np.int32) // 4)]
     return cases
 
@@ -120,6 +128,10 @@ def _arrays() -> list[Case]:
         case("Reverse", tensor=f(64, 100), dims=np.array([True, False])),
         case("ReverseV2", tensor=f(64, 100), axis=c(1)),
         case("Roll", input=f(64, 100), shift=c(1), axis=c(0)),
+        case("Shape", input=f(64, 100)),
+        case("Size", input=f(64, 100)),
+        case("Rank", input=f(64, 100)),
+        case("ShapeN", input=[f(64, 100), f(2, 3, 4)]),
         case("BroadcastGradientArgs", s0=i(2, high=2), s1=i(2, high=2)),
         case("Fill", dims=c(64, 100), value=f()),
         case("Range", start=i(high=1), limit=scalar(1000), delta=scalar(1)),
@@ -296,6 +308,25 @@ def _convolutions() -> list[Case]:
     for op in ("Conv2D", "Conv2DBackpropFilter", "Conv2DBackpropInput"):
         cases.append(_conv(op, *sizes[0], kind=bf))
     cases.append(_conv("Conv2D", (8, 16, 16, 8), (3, 3, 4, 16), (8, 16, 16, 16)))
+    fusion = {"strides": [1, 1, 1, 1], "padding": "SAME", "num_args": 1, "epsilon": 0.0, "leakyrelu_alpha": 0.2}
+    image = {"explicit_paddings": [], "data_format": "NHWC", "filter_format": "HWIO", "dilations": [1, 1, 1, 1]}
+    for fused in (["BiasAdd"], ["BiasAdd", "Relu"]):
+        operands = {"input": f(8, 16, 16, 8), "filter": f(3, 3, 8, 16), "args": [f(16)], "host_args": []}
+        cases.append(Case("_FusedConv2D", operands, {**fusion, **image, "use_cudnn_on_gpu": False, "fused_ops": fused}))
+        product = {"a": f(500, 300), "b": f(300, 200), "args": [f(200)]}
+        cases.append(
+            Case(
+                "_FusedMatMul",
+                product,
+                {
+                    "transpose_a": False,
+                    "transpose_b": False,
+                    "epsilon": 0.0,
+                    "leakyrelu_alpha": 0.2,
+                    "fused_ops": fused,
+                },
+            )
+        )
     volumes = [
         ((2, 8, 8, 8, 4), (3, 3, 3, 4, 8), (2, 8, 8, 8, 8), 1, "SAME"),
         ((1, 16, 16, 16, 8), (3, 3, 3, 8, 16), (1, 8, 8, 8, 16), 2, "SAME"),
@@ -316,7 +347,8 @@ def _convolutions() -> list[Case]:
             "DepthwiseConv2dNativeBackpropInput",
             "DepthwiseConv2dNativeBackpropFilter",
         ):
-            cases.append(_conv(op, *size))
+            # A large one is spread over threads, each with its buffer; how many of them meet is chance.
+            cases.append(replace(_conv(op, *size), chance=0.8 if size[0][0] == 32 else 0.0))
     return cases
 
 
@@ -325,7 +357,11 @@ def _pools() -> list[Case]:
     volume = {"ksize": [1, 2, 2, 2, 1], "strides": [1, 2, 2, 2, 1], "padding": "VALID"}
     return [
         case("MaxPool", window, input=f(8, 16, 16, 8)),
-        case("MaxPoolGrad", window, orig_input=f(8, 16, 16, 8), orig_output=f(8, 8, 8, 8), grad=f(8, 8, 8, 8)),
+        # A third of this is spared when nobody else holds the pooled output: a fact has no word for that.
+        replace(
+            case("MaxPoolGrad", window, orig_input=f(8, 16, 16, 8), orig_output=f(8, 8, 8, 8), grad=f(8, 8, 8, 8)),
+            chance=0.34,
+        ),
         case("AvgPool", window, value=f(8, 16, 16, 8)),
         case("AvgPoolGrad", window, orig_input_shape=c(8, 16, 16, 8), grad=f(8, 8, 8, 8)),
         case("MaxPool3D", volume, input=f(2, 8, 8, 8, 4)),
@@ -395,6 +431,8 @@ def _random() -> list[Case]:
 def _state() -> list[Case]:
     v = Variable((64, 100))
     cases = [
+        Case("ReadVariableOp", {"resource": v}, {"dtype": "float32"}),
+        case("VariableShape", input=v),
         case("ResourceApplyGradientDescent", var=v, alpha=f(), delta=f(64, 100)),
         case(
             "ResourceApplyAdam",

@@ -45,8 +45,8 @@ class Case:
     op: str
     inputs: dict[str, Any]
     attributes: dict[str, Any] = field(default_factory=dict)
-    inexact: float = 0.0
-    """How far the temporaries may be from the fact, as a share of them: 0 for exact facts."""
+    chance: float = 0.0
+    """The share of the temporaries that a run may do without: 0 where the fact is exact."""
 
     @property
     def label(self) -> str:
@@ -76,11 +76,21 @@ class Observed:
     """Chunk bytes beyond those kept, at the kernel's peak."""
     stream: list[tuple[int, str]]
     """Each allocation (bytes) and free (minus bytes) with its region type, in order."""
+    ran_as_expensive: bool
+    """Whether the executor took the kernel for expensive; it notes the time of no other."""
     error: str | None = None
 
 
-def run_probes(cases: list[Case], intra_op_threads: int) -> dict[tuple[int, bool], Observed]:
-    """Run all cases in a child process: (index of the case, inputs free) -> what was observed."""
+@dataclass(frozen=True)
+class Probes:
+    """All that one child process saw: (index of the case, inputs free) -> the run; and the ops it knows."""
+
+    runs: dict[tuple[int, bool], Observed]
+    registered_ops: set[str]
+
+
+def run_probes(cases: list[Case], intra_op_threads: int) -> Probes:
+    """Run all cases in a child process."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "observed.json"
         environment = dict(
@@ -91,14 +101,14 @@ def run_probes(cases: list[Case], intra_op_threads: int) -> dict[tuple[int, bool
             TF_CPP_MIN_LOG_LEVEL="2",
             CUDA_VISIBLE_DEVICES="",
         )
-        module = sys.modules[type(cases[0]).__module__].__file__
-        command = [sys.executable, str(module), str(intra_op_threads), folder]
+        command = [sys.executable, __file__, str(intra_op_threads), folder]
         Path(folder, "cases.pickle").write_bytes(_pickle(cases))
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         if not out.exists():
             raise RuntimeError(f"the probe process failed:\n{done.stderr[-3000:]}")
-        rows = json.loads(out.read_text())
-    return {(row["case"], row["free"]): _observed(row) for row in rows}
+        seen = json.loads(out.read_text())
+    runs = {(row["case"], row["free"]): _observed(row) for row in seen["rows"]}
+    return Probes(runs, set(seen["registered_ops"]))
 
 
 def _pickle(cases: list[Case]) -> bytes:
@@ -121,7 +131,7 @@ def _plain_inputs(value: Any) -> Any:
 
 
 def _observed(row: dict[str, Any]) -> Observed:
-    names = ("attributes", "inputs", "outputs", "kept", "peak_extra", "stream", "error")
+    names = ("attributes", "inputs", "outputs", "kept", "peak_extra", "stream", "ran_as_expensive", "error")
     return Observed(**{name: row[name] for name in names})
 
 
@@ -138,27 +148,41 @@ def _child(threads: int, folder: Path) -> None:
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
     rows, runs = [], []
     for index, case in enumerate(pickle.loads(Path(folder, "cases.pickle").read_bytes())):
-        for free in (False, True):
-            row = dict(case=index, free=free, error=None, attributes={}, inputs=[], outputs=[])
-            row |= dict(kept=[], peak_extra=0, stream=[])
-            rows.append(row)
-            name = f"probe{len(rows)}x"
-            try:
-                arguments, traced = _trace(tf, case, name, free)
-                results = traced(*arguments)
-            except Exception as error:  # reported by the test as a broken probe
+        names = [f"probe{index}{kind}" for kind in ("held", "free")]
+        pair = [_empty_row(index, free) for free in (False, True)]
+        rows += pair
+        try:
+            arguments, traced = _trace(tf, case, names)
+            results = tf.nest.flatten(traced(*arguments))
+        except Exception as error:  # reported by the test as a broken probe
+            for row in pair:
                 row["error"] = f"{type(error).__name__}: {error}"[:500]
-                continue
-            row |= _describe(tf, traced, name, arguments, results)
-            runs.append((name, row, arguments, traced))
+            continue
+        for row, name in zip(pair, names, strict=True):
+            row |= _describe(tf, traced, name, results[: len(results) // 2])
+        runs.append((names, pair, arguments, traced))
     spans, memory = _record(tf, runs, folder)
-    for name, row, _, _ in runs:
-        row |= _read_stream(spans, memory, name)
-    Path(folder, "observed.json").write_text(json.dumps(rows))
+    for names, pair, _, _ in runs:
+        for name, row in zip(names, pair, strict=True):
+            row |= _read_stream(spans, memory, name)
+    Path(folder, "observed.json").write_text(json.dumps({"rows": rows, "registered_ops": _registered_ops()}))
 
 
-def _trace(tf: Any, case: tuple, name: str, free: bool) -> tuple[list[Any], Any]:
-    """The arguments of a probe and the concrete function that runs the op alone."""
+def _registered_ops() -> list[str]:
+    from tensorflow.core.framework import op_def_pb2
+    from tensorflow.python.client import pywrap_tf_session
+
+    ops = pywrap_tf_session.TF_GetBuffer(pywrap_tf_session.TF_GetAllOpList())
+    return [op.name for op in op_def_pb2.OpList.FromString(ops).op]
+
+
+def _empty_row(index: int, free: bool) -> dict[str, Any]:
+    row = {"case": index, "free": free, "error": None, "attributes": {}, "inputs": [], "outputs": []}
+    return row | {"kept": [], "peak_extra": 0, "stream": [], "ran_as_expensive": False}
+
+
+def _trace(tf: Any, case: tuple, names: list[str]) -> tuple[list[Any], Any]:
+    """The arguments of a probe and the function that runs the op twice: first on held inputs, then on free ones."""
     op, inputs, attributes = case
     arguments: list[Any] = []
 
@@ -177,16 +201,34 @@ def _trace(tf: Any, case: tuple, name: str, free: bool) -> tuple[list[Any], Any]
             return [fill(item, given) for item in value]
         return given[value] if isinstance(value, int) else tf.constant(value)
 
-    def body(*given: Any) -> Any:
-        # The kernel may take over a buffer that nobody else holds: a copy made for it alone.
-        owned = [tf.raw_ops.DeepCopy(x=x) if free and x.dtype != tf.resource else x for x in given]
-        with tf.control_dependencies(owned):
-            made = {key: fill(value, owned) for key, value in prepared.items()}
-            result = getattr(tf.raw_ops, op)(**made, **attributes, name=name)
+    def run(name: str, given: list[Any]) -> list[Any]:
+        made = {key: fill(value, given) for key, value in prepared.items()}
+        result = _apply(tf, op, name, made | attributes)
         return [] if isinstance(result, tf.Operation) or result is None else tf.nest.flatten(result)
 
-    specs = [tf.TensorSpec(x.shape, x.dtype) if x.dtype != tf.resource else x for x in arguments]
+    def body(*given: Any) -> Any:
+        held = run(names[0], list(given))
+        graph = tf.compat.v1.get_default_graph()
+        # The kernel may take over a buffer that nobody else holds: a copy made for it alone.
+        first = graph.get_operation_by_name(names[0])
+        with tf.control_dependencies([first]):
+            owned = [x if x.dtype == tf.resource else tf.raw_ops.DeepCopy(x=x) for x in given]
+        with tf.control_dependencies([first, *owned]):
+            return held + run(names[1], owned)
+
+    # Shapes are left open where the kernel asks for the shape only: else a constant would take its place.
+    is_open = op in ("Shape", "ShapeN", "Size", "Rank")
+    specs = [x if x.dtype == tf.resource else tf.TensorSpec(None if is_open else x.shape, x.dtype) for x in arguments]
     return arguments, tf.function(body, autograph=False).get_concrete_function(*specs)
+
+
+def _apply(tf: Any, op: str, name: str, arguments: dict[str, Any]) -> Any:
+    """The op's outputs. Ops that only rewriting passes make have no Python function."""
+    if hasattr(tf.raw_ops, op):
+        return getattr(tf.raw_ops, op)(**arguments, name=name)
+    from tensorflow.python.framework import op_def_library
+
+    return op_def_library._apply_op_helper(op, name=name, **arguments)[2].outputs
 
 
 def _make(tf: Any, value: tuple) -> Any:
@@ -202,7 +244,7 @@ def _make(tf: Any, value: tuple) -> Any:
     return tf.cast(tf.constant(array), real)
 
 
-def _describe(tf: Any, traced: Any, name: str, arguments: list[Any], results: Any) -> dict[str, Any]:
+def _describe(tf: Any, traced: Any, name: str, results: list[Any]) -> dict[str, Any]:
     """The node as lowtide's graph holds it: plain attributes, shapes, dtypes, constants."""
     operation = traced.graph.get_operation_by_name(name)
     inputs = []
@@ -212,11 +254,10 @@ def _describe(tf: Any, traced: Any, name: str, arguments: list[Any], results: An
             array = tf.make_ndarray(tensor.op.get_attr("value"))
             value = array.tolist() if array.size < 1024 else None
         shape = tensor.shape.as_list() if tensor.shape.rank is not None else None
-        inputs.append(dict(shape=shape, dtype=tensor.dtype.as_datatype_enum, value=value))
-    results = tf.nest.flatten(results)
-    outputs = [dict(shape=list(x.shape), dtype=x.dtype.as_datatype_enum) for x in results]
+        inputs.append({"shape": shape, "dtype": tensor.dtype.as_datatype_enum, "value": value})
+    outputs = [{"shape": list(x.shape), "dtype": x.dtype.as_datatype_enum} for x in results]
     attributes = {key: _plain(value) for key, value in operation.node_def.attr.items()}
-    return dict(attributes=attributes, inputs=inputs, outputs=outputs)
+    return {"attributes": attributes, "inputs": inputs, "outputs": outputs}
 
 
 def _plain(value: Any) -> Any:
@@ -259,11 +300,13 @@ def _record(tf: Any, runs: list[Any], folder: Path) -> tuple[dict[str, tuple[int
                 elif name in ("MemoryAllocation", "MemoryDeallocation"):
                     stats = {stat_names[stat.metadata_id]: stat for stat in event.stats}
                     texts = [_text(stats.get(key), stat_names) for key in ("region_type", "tf_op")]
-                    numbers = [
-                        getattr(stats[key], stats[key].WhichOneof("value")) for key in ("addr", "requested_bytes")
-                    ]
+                    numbers = [_number(stats[key]) for key in ("addr", "requested_bytes")]
                     memory.append((begin, name, *numbers, *texts))
     return spans, sorted(memory)
+
+
+def _number(stat: Any) -> int:
+    return getattr(stat, stat.WhichOneof("value"))
 
 
 def _text(stat: Any, stat_names: dict[int, str]) -> str:
@@ -293,7 +336,8 @@ def _read_stream(spans: dict[str, tuple[int, int]], memory: list[Any], name: str
             in_use -= -(-alive.pop(address) // 256) * 256 if address in alive else 0
             stream.append((-size, region))
         peak = max(peak, in_use)
-    return dict(kept=list(alive.values()), peak_extra=peak - in_use, stream=stream)
+    kept = list(alive.values())
+    return {"kept": kept, "peak_extra": peak - in_use, "stream": stream, "ran_as_expensive": has_span}
 
 
 if __name__ == "__main__":

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import pytest
-from op_cases import CASES
-from probe import Case, Observed, run_probes
+from tests.tf.op_cases import CASES
+from tests.tf.probe import Case, Observed, Probes, run_probes
 
 from lowtide.graph import catalog
 from lowtide.graph.dtypes import element_bytes
@@ -17,10 +16,12 @@ from lowtide.graph.facts import OpFact
 from lowtide.graph.graph import Graph, NodeView
 from lowtide.graph.machine import Machine, current_machine, use_machine
 
+pytestmark = pytest.mark.tensorflow
 
-@cache
-def observed(threads: int) -> dict[tuple[int, bool], Observed]:
-    return run_probes(CASES, threads)
+# Kernels that finish later, on another thread: the executor notes no time for them.
+ASYNCHRONOUS = {"CropAndResize"}
+# Ops that the simulator follows itself: only their cost is a fact.
+SIMULATED = {"ReadVariableOp"}
 
 
 def view_of(op: str, seen: Observed) -> NodeView:
@@ -74,29 +75,46 @@ def check(case: Case, seen: Observed, free: bool) -> None:
     assert seen.error is None, seen.error
     fact = catalog.fact_of(case.op)
     assert fact is not None, f"no fact for {case.op}"
+    assert seen.ran_as_expensive is not (fact.cheap or case.op in ASYNCHRONOUS)
+    if case.op in SIMULATED:
+        return
     node = view_of(case.op, seen)
     assert sorted(seen.kept) == expected_outputs(fact, node, seen, free), seen.stream
     temporaries = sum(round_up(size) for size in resolve(fact, node)[3])
-    slack = case.inexact * max(temporaries, 1)
-    assert abs(seen.peak_extra - temporaries) <= slack, (seen.peak_extra, temporaries, seen.stream)
+    least = temporaries * (1 - case.chance)
+    assert least <= seen.peak_extra <= temporaries, (seen.peak_extra, temporaries, seen.stream)
 
 
 def identifiers() -> list[str]:
     return [f"{index}-{case.label}" for index, case in enumerate(CASES)]
 
 
+@pytest.fixture(scope="module")
+def probes() -> Probes:
+    """What all cases did, from one child process. A fixture, so that a child that fails is started once."""
+    return run_probes(CASES, current_machine().intra_op_threads)
+
+
 @pytest.mark.parametrize("free", [False, True], ids=["held", "free"])
 @pytest.mark.parametrize("index", range(len(CASES)), ids=identifiers())
-def test_fact_agrees_with_the_allocator(index: int, free: bool) -> None:
-    check(CASES[index], observed(current_machine().intra_op_threads)[index, free], free)
+def test_fact_agrees_with_the_allocator(probes: Probes, index: int, free: bool) -> None:
+    check(CASES[index], probes.runs[index, free], free)
 
 
 def test_facts_of_ops_that_ask_for_threads_hold_for_another_count() -> None:
+    asking = [case for case in CASES if "Conv" in case.op or case.op in ("BiasAddGrad", "Bincount")]
     here = current_machine()
     use_machine(replace(Machine.here(), intra_op_threads=4))
     try:
-        for index, case in enumerate(CASES):
-            if "Conv" in case.op:
-                check(case, observed(4)[index, False], False)
+        for (index, free), each in run_probes(asking, 4).runs.items():
+            check(asking[index], each, free)
     finally:
         use_machine(here)
+
+
+def test_the_cases_reach_many_ops() -> None:
+    assert len({case.op for case in CASES}) > 150
+
+
+def test_every_stated_op_exists(probes: Probes) -> None:
+    assert [op for op in catalog.known_ops() if op not in probes.registered_ops] == []

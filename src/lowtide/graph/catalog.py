@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from lowtide.graph import (
-    facts_arrays,
-    facts_einsum,
-    facts_elementwise,
-    facts_linear,
-    facts_neural,
-    facts_random,
-    facts_reductions,
-    facts_state,
-)
+from importlib import import_module
+
 from lowtide.graph.facts import fact_of, known_ops
 
 __all__ = ["fact_of", "known_ops"]
+
+# The facts of oneDNN come last: some are stated as those of the op they stand for.
+FAMILIES = ("arrays", "einsum", "elementwise", "linear", "neural", "random", "reductions", "state", "onednn")
+
+for family in FAMILIES:
+    import_module(f"lowtide.graph.facts_{family}")

@@ -132,6 +132,8 @@ def _clamp(index: int, size: int, low: int, high: int) -> int:
 
 def _strided_slice(node: NodeView) -> Sequence[Pair]:
     shape = input_shape(node, 0)
+    if node.input_value(1) is None or node.input_value(2) is None:
+        return [(0, 0)] if _takes_rows(node, shape) else []
     ranges = _strided_ranges(node)
     whole = [span == (0, size, 1) for span, size in zip(ranges, shape, strict=True)]
     if all(whole):
@@ -141,6 +143,16 @@ def _strided_slice(node: NodeView) -> Sequence[Pair]:
     if is_rows and slice_is_aligned(shape, item_bytes(node.input_dtype(0)), begin, end):
         return [(0, 0)]
     return []
+
+
+def _takes_rows(node: NodeView, shape: Sequence[int]) -> bool:
+    """Whether a slice whose bounds are made in the run, as in a loop, is one of aligned rows whatever they are."""
+    strides = input_values(node, 3)
+    open_ends = int(node.attribute("begin_mask", 0)) & int(node.attribute("end_mask", 0))
+    plain = not (node.attribute("ellipsis_mask", 0) or node.attribute("new_axis_mask", 0))
+    others_whole = all(open_ends >> entry & 1 and strides[entry] == 1 for entry in range(1, len(strides)))
+    is_rows = plain and others_whole and strides[:1] == [1] and len(shape) > 1
+    return is_rows and rows_are_aligned(shape, item_bytes(node.input_dtype(0)))
 
 
 def _reversed_nothing(node: NodeView) -> Sequence[Pair]:
@@ -200,7 +212,7 @@ register("DynamicPartition DynamicStitch ParallelDynamicStitch", OpFact())
 register("Where Unique UniqueV2 UniqueWithCounts UniqueWithCountsV2 ListDiff", OpFact())
 register("TopK TopKV2 InTopK InTopKV2 NthElement", OpFact())
 register("Bincount DenseBincount", OpFact(temporaries=known(_bins_of_threads)))
-register("SearchSorted LowerBound UpperBound Bucketize HistogramFixedWidth", OpFact())
+register("LowerBound UpperBound Bucketize HistogramFixedWidth", OpFact())
 register(
     """SpaceToBatch SpaceToBatchND BatchToSpace BatchToSpaceND SpaceToDepth DepthToSpace
     ExtractImagePatches ExtractVolumePatches""",

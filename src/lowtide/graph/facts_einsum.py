@@ -1,4 +1,4 @@
-"""Einsum: one kernel that transposes its operands, multiplies them and transposes the product, each into a new buffer."""
+"""Einsum: one kernel that transposes its operands, multiplies them and transposes the product, all into new buffers."""
 
 from __future__ import annotations
 

@@ -23,12 +23,23 @@ register("_FusedMatMul", OpFact())
 register("SparseMatMul SparseTensorDenseMatMul", OpFact())
 register("Cross", OpFact())
 
-# Factorisations work in place on the first input where they may.
-register(
-    "Cholesky MatrixInverse MatrixBandPart MatrixSetDiag MatrixSetDiagV2 MatrixSetDiagV3", OpFact(forwards=((0, 0),))
-)
+register("MatrixBandPart MatrixSetDiag MatrixSetDiagV2 MatrixSetDiagV3", OpFact(forwards=((0, 0),)))
 register("MatrixSolve MatrixTriangularSolve BatchMatrixBandPart", OpFact())
-register("CholeskyGrad MatrixDeterminant LogMatrixDeterminant Qr Svd SelfAdjointEigV2 Lu", OpFact())
 register(
-    "MatrixDiag MatrixDiagV2 MatrixDiagV3 MatrixDiagPart MatrixDiagPartV2 MatrixDiagPartV3 Diag DiagPart", OpFact()
+    """MatrixDiag MatrixDiagV2 MatrixDiagV3 MatrixDiagPart MatrixDiagPartV2 MatrixDiagPartV3 Diag DiagPart
+    TridiagonalSolve TridiagonalMatMul MatrixSolveLs""",
+    OpFact(),
 )
+
+
+def _any_input(node: NodeView) -> Sequence[tuple[int, int]]:
+    """Each output takes the first input that fits and is still free."""
+    return [(output, index) for output in range(node.output_count) for index in range(node.input_count)]
+
+
+register(
+    """Cholesky CholeskyGrad MatrixInverse MatrixDeterminant LogMatrixDeterminant MatrixLogarithm MatrixSquareRoot
+    Qr Svd SelfAdjointEigV2 Eig""",
+    OpFact(forwards=_any_input),
+)
+register("Lu", OpFact(forwards=((0, 0),)))

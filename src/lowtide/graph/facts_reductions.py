@@ -50,7 +50,7 @@ def partial_sums(outer: int, inner: int, item: int) -> Sequence[int]:
 
 def _bias_gradient(node: NodeView) -> Sequence[int]:
     shape = input_shape(node, 0)
-    item = 4 if node.input_dtype(0) in ("float16", "bfloat16") else item_bytes(node.input_dtype(0))
+    item = 4 if node.input_dtype(0) == "float16" else item_bytes(node.input_dtype(0))
     if node.attribute("data_format", "NHWC") == "NCHW":
         return ()
     return partial_sums(elements(shape[:-1]), shape[-1], item)

@@ -8,12 +8,13 @@ from collections.abc import Callable, Sequence
 from lowtide.graph.dtypes import DTYPES
 from lowtide.graph.graph import NodeView, Shape
 
-# TensorFlow is built with Eigen's default for AVX: a slice shares its parent's buffer only at such addresses.
+# What Eigen wants of an address in TensorFlow's wheels: a slice shares its parent's buffer only at such ones.
 ALIGNMENT_BYTES = 64
 
-_BYTES_BY_NAME = {name: size for name, size in DTYPES.values()}
+_BYTES_BY_NAME = dict(DTYPES.values())
 
 Sizes = Callable[[NodeView], Sequence[int]]
+Pairs = Callable[[NodeView], Sequence[tuple[int, int]]]
 
 
 class UnknownShape(LookupError):
@@ -21,10 +22,12 @@ class UnknownShape(LookupError):
 
 
 def item_bytes(dtype: str) -> int:
+    """Bytes of one element of a dtype, by its name."""
     return _BYTES_BY_NAME.get(dtype, 4)
 
 
 def input_shape(node: NodeView, index: int) -> Shape:
+    """The shape of an input that a fact cannot do without."""
     shape = node.input_shape(index) if index < node.input_count else None
     if shape is None or any(size < 0 for size in shape):
         raise UnknownShape(f"{node.name}: input {index}")
@@ -32,6 +35,7 @@ def input_shape(node: NodeView, index: int) -> Shape:
 
 
 def output_shape(node: NodeView, index: int = 0) -> Shape:
+    """The shape of an output that a fact cannot do without."""
     shape = node.output_shape(index)
     if shape is None or any(size < 0 for size in shape):
         raise UnknownShape(f"{node.name}: output {index}")
@@ -47,6 +51,7 @@ def input_values(node: NodeView, index: int) -> list[int]:
 
 
 def elements(shape: Sequence[int]) -> int:
+    """How many elements a shape has: 1 for a scalar."""
     return math.prod(shape)
 
 
@@ -62,9 +67,7 @@ def known(function: Sizes) -> Sizes:
     return guarded
 
 
-def known_pairs(
-    function: Callable[[NodeView], Sequence[tuple[int, int]]],
-) -> Callable[[NodeView], Sequence[tuple[int, int]]]:
+def known_pairs(function: Pairs) -> Pairs:
     """Pairs of output and input, or none where a shape or value they depend on is not known."""
 
     def guarded(node: NodeView) -> Sequence[tuple[int, int]]:

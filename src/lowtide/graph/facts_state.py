@@ -10,12 +10,13 @@ from lowtide.graph.graph import NodeView
 
 # The simulator gives these their meaning; here they are only known, with what the executor thinks of their cost.
 register(
-    """Const NoOp ControlTrigger Placeholder _Arg _Retval _DeviceArg _DeviceRetval _HostConst ImmutableConst
-    ReadVariableOp _ReadVariablesOp VarHandleOp VariableShape VarIsInitializedOp DestroyResourceOp _VarHandlesOp
+    """Const NoOp ControlTrigger Placeholder _Arg _Retval _DeviceArg _DeviceRetval HostConst ImmutableConst
+    _ReadVariablesOp
     Switch _SwitchN RefSwitch Merge RefMerge Enter RefEnter Exit RefExit NextIteration RefNextIteration LoopCond
     StackPushV2 StackPopV2 StackCloseV2""",
     OpFact(cheap=True),
 )
+register("ReadVariableOp VarHandleOp _VarHandlesOp VariableShape VarIsInitializedOp DestroyResourceOp", OpFact())
 register(
     """If StatelessIf While StatelessWhile Case StatelessCase PartitionedCall StatefulPartitionedCall
     RemoteCall SymbolicGradient Abort Assert""",
@@ -60,7 +61,7 @@ register(
     """HashTableV2 LookupTableFindV2 LookupTableImportV2 LookupTableInsertV2 LookupTableSizeV2 MutableHashTableV2
     StringToHashBucketFast StringToHashBucketStrong AsString StringJoin StringFormat StringSplitV2 StringLower
     StringLength StaticRegexReplace RegexReplace ReduceJoin StringToNumber StringNGrams Substr DecodeRaw
-    PrintV2 LogicalPrint ScalarSummary WriteScalarSummary WriteSummary WriteHistogramSummary""",
+    PrintV2 ScalarSummary WriteScalarSummary WriteSummary WriteHistogramSummary""",
     OpFact(),
 )
 register(

@@ -54,8 +54,9 @@ def _amd_cache_bytes() -> tuple[int, int, int] | None:
     return None
 
 
-# The instruction CPUID has no other way to Python. In System V's convention, f(leaf, answer):
-# push rbx; mov eax,edi; xor ecx,ecx; mov r8,rsi; cpuid; mov [r8],eax; ... [r8+4],ebx; [r8+8],ecx; [r8+12],edx; pop rbx; ret
+# The instruction CPUID has no other way to Python. As a function (leaf, answer) in System V's convention:
+# push rbx; mov eax, edi; xor ecx, ecx; mov r8, rsi; cpuid; mov [r8], eax; mov [r8+4], ebx; mov [r8+8], ecx;
+# mov [r8+12], edx; pop rbx; ret
 _CPUID_CODE = bytes.fromhex("53 89f8 31c9 4989f0 0fa2 418900 41895804 41894808 4189500c 5b c3")
 
 
