@@ -68,3 +68,9 @@ def tide_file(tide, tmp_path):
     path = tmp_path / "step.tide"
     tide.save(path)
     return path
+
+
+def pytest_collection_modifyitems(config, items):
+    for item in items:
+        if (config.rootpath / "tests" / "tf") in item.path.parents:
+            item.add_marker("tensorflow")

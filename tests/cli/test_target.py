@@ -28,6 +28,9 @@ def build_step(): return (lambda x: x * 2), tf.TensorSpec((None, 4))
 def build_fixed(): return (lambda x: x * 2), tf.TensorSpec((8, 4))
 def build_for_batch(batch_size=7): return (lambda x: x * 2), tf.TensorSpec((batch_size, 4))
 def build_needs_batch(batch_size): return (lambda x: x * 2), tf.TensorSpec((batch_size, 4))
+def build_from_array(): return (lambda x: x["a"] * 2), {"a": tf.zeros((8, 4)).numpy()}
+def build_without_shape(): return (lambda x: x * 2), tf.TensorSpec(None)
+def build_with_number(): return (lambda x: x * 2), 3
 def build_without_specs(): return ((lambda x: x * 2),)
 def build_fails(): raise ValueError("no\\nluck")
 def train_step(x, y): return x
@@ -90,6 +93,12 @@ def test_a_builder_is_given_the_batch_size(script, batch_size, rows):
     assert target.with_open_batch().specs[0].shape[0] is None
 
 
+def test_an_array_stands_for_its_shape_and_dtype(script):
+    import tensorflow as tf
+
+    assert resolve("train.py:build_from_array").specs == ({"a": tf.TensorSpec((8, 4), tf.float32)},)
+
+
 def test_a_function_with_a_signature_is_a_step(script):
     assert tuple(resolve("train.py:signed", 2).specs[0].shape) == (None, 4)
 
@@ -116,7 +125,9 @@ def test_a_model_of_keras_applications_says_what_was_chosen():
         ("train.py:number", ["a int", "(step, *specs)"]),
         ("train.py:build_nothing", ["returned None", "(step, *specs)"]),
         ("train.py:build_without_specs", ["without the specs", "tf.TensorSpec"]),
-        ("train.py:build_fails", ["ValueError: no luck", "train.py:24"]),
+        ("train.py:build_with_number", ["without the specs", "tf.TensorSpec"]),
+        ("train.py:build_without_shape", ["no shape"]),
+        ("train.py:build_fails", ["ValueError: no luck", "train.py:27"]),
         ("train.py:train_step", ["x, y"]),
         ("train.py:unsigned", ["input_signature"]),
         ("train.py:build_step", ["--batch-size"]),

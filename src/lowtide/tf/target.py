@@ -212,11 +212,8 @@ def _model(model: Any, name: str, batch_size: int | None) -> Target:
 
 
 def _step(built: tuple[Any, ...], name: str, batch_size: int | None, build: Callable[..., Any] | None = None) -> Target:
-    step, *specs = built
+    step, specs = built[0], _as_specs(built[1:], name)
     shapes = _shapes(specs)
-    if not specs or any(shape is None for shape in shapes):
-        cure = "return (step, *specs) with a tf.TensorSpec for each input of the step"
-        raise LowtideError("the target returned a step without the specs of its inputs", given=name, cure=cure)
     opened = any(_is_open(shape) for shape in shapes)
     if opened and batch_size is None:
         raise LowtideError("the specs of the target leave the batch open", given=name, cure="add --batch-size")
@@ -231,22 +228,36 @@ def _step(built: tuple[Any, ...], name: str, batch_size: int | None, build: Call
         # With None for the batch most builders give specs of an open batch; those that cannot, raise.
         try:
             again = build(batch_size=None)
+            target = Target(again[0], _as_specs(again[1:], name), None, name)
         except Exception:
             return None
-        target = Target(again[0], tuple(again[1:]), None, name) if isinstance(again, tuple) else None
-        return target if target is not None and target.has_open_batch else None
+        return target if target.has_open_batch else None
 
-    return Target(step, tuple(specs), batch_size, name, build_open=build_open)
+    return Target(step, specs, batch_size, name, build_open=build_open)
 
 
-def _shapes(specs: Iterable[Any]) -> list[Any]:
+def _as_specs(given: tuple[Any, ...], name: str) -> tuple[Any, ...]:
+    """Return the specs of a step; a tensor or an array stands for its own shape and dtype."""
     import tensorflow as tf
 
-    return [getattr(leaf, "shape", None) for leaf in tf.nest.flatten(list(specs))]
+    leaves = tf.nest.flatten(given)
+    cure = "return (step, *specs) with a tf.TensorSpec for each input of the step"
+    if not leaves or any(not hasattr(leaf, "shape") or not hasattr(leaf, "dtype") for leaf in leaves):
+        raise LowtideError("the target returned a step without the specs of its inputs", given=name, cure=cure)
+    specs = [leaf if isinstance(leaf, tf.TypeSpec) else tf.TensorSpec(leaf.shape, leaf.dtype) for leaf in leaves]
+    if any(spec.shape.rank is None for spec in specs):
+        raise LowtideError("a spec of the target has no shape at all", given=name, cure="give every spec a shape")
+    return tuple(tf.nest.pack_sequence_as(given, specs))
+
+
+def _shapes(specs: tuple[Any, ...]) -> list[Any]:
+    import tensorflow as tf
+
+    return [leaf.shape for leaf in tf.nest.flatten(specs)]
 
 
 def _is_open(shape: Any) -> bool:
-    return shape is not None and (shape.rank or 0) > 0 and shape[0] is None if hasattr(shape, "rank") else False
+    return bool(shape.rank) and shape[0] is None
 
 
 def _kind(value: Any) -> str:

@@ -36,7 +36,7 @@ def draw_curve(report: Report, width: int, height: int, *, colour: bool = True) 
     """
     tide = report.tide
     top = axis_top(tide.peak_bytes, tide.safe_bytes, report.budget_bytes)
-    labels = {_row_of(tick, top, height): format_bytes(tick) for tick in ticks(top, max(3, height // 3))}
+    labels = {_row_of(tick, top, height): format_bytes(tick) for tick in ticks(top, max(3, height // 2))}
     margin = max(len(label) for label in labels.values()) + 1
     columns = max(10, width - margin - 1)
     # Each column shows the highest moment of its stretch, so that no peak is lost however narrow the terminal.

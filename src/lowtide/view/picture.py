@@ -11,7 +11,7 @@ from lowtide.view.scale import BUDGET_COLOUR, COLOURS, STACK, axis_top, stack_at
 
 _WIDTH, _HEIGHT = 960, 460
 _LEFT, _RIGHT, _TOP, _BOTTOM = 84, 28, 96, 62
-_POINTS = 800
+_POINTS = 480
 
 _STYLE = f"""
 .card {{ fill: #ffffff; stroke: #d9e4e8 }}
