@@ -13,27 +13,36 @@ from lowtide.errors import LowtideError
 Specs = tuple[Any, ...]
 
 
-def train_step_of(model: keras.Model, specs: Specs) -> tuple[Callable[..., Any], list[Specs]]:
-    """The step of a compiled model, and the specs to try in this order: targets are not written in a model."""
+def candidate_specs(model: keras.Model, specs: Specs) -> list[Specs]:
+    """The specs of a batch to try, in this order: a model does not say what its targets look like."""
     if not model.compiled:
         raise LowtideError(
             "the model is not compiled",
             given=model.name,
             cure="call model.compile(optimizer=..., loss=...) first: the optimizer and the loss are part of the step",
         )
-    candidates = [tuple(specs)] if specs else _candidate_specs(model)
+    return [tuple(specs)] if specs else _candidate_specs(model)
+
+
+def train_step_of(model: keras.Model) -> Callable[..., Any]:
+    """What `fit` does with one batch, see Keras's TensorFlow trainer."""
 
     def step(*data: Any) -> Any:
-        # What `fit` does with one batch, see Keras's TensorFlow trainer.
-        batch = data if len(data) > 1 else data[0] if specs or not _takes_tuple(model) else data
-        return model.distribute_strategy.run(model.train_step, args=(batch,))
+        # A data set of inputs alone yields x itself, not a tuple.
+        return model.distribute_strategy.run(model.train_step, args=(data if len(data) > 1 else data[0],))
 
-    return step, candidates
+    return step
 
 
-def _takes_tuple(model: keras.Model) -> bool:
-    """Keras's own train step unpacks (x,) as x; a custom one gets what the data set yields: x itself."""
-    return type(model).train_step is keras.Model.train_step
+def fingerprint(model: keras.Model, specs: Specs) -> tuple[Any, ...]:
+    """What a trace of a model depends on: when any of it changes, it is traced again."""
+    return (
+        repr(specs),
+        id(model.optimizer),
+        id(model.loss),
+        tuple(id(variable) for variable in model.trainable_variables),
+        model.jit_compile,
+    )
 
 
 def prepare(model: keras.Model, specs: Specs) -> None:

@@ -17,13 +17,14 @@ import tensorflow as tf
 from lowtide.errors import LowtideError
 from lowtide.graph.dtypes import element_bytes
 from lowtide.tf import models
+from lowtide.tf.rescale import SMALLEST_TELLING_BATCH
 from lowtide.tf.sources import source_finder
 from lowtide.tf.trace import Program, Progress, trace
 from lowtide.tide.describe import Labels, describe
 from lowtide.tide.simulate import Simulation, simulate
 from lowtide.tide.tide import Building, Tide, Unmodelled
 from lowtide.tide.workload import Workload, build_workload
-from lowtide.units import format_bytes, parse_bytes
+from lowtide.units import parse_bytes
 
 
 def predict(
@@ -36,7 +37,7 @@ def predict(
 ) -> Tide:
     """The tide of one training step of a compiled Keras model, or of a step function with the specs of its inputs."""
     _check_batch_size(batch_size)
-    step = _Step.of(target, specs, batch_size, progress)
+    step = find_step(target, specs, batch_size, progress)
     tide = step.tide(batch_size, progress, label)
     if timings is not None:
         timings.update(step.seconds)
@@ -50,56 +51,76 @@ class BatchAnswer:
     batch_size: int
     budget_bytes: int
     safe_bytes: int
+    """The safe bound at that batch size, or at a batch of 1 when nothing fits."""
     traced: tuple[int, ...]
-    """The batch sizes that were looked at."""
+    """The batch sizes that were traced."""
+
+
+# A batch this large is telling: no other size of the program is a multiple of it by accident.
+FIRST_TRACED_BATCH = 16
+LARGEST_TRACES = 4
 
 
 def max_batch_size(
     target: Any, *specs: Any, budget: str | int, progress: Progress | None = None, largest: int = 1 << 20
 ) -> BatchAnswer:
-    """The largest batch whose safe bound stays within the budget, found by solving, not by trying it out."""
+    """The largest batch whose safe bound stays within the budget, found by solving, not by trying it out.
+
+    The program is traced for one batch size and looked at with others; the answer is traced itself in the end.
+    """
     budget_bytes = parse_bytes(budget)
-    bounds: dict[int, int] = {}
-    step_at = _step_finder(target, specs, progress)
+    traced: dict[int, Step] = {}
 
-    def bound(batch_size: int) -> int:
-        if batch_size not in bounds:
-            bounds[batch_size] = step_at(batch_size).safe_bytes(batch_size)
-        return bounds[batch_size]
+    def step_at(batch_size: int) -> Step:
+        if batch_size not in traced:
+            traced[batch_size] = find_step(target, specs, batch_size, progress, exactly=True)
+        return traced[batch_size]
 
-    found = _solve(bound, budget_bytes, largest)
-    safe = bound(found) if found else bound(1)
-    return BatchAnswer(found, budget_bytes, safe, tuple(sorted(bounds)))
+    guess = FIRST_TRACED_BATCH
+    while True:
+        step = step_at(guess)
+        bounds: dict[int, int] = {}
+
+        def bound(batch_size: int, step: Step = step, bounds: dict[int, int] = bounds) -> int:
+            if batch_size not in bounds:
+                bounds[batch_size] = step.safe_bytes(batch_size)
+            return bounds[batch_size]
+
+        found = solve_batch(bound, budget_bytes, largest, guess)
+        if found == guess or len(traced) >= LARGEST_TRACES or found == 0 or found in traced:
+            break
+        guess = found
+    if found in traced or found == 0:
+        safe = bound(max(found, 1))
+    else:
+        # The last trace and its rescaled neighbour disagree: take the traced one that is sure to fit.
+        safe = bound(found)
+    return BatchAnswer(found, budget_bytes, safe, tuple(sorted(traced)))
 
 
-def _solve(bound: Callable[[int], int], budget: int, largest: int) -> int:
-    """Memory grows almost linearly with the batch: follow the line through two sizes, then close in."""
-    low, high = 0, None
-    guess = 1
-    while high is None or high - low > 1:
-        if bound(guess) <= budget:
+def solve_batch(bound: Callable[[int], int], budget: int, largest: int, first: int) -> int:
+    """The largest batch within the budget: memory grows almost linearly, so lines through known sizes close in fast."""
+    low, high = 0, largest + 1
+    guess = min(first, largest)
+    known: dict[int, int] = {}
+    while high - low > 1:
+        known[guess] = bound(guess)
+        if known[guess] <= budget:
             low = guess
-            if low >= largest:
-                return largest
         else:
             high = guess
-        if high == 1:
-            return 0
-        guess = _next_guess(bound, budget, low, high, largest)
+        guess = _next_guess(known, budget, low, high)
     return low
 
 
-def _next_guess(bound: Callable[[int], int], budget: int, low: int, high: int | None, largest: int) -> int:
-    if high is None and low < 8:
-        return min(low * 8, largest)
-    left = max(low // 8, 1) if high is None else max(low, 1)
-    right = low if high is None else high
-    if right == left:
-        right = left + 1
-    slope = max((bound(right) - bound(left)) / (right - left), 1e-9)
-    guess = math.floor(left + (budget - bound(left)) / slope)
-    upper = min(largest, low * 64) if high is None else high - 1
-    return min(max(guess, low + 1), upper)
+def _next_guess(known: dict[int, int], budget: int, low: int, high: int) -> int:
+    if len(known) == 1:
+        only = next(iter(known))
+        return min(max(only // 2 if known[only] > budget else only * 2, low + 1), high - 1)
+    left, right = sorted(sorted(known, key=lambda size: abs(known[size] - budget))[:2])
+    slope = max((known[right] - known[left]) / (right - left), 1.0)
+    guess = math.floor(left + (budget - known[left]) / slope)
+    return min(max(guess, low + 1), high - 1)
 
 
 def _check_batch_size(batch_size: Any) -> None:
@@ -107,32 +128,6 @@ def _check_batch_size(batch_size: Any) -> None:
         return
     if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
         raise LowtideError("a batch size is a whole number of at least 1", given=repr(batch_size), cure="try 32")
-
-
-def _step_finder(target: Any, specs: tuple[Any, ...], progress: Progress | None) -> Callable[[int], _Step]:
-    """The step for a batch size: one program where the batch is open, another for each size where it is not."""
-    if isinstance(target, keras.Model) or _is_open(specs):
-        step = _Step.of(target, specs, 1, progress)
-        return lambda batch_size: step
-    batches = {spec.shape[0] for spec in tf.nest.flatten(list(specs)) if spec.shape.rank}
-    if len(batches) != 1:
-        raise LowtideError(
-            "the inputs have no common first dimension to vary",
-            given=", ".join(str(tuple(spec.shape)) for spec in tf.nest.flatten(list(specs))),
-            cure="give the batch dimension of every input as None",
-        )
-
-    def find(batch_size: int) -> _Step:
-        resized = tf.nest.map_structure(
-            lambda spec: tf.TensorSpec((batch_size, *spec.shape[1:]), spec.dtype) if spec.shape.rank else spec, list(specs)
-        )
-        return _Step.of(target, tuple(resized), None, progress)
-
-    return find
-
-
-def _is_open(specs: tuple[Any, ...]) -> bool:
-    return any(spec.shape.rank and spec.shape[0] is None for spec in tf.nest.flatten(list(specs)))
 
 
 @contextmanager
@@ -147,10 +142,95 @@ def _without_garbage_collection() -> Any:
             gc.enable()
 
 
-_KNOWN_MODELS: weakref.WeakKeyDictionary[Any, tuple[Any, _Step]] = weakref.WeakKeyDictionary()
+_KNOWN: weakref.WeakKeyDictionary[Any, tuple[Any, dict[int | None, Step]]] = weakref.WeakKeyDictionary()
 
 
-class _Step:
+def find_step(
+    target: Any, specs: tuple[Any, ...], batch_size: int | None, progress: Progress | None, exactly: bool = False
+) -> Step:
+    """The traced step of a target: one that is known already, also of another batch size unless asked `exactly`."""
+    if not isinstance(target, keras.Model) and not callable(target):
+        raise LowtideError(
+            "only a compiled Keras model or a function can be predicted",
+            given=type(target).__name__,
+            cure="pass a model, or a step function followed by a tf.TensorSpec for each of its inputs",
+        )
+    fingerprint, candidates = _candidates(target, specs, batch_size)
+    stored, steps = _KNOWN.get(target, (None, {}))
+    if stored != fingerprint:
+        steps = {}
+    if batch_size in steps:
+        steps[batch_size].seconds = {}
+        return steps[batch_size]
+    telling = [size for size in steps if size is not None and size >= SMALLEST_TELLING_BATCH]
+    if telling and batch_size is not None and not exactly:
+        nearest = steps[min(telling, key=lambda size: abs(math.log(size / batch_size)))]
+        nearest.seconds = {}
+        return nearest
+    step = _trace_first(target, candidates, progress)
+    # Tracing builds what was not built yet, which changes the fingerprint.
+    fingerprint, _ = _candidates(target, specs, batch_size)
+    steps[batch_size] = step
+    _KNOWN[target] = (fingerprint, steps)
+    return step
+
+
+def _candidates(target: Any, specs: tuple[Any, ...], batch_size: int | None) -> tuple[Any, list[tuple[Any, ...]]]:
+    """What a trace depends on besides the batch size, and the specs to try, with the batch filled in."""
+    if isinstance(target, keras.Model):
+        candidates = models.candidate_specs(target, specs)
+        fingerprint = models.fingerprint(target, specs)
+    else:
+        signature = getattr(target, "input_signature", None)
+        candidates = [specs or tuple(signature or ())]
+        fingerprint = repr(_open_batch(candidates[0]))
+    return fingerprint, [_with_batch(candidate, batch_size) for candidate in candidates]
+
+
+def _leaves(specs: Any) -> list[Any]:
+    return [spec for spec in tf.nest.flatten(list(specs)) if getattr(spec, "shape", None) is not None]
+
+
+def _open_batch(specs: tuple[Any, ...]) -> list[Any]:
+    return [(None if spec.shape.rank else (), tuple(spec.shape)[1:], spec.dtype.name) for spec in _leaves(specs)]
+
+
+def _with_batch(specs: tuple[Any, ...], batch_size: int | None) -> tuple[Any, ...]:
+    """The specs with every leading dimension set to the batch, where one is asked for."""
+    opened = any(spec.shape.rank and spec.shape[0] is None for spec in _leaves(specs))
+    common = {spec.shape[0] for spec in _leaves(specs) if spec.shape.rank}
+
+    def fill(spec: Any) -> Any:
+        if not getattr(spec, "shape", None) or not spec.shape.rank:
+            return spec
+        leading = spec.shape[0]
+        replaced = batch_size is not None and (leading is None or (not opened and len(common) == 1))
+        shape = (batch_size if replaced else leading, *spec.shape[1:])
+        if None in shape:
+            cure = "pass batch_size=" if None not in shape[1:] else "give every dimension but the first a size"
+            raise LowtideError("an input has an unknown dimension", given=tuple(spec.shape), cure=cure)
+        return tf.TensorSpec(shape, spec.dtype, name=spec.name)
+
+    return tuple(tf.nest.map_structure(fill, list(specs)))
+
+
+def _trace_first(target: Any, candidates: list[tuple[Any, ...]], progress: Progress | None) -> Step:
+    """Trace with the first specs that the target accepts; the first error is the one to tell."""
+    if not isinstance(target, keras.Model):
+        return Step(trace(target, candidates[0], progress), None, getattr(target, "__name__", type(target).__name__))
+    first_error: LowtideError | None = None
+    for candidate in candidates:
+        try:
+            models.prepare(target, candidate)
+            function = tf.function(models.train_step_of(target), autograph=False, jit_compile=bool(target.jit_compile))
+            return Step(trace(function, candidate, progress), target, target.name)
+        except LowtideError as error:
+            first_error = first_error or error
+    assert first_error is not None
+    raise first_error
+
+
+class Step:
     """A traced step, ready to be looked at with any batch size."""
 
     def __init__(self, program: Program, model: keras.Model | None, label: str) -> None:
@@ -160,46 +240,6 @@ class _Step:
         self.kinds = models.variable_kinds(model, program.concrete.graph.variables)
         self.extra = _variables_outside(program, model)
         self.seconds = dict(program.seconds)
-
-    @classmethod
-    def of(cls, target: Any, specs: tuple[Any, ...], batch_size: int | None, progress: Progress | None) -> _Step:
-        if isinstance(target, keras.Model):
-            return cls._of_model(target, specs, batch_size, progress)
-        if not callable(target):
-            raise LowtideError(
-                "only a compiled Keras model or a function can be predicted",
-                given=type(target).__name__,
-                cure="pass a model, or a step function followed by a tf.TensorSpec for each of its inputs",
-            )
-        if not specs and getattr(target, "input_signature", None):
-            specs = tuple(target.input_signature)
-        if _is_open(specs) and batch_size is None:
-            shape = next(tuple(spec.shape) for spec in tf.nest.flatten(list(specs)) if spec.shape.rank and spec.shape[0] is None)
-            raise LowtideError("an input has an unknown dimension", given=shape, cure="pass batch_size=")
-        return cls(trace(target, specs, progress), None, getattr(target, "__name__", type(target).__name__))
-
-    @classmethod
-    def _of_model(cls, model: keras.Model, specs: tuple[Any, ...], batch_size: int | None, progress: Progress | None) -> _Step:
-        function, candidates = models.train_step_of(model, specs)
-        if batch_size is None and any(_is_open(candidate) for candidate in candidates):
-            raise LowtideError("the batch size is not known", given=model.name, cure="pass batch_size=")
-        fingerprint = _fingerprint(model, specs)
-        known = _KNOWN_MODELS.get(model)
-        if known is not None and known[0] == fingerprint:
-            known[1].seconds = {}
-            return known[1]
-        first_error: LowtideError | None = None
-        for candidate in candidates:
-            try:
-                models.prepare(model, candidate)
-                step = cls(trace(tf.function(function, autograph=False), candidate, progress), model, model.name)
-            except LowtideError as error:
-                first_error = first_error or error
-                continue
-            _KNOWN_MODELS[model] = (_fingerprint(model, specs), step)
-            return step
-        assert first_error is not None
-        raise first_error
 
     def tide(self, batch_size: int | None, progress: Progress | None, label: str | None) -> Tide:
         tell = progress or (lambda text: None)
@@ -211,7 +251,7 @@ class _Step:
         return Tide(
             target=label or self.label,
             method="simulated",
-            batch_size=batch_size if self.program.has_open_batch else _common_batch(self.program),
+            batch_size=batch_size if batch_size is not None else self.program.batch_size,
             peak_bytes=simulation.peak_bytes,
             safe_bytes=simulation.safe_bytes,
             buffers=buffers,
@@ -261,18 +301,6 @@ class _Step:
         return Labels(by_tensor, self.layers, source_finder(program.concrete), tuple(self.extra))
 
 
-def _fingerprint(model: keras.Model, specs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """What a trace of a model depends on: when any of it changes, it is traced again."""
-    return (
-        repr(specs),
-        id(model.optimizer),
-        id(model.loss),
-        len(model.variables),
-        tuple(id(variable) for variable in model.trainable_variables),
-        model.jit_compile,
-    )
-
-
 def _variables_outside(program: Program, model: keras.Model | None) -> list[tuple[str, str, int, tuple[int, ...]]]:
     """Variables of the model that the step does not touch still take their memory."""
     if model is None:
@@ -292,11 +320,6 @@ def _variables_outside(program: Program, model: keras.Model | None) -> list[tupl
     return found
 
 
-def _common_batch(program: Program) -> int | None:
-    sizes = {shape[0] for shape in program.argument_shapes[: program.input_count] if shape}
-    return sizes.pop() if len(sizes) == 1 else None
-
-
 def _unmodelled(work: Workload) -> tuple[Unmodelled, ...]:
     rows = [
         Unmodelled(op, len(nodes), sum(work.sizes[tensor] for node in nodes for tensor in work.outputs[node]))
@@ -314,6 +337,3 @@ def _notes(work: Workload, simulation: Simulation) -> tuple[str, ...]:
     if simulation.schedule.guesses:
         notes.append(f"{len(simulation.schedule.guesses)} branches or loop ends depend on the data; the larger case is shown")
     return tuple(notes)
-
-
-__all__ = ["BatchAnswer", "format_bytes", "max_batch_size", "predict"]

@@ -21,6 +21,7 @@ from tensorflow.python.eager import cancellation, context
 from lowtide.errors import LowtideError
 from lowtide.graph.graph import Graph, Shape
 from lowtide.tf.convert import graph_from_def
+from lowtide.tf.rescale import rescale, rescale_shape
 from lowtide.tf.resolve import resolve_shapes
 
 Progress = Callable[[str], None]
@@ -34,7 +35,7 @@ class Program:
     graph: Graph
     graph_def: graph_pb2.GraphDef
     argument_shapes: list[Shape | None]
-    """Shapes of the flat arguments (inputs first, captures after them); -1 for an open dimension."""
+    """Shapes of the flat arguments, inputs first, captures after them."""
     input_count: int
     variable_kinds: dict[int, tuple[str, str]] = field(default_factory=dict)
     """Kind and name of the variable behind each captured handle, by argument position."""
@@ -46,27 +47,23 @@ class Program:
     seconds: dict[str, float] = field(default_factory=dict)
 
     @property
-    def has_open_batch(self) -> bool:
-        return any(shape and shape[0] == -1 for shape in self.argument_shapes[: self.input_count])
+    def batch_size(self) -> int | None:
+        """The common leading size of the inputs; None when they have none."""
+        sizes = {shape[0] for shape in self.argument_shapes[: self.input_count] if shape}
+        return sizes.pop() if len(sizes) == 1 else None
 
     def at(self, batch_size: int | None) -> Graph:
-        """The graph with the shapes of one batch size."""
-        shapes = {}
-        for index, shape in enumerate(self.argument_shapes):
-            if shape is None:
-                continue
-            filled = (batch_size, *shape[1:]) if shape and shape[0] == -1 and batch_size is not None else shape
-            if -1 in filled and index < self.input_count:
-                raise _unknown_dimension(self.concrete, index, shape)
-            shapes[index] = filled
-        return resolve_shapes(self.graph, self.graph_def, shapes)
-
-
-def _unknown_dimension(concrete: Any, index: int, shape: Shape) -> LowtideError:
-    shown = tuple(None if size == -1 else size for size in shape)
-    name = concrete.inputs[index].name.partition(":")[0]
-    cure = "pass batch_size=" if shape[0] == -1 and -1 not in shape[1:] else "give every dimension but the first a size"
-    return LowtideError(f"input {name} has an unknown dimension", given=shown, cure=cure)
+        """The graph with the shapes of one batch size: the one it was traced for, or another."""
+        graph, graph_def = self.graph, self.graph_def
+        shapes = self.argument_shapes
+        traced = self.batch_size
+        if batch_size is not None and traced is not None and batch_size != traced:
+            graph_def = rescale(graph_def, traced, batch_size)
+            graph = graph_from_def(graph_def)
+            inputs = [rescale_shape(shape, traced, batch_size) for shape in shapes[: self.input_count]]
+            shapes = [*inputs, *shapes[self.input_count :]]
+        known = {index: shape for index, shape in enumerate(shapes) if shape is not None and -1 not in shape}
+        return resolve_shapes(graph, graph_def, known)
 
 
 def trace(function: Callable[..., Any], specs: Sequence[Any], progress: Progress | None = None) -> Program:
