@@ -1,15 +1,18 @@
 """Scratchpads of oneDNN's forward convolutions, the only convolutions whose scratchpad TensorFlow allocates.
 
 Backward convolutions, and the copies of weights in blocked layouts, live in memory that oneDNN takes from the
-system: the allocator never sees them. Which implementation runs was read in oneDNN 3.7 and checked with probes
-for AVX2; the branches for AVX-512 and AMX follow the source and were not run.
+system: the allocator never sees them. Which implementation runs was read in the source of oneDNN 3.7. For AVX2 the
+sizes are checked by probes; for AVX-512 they were compared with those that oneDNN states when it plans for such a
+processor, which it does without running anything.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lowtide.graph.facts_onednn_half import half_scratchpad
 from lowtide.graph.facts_onednn_isa import VectorIsa, current_isa
 from lowtide.graph.facts_onednn_scratchpad import PAGE_BYTES, batch_bytes, booked, divide_up, round_up
 from lowtide.graph.facts_shapes import elements, input_shape, item_bytes, output_shape
@@ -121,12 +124,12 @@ def _output_bytes(conv: Convolution) -> int:
 def _small_products(conv: Convolution, isa: VectorIsa, with_plain_weights: bool) -> int:
     """Convolution as chains of small products: each thread lists the products of one block of the output."""
     threads = _threads(conv, isa)
-    total = booked(threads * batch_bytes(conv.taps), PAGE_BYTES)
     if conv.item == 2:
-        total += _half_precision(conv, isa, threads)
-    elif isa > VectorIsa.AVX2 and conv.channels_in == 1 and conv.is_flat and not with_plain_weights:
-        total += _single_channel(conv, threads)
-    return total
+        return half_scratchpad(conv, isa, threads)
+    lists = booked(threads * batch_bytes(conv.taps), PAGE_BYTES)
+    if isa is VectorIsa.AVX2 or conv.channels_in > 1 or not conv.is_flat or with_plain_weights:
+        return lists
+    return lists + _single_channel(conv, threads)
 
 
 def _threads(conv: Convolution, isa: VectorIsa) -> int:
@@ -141,25 +144,22 @@ def _threads(conv: Convolution, isa: VectorIsa) -> int:
 
 def _single_channel(conv: Convolution, threads: int) -> int:
     """With one input channel AVX-512 copies rows of the input next to each other, so that vectors are filled."""
-    height, width = conv.kernel
-    if not (set(conv.dilations) == {1} and max(height, width) > 1):
+    (height, width), (stride_down, stride) = conv.kernel, conv.strides
+    padded_width = (conv.extent_out[1] - 1) * stride + width
+    padding = max((conv.extent_out[0] - 1) * stride_down + height - conv.extent_in[0], 0)
+    is_padded = padded_width > conv.extent_in[1]
+    shared = math.gcd(width, stride, conv.extent_in[1])
+    if set(conv.dilations) != {1} or max(height, width) == 1 or (shared > 1 and not is_padded):
         return 0
-    padded_width = (conv.extent_out[1] - 1) * conv.strides[1] + width
-    rows = (conv.extent_out[0] - 1) * conv.strides[0] + height
-    copy = round_up(height * rows * padded_width * height * conv.strides[1], PAGE_BYTES) * conv.item
+    if height > 1 and conv.extent_out[1] > 4:
+        step = height * stride
+        copy = height * (height + padding) * padded_width * step
+        copy += (conv.extent_out[0] - 1) * stride_down * step + step
+    else:
+        copy = (height + padding) * padded_width * stride
+    copied = round_up(copy, PAGE_BYTES) * conv.item
     weights = round_up(round_up(conv.channels_out, 16) * conv.taps, 1024) * conv.item
-    return booked(threads * copy, PAGE_BYTES) + booked(threads * PAGE_BYTES, PAGE_BYTES) + booked(weights, PAGE_BYTES)
-
-
-def _half_precision(conv: Convolution, isa: VectorIsa, threads: int) -> int:
-    """Sums are kept in float32 until they are complete; AMX also copies the padded input of a block."""
-    columns = min(conv.channels_out, _LARGEST_CHANNEL_BLOCKS * 16)
-    total = booked(threads * conv.extent_out[-1] * columns * 4, PAGE_BYTES)
-    if isa is VectorIsa.AMX:
-        rows = elements(conv.extent_in) + sum(conv.extent_in) * max(conv.kernel)
-        copy = min(round_up(rows * round_up(conv.channels_in, 32), PAGE_BYTES) * 2, current_machine().l2_cache_bytes)
-        total += booked(threads * copy, PAGE_BYTES) + 2 * booked(threads * 2 * PAGE_BYTES, PAGE_BYTES)
-    return total
+    return booked(threads * copied, PAGE_BYTES) + booked(threads * PAGE_BYTES, PAGE_BYTES) + booked(weights, PAGE_BYTES)
 
 
 def _patches_channels_last(conv: Convolution, isa: VectorIsa) -> int:
