@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from tests.tf.op_cases_more import MORE_CASES
 from tests.tf.probe import Case, Input, Variable
 
 
@@ -478,4 +479,5 @@ CASES: list[Case] = [
     *_neural(),
     *_random(),
     *_state(),
+    *MORE_CASES,
 ]

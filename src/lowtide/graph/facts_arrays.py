@@ -212,7 +212,8 @@ register("DynamicPartition DynamicStitch ParallelDynamicStitch", OpFact())
 register("Where Unique UniqueV2 UniqueWithCounts UniqueWithCountsV2 ListDiff", OpFact())
 register("TopK TopKV2 InTopK InTopKV2 NthElement", OpFact())
 register("Bincount DenseBincount", OpFact(temporaries=known(_bins_of_threads)))
-register("LowerBound UpperBound Bucketize HistogramFixedWidth", OpFact())
+register("HistogramFixedWidth", OpFact(temporaries=known(lambda node: [4 * elements(input_shape(node, 0))])))
+register("LowerBound UpperBound Bucketize", OpFact())
 register(
     """SpaceToBatch SpaceToBatchND BatchToSpace BatchToSpaceND SpaceToDepth DepthToSpace
     ExtractImagePatches ExtractVolumePatches""",

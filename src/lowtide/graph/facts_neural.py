@@ -166,6 +166,17 @@ def _resize_gradient(node: NodeView) -> Sequence[int]:
     return [elements(output_shape(node)) * 4] if node.output_dtype(0) in ("float16", "bfloat16") else ()
 
 
+def _channel_means(node: NodeView) -> Sequence[int]:
+    *outer, _, _, channels = input_shape(node, 0)
+    return [elements(outer) * channels * 4]
+
+
+def _brightest(node: NodeView) -> Sequence[int]:
+    return [elements(input_shape(node, 0)[:-1]) * item_bytes(node.input_dtype(0))]
+
+
+register("AdjustContrastv2", OpFact(temporaries=known(_channel_means)))
+register("RGBToHSV", OpFact(temporaries=known(_brightest)))
 register("Conv2D", OpFact(temporaries=known(_grouped)))
 register("_FusedConv2D Conv3D _FusedConv3D", OpFact())
 register("Conv2DBackpropFilter", OpFact(temporaries=known(_filter_gradient)))
@@ -202,8 +213,6 @@ register("ResizeBilinear ResizeNearestNeighbor ResizeBicubic ResizeArea ScaleAnd
 register("ResizeBilinearGrad", OpFact(temporaries=known(_resize_gradient)))
 register("ResizeNearestNeighborGrad ResizeBicubicGrad ScaleAndTranslateGrad", OpFact())
 register("CropAndResize CropAndResizeGradBoxes CropAndResizeGradImage", OpFact())
-register(
-    "NonMaxSuppressionV3 NonMaxSuppressionV4 NonMaxSuppressionV5 AdjustContrastv2 AdjustHue AdjustSaturation", OpFact()
-)
-register("RGBToHSV HSVToRGB ImageProjectiveTransformV2 ImageProjectiveTransformV3", OpFact())
+register("NonMaxSuppressionV3 NonMaxSuppressionV4 NonMaxSuppressionV5 AdjustHue AdjustSaturation", OpFact())
+register("HSVToRGB ImageProjectiveTransformV2 ImageProjectiveTransformV3", OpFact())
 register("CTCLoss CTCLossV2 CTCGreedyDecoder CTCBeamSearchDecoder", OpFact())

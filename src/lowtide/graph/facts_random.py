@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from lowtide.graph.facts import OpFact, register
+from lowtide.graph.facts_shapes import input_shape, known
+from lowtide.graph.graph import NodeView
+from lowtide.graph.machine import current_machine
 
 register(
-    """Multinomial ParameterizedTruncatedNormal RandomGamma RandomGammaGrad RandomPoisson RandomPoissonV2
+    """ParameterizedTruncatedNormal RandomGamma RandomGammaGrad RandomPoisson RandomPoissonV2
     RandomStandardNormal RandomUniform RandomUniformInt TruncatedNormal
-    StatelessMultinomial StatelessParameterizedTruncatedNormal StatelessRandomBinomial StatelessRandomGammaV2
+    StatelessParameterizedTruncatedNormal StatelessRandomBinomial StatelessRandomGammaV2
     StatelessRandomGammaV3 StatelessRandomGetAlg StatelessRandomGetKeyCounter StatelessRandomGetKeyCounterAlg
     StatelessRandomNormal StatelessRandomNormalV2 StatelessRandomPoisson StatelessRandomUniform
     StatelessRandomUniformFullInt StatelessRandomUniformFullIntV2 StatelessRandomUniformInt
@@ -18,3 +23,12 @@ register(
     OpFact(),
 )
 register("RandomShuffle", OpFact())
+
+
+def _cumulated_row(node: NodeView) -> Sequence[int]:
+    """Each thread sums up the probabilities of one row at a time, in double precision."""
+    batch, classes = input_shape(node, 0)
+    return [8 * classes] * min(batch, current_machine().intra_op_threads)
+
+
+register("Multinomial StatelessMultinomial", OpFact(temporaries=known(_cumulated_row)))

@@ -113,7 +113,10 @@ def _gru_cell_gradient(node: NodeView) -> Sequence[int]:
 
 
 register("LSTMBlockCell", OpFact(forwards=((0, 2), (3, 1)), temporaries=known(_lstm_cell)))
-register("LSTMBlockCellGrad", OpFact(temporaries=known(_lstm_cell_gradient)))
+register(
+    "LSTMBlockCellGrad",
+    OpFact(forwards=((0, 14), (2, 4), (3, 5), (4, 6)), temporaries=known(_lstm_cell_gradient)),
+)
 register("BlockLSTM BlockLSTMV2", OpFact(temporaries=known(_lstm_sequence)))
 register("BlockLSTMGrad BlockLSTMGradV2", OpFact(temporaries=known(_lstm_sequence_gradient)))
 register("GRUBlockCell", OpFact(forwards=((3, 1),), temporaries=known(_gru_cell)))
