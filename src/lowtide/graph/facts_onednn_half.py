@@ -1,7 +1,8 @@
 """Scratchpads of oneDNN's forward convolutions of bfloat16 and float16, which exist with AVX-512 and AMX only.
 
 Taken from the source of oneDNN 3.7, and compared with the sizes that oneDNN itself states when it plans for such
-a processor. They are exact without AMX; with AMX the size of the block that a thread copies is an estimate.
+a processor. Without AMX most agree to the byte, the rest within some 100 KiB for each dozen threads or about 1%;
+with AMX the size of the block that a thread copies is an estimate, now and then off by a factor of several.
 """
 
 from __future__ import annotations
