@@ -1,8 +1,9 @@
 """Scratchpads of oneDNN's forward convolutions of bfloat16 and float16, which exist with AVX-512 and AMX only.
 
 Taken from the source of oneDNN 3.7, and compared with the sizes that oneDNN itself states when it plans for such
-a processor. Without AMX most agree to the byte, the rest within some 100 KiB for each dozen threads or about 1%;
-with AMX the size of the block that a thread copies is an estimate, now and then off by a factor of several.
+a processor. With bfloat16 instructions five in six of 300 agreed to the byte and the others were too small, by up to
+15 KiB for each thread. Where they are emulated the float32 images are within 3% unless the image is tiny. With AMX
+the block that a thread copies is an estimate: half lie within 40%, and some are off by a factor of several.
 """
 
 from __future__ import annotations
