@@ -128,11 +128,33 @@ def _rare() -> list[Case]:
         ),
         Case("NthElement", {"input": f(64, 100), "n": scalar(5)}),
         Case("Betainc", {"a": f(640), "b": f(640), "x": f(640)}),
-        Case("Lgamma", {"x": f(640)}),
         Case("Bucketize", {"input": f(640)}, {"boundaries": [0.1, 0.5]}),
         Case("ResourceScatterNdUpdate", {"ref": Variable((64, 100)), "indices": i(32, 1), "updates": f(32, 100)}),
         Case("AssignVariableOp", {"resource": Variable((64, 100)), "value": f(64, 100)}),
     ]
 
 
-MORE_CASES: list[Case] = [*_half(), *_cells(), *_images(), *_rare()]
+def _common() -> list[Case]:
+    pair = {"x": f(64, 100), "y": f(64, 100)}
+    bits = {"x": i(64, 100), "y": i(64, 100)}
+    truths = {"x": Input((64, 100), "bool"), "y": Input((64, 100), "bool")}
+    cases = [Case(op, pair) for op in ("Less", "GreaterEqual", "LessEqual", "FloorDiv", "Atan2", "Equal")]
+    cases += [Case(op, {"x": f(64, 100)}) for op in ("Erfc", "IsNan", "Ceil", "Cos", "Tan", "Lgamma", "Digamma")]
+    return [
+        *cases,
+        Case("BitwiseAnd", bits),
+        Case("LogicalOr", truths),
+        Case("Select", {"condition": Input((), "bool"), "x": f(64, 100), "y": f(64, 100)}),
+        Case("InvertPermutation", {"x": Input((1,), "int32", 1)}),
+        Case("AssignSubVariableOp", {"resource": Variable((64, 100)), "value": f(64, 100)}),
+        Case("ResourceScatterSub", {"resource": Variable((64, 100)), "indices": i(32), "updates": f(32, 100)}),
+        Case(
+            "EmptyTensorList",
+            {"element_shape": c(64, 100), "max_num_elements": i(high=1)},
+            {"element_dtype": "float32"},
+        ),
+        Case("_UnaryOpsComposition", {"x": f(64, 100)}, {"op_names": ["Sqrt", "Neg"]}),
+    ]
+
+
+MORE_CASES: list[Case] = [*_common(), *_half(), *_cells(), *_images(), *_rare()]
