@@ -5,24 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from tests.tf.op_tensors import c, f, i, scalar
 from tests.tf.probe import Case, Input, Variable
-
-
-def f(*shape: int) -> Input:
-    return Input(shape)
-
-
-def i(*shape: int, high: int = 8, dtype: str = "int32") -> Input:
-    return Input(shape, dtype, high)
-
-
-def c(*values: int) -> np.ndarray:
-    return np.array(values, np.int32)
-
-
-def scalar(value: int) -> np.ndarray:
-    return np.array(value, np.int32)
-
 
 WINDOW = {"ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1], "padding": "VALID"}
 STEP = {"strides": [1, 1, 1, 1], "padding": "SAME"}
@@ -139,10 +123,18 @@ def _common() -> list[Case]:
     bits = {"x": i(64, 100), "y": i(64, 100)}
     truths = {"x": Input((64, 100), "bool"), "y": Input((64, 100), "bool")}
     cases = [Case(op, pair) for op in ("Less", "GreaterEqual", "LessEqual", "FloorDiv", "Atan2", "Equal")]
-    cases += [Case(op, {"x": f(64, 100)}) for op in ("Erfc", "IsNan", "Ceil", "Cos", "Tan", "Lgamma", "Digamma")]
+    cases += [
+        Case(op, {"x": f(64, 100)})
+        for op in ("Erfc", "IsNan", "Ceil", "Cos", "Tan", "Lgamma", "Digamma", "Expint", "BesselJ0")
+    ]
     return [
         *cases,
         Case("BitwiseAnd", bits),
+        Case("PopulationCount", {"x": i(64, 100)}),
+        Case("FakeQuantWithMinMaxVars", {"inputs": f(64, 100), "min": f(), "max": f()}),
+        Case("FakeQuantWithMinMaxArgs", {"inputs": f(64, 100)}),
+        Case("FakeQuantWithMinMaxArgsGradient", {"gradients": f(64, 100), "inputs": f(64, 100)}),
+        Case("Empty", {"shape": c(64, 100)}, {"dtype": "float32"}),
         Case("LogicalOr", truths),
         Case("Select", {"condition": Input((), "bool"), "x": f(64, 100), "y": f(64, 100)}),
         Case("InvertPermutation", {"x": Input((1,), "int32", 1)}),

@@ -202,7 +202,7 @@ register("Reverse ReverseV2", OpFact(aliases=known_pairs(_reversed_nothing)))
 register("ReverseSequence Roll", OpFact())
 
 register("Shape ShapeN Size Rank ConcatOffset BroadcastArgs BroadcastGradientArgs", OpFact(cheap=True))
-register("Fill Range LinSpace OneHot", OpFact())
+register("Fill Range LinSpace OneHot Empty TileGrad UnravelIndex DataFormatVecPermute DataFormatDimMap", OpFact())
 register("Gather GatherV2", OpFact())
 register("GatherNd", OpFact(temporaries=lambda node: [4]))
 register("ScatterNd ScatterNdNonAliasingAdd", OpFact())

@@ -8,7 +8,8 @@ from lowtide.graph.facts import OpFact, register
 from lowtide.graph.graph import NodeView
 
 _UNARY = """
-    Abs Acos Acosh Angle Asin Asinh Atan Atanh BesselI0e BesselI1e BesselI0 BesselI1 Ceil Conj Cos Cosh
+    Abs Acos Acosh Angle Asin Asinh Atan Atanh BesselI0 BesselI0e BesselI1 BesselI1e BesselJ0 BesselJ1
+    BesselK0 BesselK0e BesselK1 BesselK1e BesselY0 BesselY1 Ceil Conj Cos Cosh Dawsn Expint FresnelCos FresnelSin Spence
     Digamma Erf Erfc Erfinv Exp Expm1 Floor Imag Inv Invert IsFinite IsInf IsNan Lgamma Log Log1p LogicalNot
     Ndtri Neg Real Reciprocal Rint Round Rsqrt Sigmoid Sign Sin Sinh Sqrt Square Tan Tanh ComplexAbs
     Elu LeakyRelu Relu Relu6 Selu Softplus Softsign
@@ -44,7 +45,7 @@ register(_BINARY, OpFact(forwards=((0, 0), (0, 1))))
 register("BiasAdd BiasAddV1 ClipByValue", OpFact(forwards=((0, 0),)))
 register("AddN AccumulateNV2", OpFact(aliases=_single_input, forwards=_all_inputs))
 register("SelectV2", OpFact(forwards=((0, 1), (0, 2))))
-register("Betainc", OpFact())
+register("Betainc PopulationCount", OpFact())
 # A cast between equal types is the same buffer; any other takes a new one.
 register("Cast", OpFact(aliases=_same_type))
 

@@ -69,6 +69,7 @@ register(
     OptionalFromValue IteratorV2 AnonymousIteratorV3 MakeIterator""",
     OpFact(),
 )
+register("PyFunc PyFuncStateless EagerPyFunc DeviceIndex", OpFact())
 register("_Send _Recv _HostSend _HostRecv", OpFact())
 register("CollectiveReduceV2 CollectiveReduceV3", OpFact(forwards=((0, 0),)))
 register("Timestamp StatsAggregatorSummary XlaLaunch", OpFact())
