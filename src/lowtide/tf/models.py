@@ -163,3 +163,26 @@ def _guess(variable: Any) -> tuple[str, str]:
     if any(word in name.lower() for word in _SLOT_WORDS):
         return "optimizer", name
     return ("weights" if variable.shape.rank else "other"), name
+
+
+def layer_names(model: keras.Model | None) -> frozenset[str]:
+    return frozenset(layer.name for layer in model._flatten_layers()) if model is not None else frozenset()
+
+
+def variables_outside(concrete: Any, model: keras.Model | None) -> list[tuple[str, str, int, tuple[int, ...]]]:
+    """Variables of the model that the step does not touch still take their memory."""
+    if model is None:
+        return []
+    captured = {id(handle) for handle in concrete.captured_inputs}
+    found = []
+    groups = [("weights", model.variables), ("other", model.metrics_variables)]
+    if model.optimizer is not None:
+        groups.append(("optimizer", model.optimizer.variables))
+    seen: set[int] = set()
+    for kind, variables in groups:
+        for variable in variables:
+            value = variable.value
+            if id(value.handle) not in captured and id(value) not in seen:
+                seen.add(id(value))
+                found.append((kind, variable.path, value.dtype.as_datatype_enum, tuple(value.shape)))
+    return found

@@ -37,10 +37,6 @@ class Program:
     argument_shapes: list[Shape | None]
     """Shapes of the flat arguments, inputs first, captures after them."""
     input_count: int
-    variable_kinds: dict[int, tuple[str, str]] = field(default_factory=dict)
-    """Kind and name of the variable behind each captured handle, by argument position."""
-    other_variables: list[tuple[str, str, int, Shape]] = field(default_factory=list)
-    """Variables that the step does not touch but the process holds: kind, name, dtype, shape."""
     traced_nodes: int = 0
     graph_bytes: int = 0
     host_bytes: int | None = None
@@ -66,30 +62,58 @@ class Program:
         return resolve_shapes(graph, graph_def, known)
 
 
-def trace(function: Callable[..., Any], specs: Sequence[Any], progress: Progress | None = None) -> Program:
-    """Trace a function (a tf.function, or one that could be) from its specs, and find the graph that would run."""
-    tell = progress or (lambda text: None)
+@dataclass
+class Trace:
+    """A function that was traced from specs, and what that took."""
+
+    concrete: Any
+    seconds: float
+    resident_before: int | None
+
+    @property
+    def nodes(self) -> int:
+        return _count_nodes(self.concrete)
+
+    @property
+    def graph_bytes(self) -> int:
+        return int(self.concrete.function_def.ByteSize())
+
+    def host_bytes(self) -> int | None:
+        """By how much this process grew since before the trace."""
+        now = _resident_bytes()
+        return None if now is None or self.resident_before is None else max(0, now - self.resident_before)
+
+
+def trace(function: Callable[..., Any], specs: Sequence[Any], progress: Progress | None = None) -> Trace:
+    """Trace a function (a tf.function, or one that could be) from its specs."""
+    if progress is not None:
+        progress("tracing")
     before = _resident_bytes()
     started = time.perf_counter()
-    tell("tracing")
     concrete = _concrete_function(function, specs)
-    traced = time.perf_counter()
-    tell("optimizing the graph with Grappler")
+    return Trace(concrete, time.perf_counter() - started, before)
+
+
+def program_of(traced: Trace, progress: Progress | None = None) -> Program:
+    """The graph that TensorFlow would run for a traced function."""
+    concrete = traced.concrete
+    if progress is not None:
+        progress("optimizing the graph with Grappler")
+    started = time.perf_counter()
     graph_def = executed_graph(concrete)
     optimized = time.perf_counter()
-    tell("reading the graph")
-    after = _resident_bytes()
     program = Program(
         concrete=concrete,
         graph=graph_from_def(graph_def),
         graph_def=graph_def,
         argument_shapes=[_plain(tensor.shape) for tensor in concrete.inputs],
         input_count=len(concrete.inputs) - len(concrete.captured_inputs),
-        traced_nodes=_count_nodes(concrete),
-        graph_bytes=concrete.function_def.ByteSize(),
-        host_bytes=None if before is None or after is None else max(0, after - before),
+        traced_nodes=traced.nodes,
+        graph_bytes=traced.graph_bytes,
+        host_bytes=traced.host_bytes(),
     )
-    program.seconds = {"trace": traced - started, "grappler": optimized - traced, "convert": time.perf_counter() - optimized}
+    converted = time.perf_counter()
+    program.seconds = {"trace": traced.seconds, "grappler": optimized - started, "convert": converted - optimized}
     return program
 
 

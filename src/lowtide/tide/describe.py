@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from lowtide.graph.dtypes import dtype_name
+from lowtide.graph.dtypes import dtype_name, element_bytes
 from lowtide.graph.graph import Graph, Shape
 from lowtide.tide.kinds import KINDS
 from lowtide.tide.simulate import Simulation
@@ -43,6 +44,16 @@ def describe(work: Workload, simulation: Simulation, labels: Labels) -> tuple[Bu
     naming = _Naming(graph, labels)
     rows = [naming.row(owner) for owner in schedule.owners]
     sources = _sources(rows, allocated, born, died, simulation, labels)
+    requested = np.array(schedule.sizes, np.int64)
+    if labels.extra:
+        # Variables that the step does not touch are there all the time.
+        rows += [naming.extra(*variable) for variable in labels.extra]
+        sources += [None] * len(labels.extra)
+        sizes = np.array([math.prod(shape) * element_bytes(dtype) for _, _, dtype, shape in labels.extra], np.int64)
+        requested = np.concatenate([requested, sizes])
+        allocated = np.concatenate([allocated, (sizes + 255) // 256 * 256])
+        born = np.concatenate([born, np.zeros(len(sizes), np.int32)])
+        died = np.concatenate([died, np.full(len(sizes), len(schedule.events) + 1, np.int32)])
     names, ops, layers, kinds, dtypes, shapes = (list(column) for column in zip(*rows, strict=True)) if rows else ([],) * 6
     buffers = Buffers(
         name=names,
@@ -51,7 +62,7 @@ def describe(work: Workload, simulation: Simulation, labels: Labels) -> tuple[Bu
         kind=np.array(kinds, np.uint8),
         dtype=dtypes,
         shape=shapes,
-        requested=np.array(schedule.sizes, np.int64),
+        requested=requested,
         allocated=allocated,
         born=born,
         died=died,
@@ -115,6 +126,9 @@ class _Naming:
         shape = graph.shapes[owner]
         known = None if shape is None or -1 in shape else shape
         return f"{name}:{port}", graph.ops[node], self.layer(name), self.kind(node), dtype_name(graph.dtypes[owner]), known
+
+    def extra(self, kind: str, name: str, dtype: int, shape: Shape) -> Row:
+        return name, "Variable", self.layer(name), _KIND[kind], dtype_name(dtype), shape
 
     def kind(self, node: int) -> int:
         op = self.graph.ops[node]

@@ -70,16 +70,22 @@ class Holdings:
         self._adopt_state()
 
     def _adopt_state(self) -> None:
-        """What is there before the step: one buffer per variable, argument and constant."""
+        """What is there before the step, in the order in which a process makes it.
+
+        Variables come first, then the batch; constants are made when the function runs for the first time.
+        """
         work, graph = self.work, self.work.graph
-        for node, role in enumerate(work.role):
-            for tensor in work.outputs[node]:
-                if role in (CONSTANT, ARGUMENT):
-                    self.constants[tensor] = self._create(work.sizes[tensor], tensor)
-        for handle in dict.fromkeys(work.variable_of.values()):
+        arguments = [node for node, role in enumerate(work.role) if role == ARGUMENT]
+        arguments.sort(key=lambda node: graph.attributes[node].get("index", 0))
+        handles = dict.fromkeys(graph.first_output[node] for node in arguments) | dict.fromkeys(work.variable_of.values())
+        for handle in handles:
             size = graph.variable_bytes(handle)
             if size is not None:
                 self.variables[handle] = self._create(size, handle)
+        constants = [node for node, role in enumerate(work.role) if role == CONSTANT]
+        for node in (*arguments, *constants):
+            for tensor in work.outputs[node]:
+                self.constants[tensor] = self._create(work.sizes[tensor], tensor)
         self.variables_before = dict(self.variables)
         self.schedule.before = list(range(len(self.holders)))
 

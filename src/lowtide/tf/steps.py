@@ -1,0 +1,301 @@
+"""Steps: traced programs that can be looked at with any batch size, and where to find them again."""
+
+from __future__ import annotations
+
+import gc
+import math
+import time
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import keras
+import tensorflow as tf
+
+from lowtide.errors import LowtideError
+from lowtide.graph.dtypes import dtype_name, element_bytes
+from lowtide.tf import models
+from lowtide.tf.rescale import SMALLEST_TELLING_BATCH
+from lowtide.tf.sources import source_finder
+from lowtide.tf.trace import Program, Progress, Trace, program_of, trace
+from lowtide.tf.xla import XlaArgument, guess_kind, is_compiled, xla_allocations
+from lowtide.tf.xla_tide import find_layer, tide_of
+from lowtide.tide.kinds import KINDS
+from lowtide.tide.describe import Labels, describe
+from lowtide.tide.simulate import Simulation, simulate
+from lowtide.tide.tide import Building, Tide, Unmodelled
+from lowtide.tide.workload import Workload, build_workload
+
+
+@contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """A simulation makes millions of small objects and no cycles; the collector would walk them again and again."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+_KNOWN: weakref.WeakKeyDictionary[Any, tuple[Any, dict[int | None, Step]]] = weakref.WeakKeyDictionary()
+
+
+def find_step(
+    target: Any, specs: tuple[Any, ...], batch_size: int | None, progress: Progress | None, exactly: bool = False
+) -> Step:
+    """The traced step of a target: one that is known already, also of another batch size unless asked `exactly`."""
+    if not isinstance(target, keras.Model) and not callable(target):
+        raise LowtideError(
+            "only a compiled Keras model or a function can be predicted",
+            given=type(target).__name__,
+            cure="pass a model, or a step function followed by a tf.TensorSpec for each of its inputs",
+        )
+    fingerprint, candidates = _candidates(target, specs, batch_size)
+    stored, steps = _KNOWN.get(target, (None, {}))
+    if stored != fingerprint:
+        steps = {}
+    if batch_size in steps:
+        steps[batch_size].seconds = {}
+        return steps[batch_size]
+    telling = [size for size, step in steps.items() if size is not None and size >= SMALLEST_TELLING_BATCH and step.rescales]
+    if telling and batch_size is not None and not exactly:
+        nearest = steps[min(telling, key=lambda size: abs(math.log(size / batch_size)))]
+        nearest.seconds = {}
+        return nearest
+    step = _trace_first(target, candidates, progress)
+    # Tracing builds what was not built yet, which changes the fingerprint.
+    fingerprint, _ = _candidates(target, specs, batch_size)
+    steps[batch_size] = step
+    _KNOWN[target] = (fingerprint, steps)
+    return step
+
+
+def _candidates(target: Any, specs: tuple[Any, ...], batch_size: int | None) -> tuple[Any, list[tuple[Any, ...]]]:
+    """What a trace depends on besides the batch size, and the specs to try, with the batch filled in."""
+    if isinstance(target, keras.Model):
+        candidates = models.candidate_specs(target, specs)
+        fingerprint = models.fingerprint(target, specs)
+    else:
+        signature = getattr(target, "input_signature", None)
+        candidates = [specs or tuple(signature or ())]
+        fingerprint = repr(_open_batch(candidates[0]))
+    return fingerprint, [_with_batch(candidate, batch_size) for candidate in candidates]
+
+
+def _leaves(specs: Any) -> list[Any]:
+    return [spec for spec in tf.nest.flatten(list(specs)) if getattr(spec, "shape", None) is not None]
+
+
+def _open_batch(specs: tuple[Any, ...]) -> list[Any]:
+    return [(None if spec.shape.rank else (), tuple(spec.shape)[1:], spec.dtype.name) for spec in _leaves(specs)]
+
+
+def _with_batch(specs: tuple[Any, ...], batch_size: int | None) -> tuple[Any, ...]:
+    """The specs with every leading dimension set to the batch, where one is asked for."""
+    opened = any(spec.shape.rank and spec.shape[0] is None for spec in _leaves(specs))
+    common = {spec.shape[0] for spec in _leaves(specs) if spec.shape.rank}
+
+    def fill(spec: Any) -> Any:
+        if not getattr(spec, "shape", None) or not spec.shape.rank:
+            return spec
+        leading = spec.shape[0]
+        replaced = batch_size is not None and (leading is None or (not opened and len(common) == 1))
+        shape = (batch_size if replaced else leading, *spec.shape[1:])
+        if None in shape:
+            cure = "pass batch_size=" if None not in shape[1:] else "give every dimension but the first a size"
+            raise LowtideError("an input has an unknown dimension", given=tuple(spec.shape), cure=cure)
+        return tf.TensorSpec(shape, spec.dtype, name=spec.name)
+
+    return tuple(tf.nest.map_structure(fill, list(specs)))
+
+
+def _trace_first(target: Any, candidates: list[tuple[Any, ...]], progress: Progress | None) -> Step:
+    """Trace with the first specs that the target accepts; the first error is the one to tell."""
+    if not isinstance(target, keras.Model):
+        label = getattr(target, "__name__", type(target).__name__)
+        return _step_of(trace(target, candidates[0], progress), None, label, progress)
+    first_error: LowtideError | None = None
+    for candidate in candidates:
+        try:
+            models.prepare(target, candidate)
+            function = tf.function(models.train_step_of(target), autograph=False, jit_compile=bool(target.jit_compile))
+            return _step_of(trace(function, candidate, progress), target, target.name, progress)
+        except LowtideError as error:
+            first_error = first_error or error
+    assert first_error is not None
+    raise first_error
+
+
+def _step_of(traced: Trace, model: keras.Model | None, label: str, progress: Progress | None) -> Step:
+    """XLA's own plan is the truth about a compiled step; any other step is simulated op by op."""
+    if is_compiled(traced.concrete):
+        return CompiledStep(traced, model, label)
+    return SimulatedStep(program_of(traced, progress), model, label)
+
+
+class Step(Protocol):
+    """A traced step, ready to be looked at with a batch size."""
+
+    seconds: dict[str, float]
+    rescales: bool
+    """Whether the step can be looked at with another batch size than the one it was traced for."""
+
+    def tide(self, batch_size: int | None, progress: Progress | None, label: str | None) -> Tide: ...
+
+    def safe_bytes(self, batch_size: int) -> int: ...
+
+
+class CompiledStep:
+    """A step that XLA compiles as a whole. Another batch size means another compilation."""
+
+    rescales = False
+
+    def __init__(self, traced: Trace, model: keras.Model | None, label: str) -> None:
+        self.traced = traced
+        self.label = label
+        self.layers = models.layer_names(model)
+        self.kinds = models.variable_kinds(model, traced.concrete.graph.variables)
+        self.others = [
+            XlaArgument(name, kind, dtype_name(dtype), shape, math.prod(shape) * element_bytes(dtype), True)
+            for kind, name, dtype, shape in models.variables_outside(traced.concrete, model)
+        ]
+        self.seconds = {"trace": traced.seconds}
+        self._compiled: Tide | None = None
+
+    def tide(self, batch_size: int | None, progress: Progress | None, label: str | None) -> Tide:
+        if progress is not None:
+            progress("compiling with XLA")
+        started = time.perf_counter()
+        concrete = self.traced.concrete
+        inputs = concrete.inputs[: len(concrete.inputs) - len(concrete.captured_inputs)]
+        specs = [tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in inputs]
+        memory = xla_allocations(concrete, specs, variable_kind=self._kind)
+        source = source_finder(concrete)
+        tide = tide_of(
+            memory,
+            target=label or self.label,
+            batch_size=batch_size,
+            others=self.others,
+            layers=self.layers,
+            locate=lambda name: (find_layer(name, self.layers), source(name)),
+            building=Building(
+                self.traced.nodes, len(memory.module.instructions), self.traced.graph_bytes, self.traced.host_bytes()
+            ),
+        )
+        self.seconds |= {"compile": memory.compile_seconds, "read": time.perf_counter() - started - memory.compile_seconds}
+        self._compiled = tide
+        return tide
+
+    def _kind(self, variable: Any) -> str:
+        return self.kinds.get(id(variable.handle), (guess_kind(variable), ""))[0]
+
+    def safe_bytes(self, batch_size: int) -> int:
+        """At the batch it was compiled for, exact; at another, what depends on the batch is taken as proportional."""
+        tide = self._compiled or self.tide(self._batch_size, None, None)
+        if self._batch_size in (None, batch_size):
+            return tide.safe_bytes
+        inputs = tide.buffers.requested[tide.buffers.kind == KINDS.index("input")].sum()
+        steady = int(tide.curve.bytes_in_use[0] - inputs)
+        return int(steady + (tide.safe_bytes - steady) * batch_size / self._batch_size)
+
+    @property
+    def _batch_size(self) -> int | None:
+        concrete = self.traced.concrete
+        inputs = concrete.inputs[: len(concrete.inputs) - len(concrete.captured_inputs)]
+        sizes = {tensor.shape[0] for tensor in inputs if tensor.shape.rank}
+        return sizes.pop() if len(sizes) == 1 else None
+
+
+class SimulatedStep:
+    """A step that TensorFlow's executor runs op by op."""
+
+    rescales = True
+
+    def __init__(self, program: Program, model: keras.Model | None, label: str) -> None:
+        self.program = program
+        self.label = label
+        self.layers = models.layer_names(model)
+        self.kinds = models.variable_kinds(model, program.concrete.graph.variables)
+        self.extra = models.variables_outside(program.concrete, model)
+        self.seconds = dict(program.seconds)
+
+    def tide(self, batch_size: int | None, progress: Progress | None, label: str | None) -> Tide:
+        tell = progress or (lambda text: None)
+        with _without_garbage_collection():
+            work, simulation = self._simulate(batch_size, tell)
+            started = time.perf_counter()
+            buffers, curve = describe(work, simulation, self._labels())
+            self.seconds["explain"] = time.perf_counter() - started
+        return Tide(
+            target=label or self.label,
+            method="simulated",
+            batch_size=batch_size if batch_size is not None else self.program.batch_size,
+            peak_bytes=simulation.peak_bytes,
+            safe_bytes=simulation.safe_bytes,
+            buffers=buffers,
+            curve=curve,
+            building=Building(
+                self.program.traced_nodes, len(self.program.graph), self.program.graph_bytes, self.program.host_bytes
+            ),
+            unmodelled=_unmodelled(work),
+            notes=_notes(work, simulation),
+        )
+
+    def safe_bytes(self, batch_size: int) -> int:
+        with _without_garbage_collection():
+            return self._simulate(batch_size, lambda text: None)[1].safe_bytes
+
+    def _simulate(self, batch_size: int | None, tell: Progress) -> tuple[Workload, Simulation]:
+        started = time.perf_counter()
+        tell("inferring shapes")
+        graph = self.program.at(batch_size)
+        inferred = time.perf_counter()
+        tell("simulating")
+        work = build_workload(graph)
+        built = time.perf_counter()
+        simulation = simulate(work, [math.prod(shape) * element_bytes(dtype) for _, _, dtype, shape in self.extra])
+        self.seconds |= {
+            "shapes": inferred - started,
+            "workload": built - inferred,
+            "simulate": time.perf_counter() - built,
+        }
+        return work, simulation
+
+    def _labels(self) -> Labels:
+        program = self.program
+        captured = program.concrete.captured_inputs
+        by_position = {
+            program.input_count + position: self.kinds[id(handle)]
+            for position, handle in enumerate(captured)
+            if id(handle) in self.kinds
+        }
+        graph = program.graph
+        by_tensor = {}
+        for node, op in enumerate(graph.ops):
+            if op in ("_Arg", "_DeviceArg"):
+                index = graph.attributes[node].get("index")
+                if index in by_position:
+                    by_tensor[graph.first_output[node]] = by_position[index]
+        return Labels(by_tensor, self.layers, source_finder(program.concrete), tuple(self.extra))
+
+
+def _unmodelled(work: Workload) -> tuple[Unmodelled, ...]:
+    rows = [
+        Unmodelled(op, len(nodes), sum(work.sizes[tensor] for node in nodes for tensor in work.outputs[node]))
+        for op, nodes in work.unknown.items()
+    ]
+    return tuple(sorted(rows, key=lambda row: -row.bytes))
+
+
+def _notes(work: Workload, simulation: Simulation) -> tuple[str, ...]:
+    notes = []
+    if work.unsized:
+        producers = work.graph.producers()
+        ops = sorted({work.graph.ops[producers[tensor]] for tensor in work.unsized})
+        notes.append(f"{len(work.unsized)} tensors have a size that depends on the data ({', '.join(ops[:5])})")
+    if simulation.schedule.guesses:
+        notes.append(f"{len(simulation.schedule.guesses)} branches or loop ends depend on the data; the larger case is shown")
+    return tuple(notes)
