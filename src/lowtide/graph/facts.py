@@ -7,7 +7,7 @@ it runs (`temporaries`), and whether the executor treats the kernel as cheap.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lowtide.graph.graph import NodeView
@@ -28,6 +28,7 @@ class OpFact:
                  Either may be a function of the node where it depends on attributes, shapes or the input count.
     unallocated: outputs that get no buffer (not required, empty, or owned by someone else).
     temporaries: bytes the kernel borrows while it runs, given back before its inputs are released.
+    sizes:       bytes of outputs for which shape inference says nothing, or something else, by output.
     cheap:       the kernel says that it is not expensive, so the executor always runs it inline.
     """
 
@@ -35,6 +36,7 @@ class OpFact:
     forwards: tuple[tuple[int, int], ...] | Pairs = ()
     unallocated: tuple[int, ...] | Callable[[NodeView], Sequence[int]] = ()
     temporaries: Temporaries | None = None
+    sizes: Callable[[NodeView], Mapping[int, int]] | None = None
     cheap: bool = False
 
 

@@ -93,7 +93,7 @@ _GRADIENTS_OF_CONVOLUTIONS = """
     _MklNativeDepthwiseConv2dNativeBackpropFilter _MklNativeDepthwiseConv2dNativeBackpropInput
 """
 register(_GRADIENTS_OF_CONVOLUTIONS, OpFact())
-register(_FILTER_GRADIENTS_WITH_BIAS, OpFact())
+register(_FILTER_GRADIENTS_WITH_BIAS, OpFact(sizes=_bias_gradient))
 
 register("_MklMatMul", OpFact(temporaries=known(product_temporaries)))
 register(

@@ -122,3 +122,8 @@ register("BlockLSTM BlockLSTMV2", OpFact(temporaries=known(_lstm_sequence)))
 register("BlockLSTMGrad BlockLSTMGradV2", OpFact(temporaries=known(_lstm_sequence_gradient)))
 register("GRUBlockCell", OpFact(forwards=((3, 1),), temporaries=known(_gru_cell)))
 register("GRUBlockCellGrad", OpFact(forwards=((0, 0), (1, 1)), temporaries=known(_gru_cell_gradient)))
+
+# Grappler turns a large AddN into a sum that is built up in a temporary variable, in place.
+register("TemporaryVariable", OpFact())
+register("Assign AssignAdd AssignSub", OpFact(aliases=((0, 0),)))
+register("DestroyTemporaryVariable", OpFact(aliases=((0, 0),)))

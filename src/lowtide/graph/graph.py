@@ -9,6 +9,7 @@ tensor's id is `first_output[node] + port`. Edges are stored in compressed rows:
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NewType
@@ -63,6 +64,10 @@ class Graph:
                 made_by[tensor] = node
         return made_by
 
+    def producer(self, tensor: int) -> int:
+        """The node that makes one tensor."""
+        return bisect_right(self.first_output, tensor) - 1
+
     def tensor_bytes(self, tensor: int) -> int | None:
         shape = self.shapes[tensor]
         return None if shape is None else math.prod(shape) * element_bytes(self.dtypes[tensor])
@@ -76,6 +81,22 @@ class Graph:
 
     def view(self, node: int) -> NodeView:
         return NodeView(self, node)
+
+
+# Control flow passes resource handles on.
+_HANDLE_PASSERS = frozenset("Identity Enter Exit Switch Merge NextIteration RefEnter".split())
+
+
+def follow_handle(graph: Graph, tensor: int) -> int:
+    """The argument or handle op that a resource tensor comes from."""
+    seen = set()
+    while tensor not in seen:
+        seen.add(tensor)
+        node = graph.producer(tensor)
+        if graph.ops[node] not in _HANDLE_PASSERS:
+            break
+        tensor = graph.inputs_of(node)[0]
+    return tensor
 
 
 class NodeView:

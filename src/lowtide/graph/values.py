@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from lowtide.graph.dtypes import DTYPES
-from lowtide.graph.graph import Graph
+from lowtide.graph.graph import Graph, follow_handle
 
 Value = np.ndarray[Any, np.dtype[Any]]
 Attributes = dict[str, Any]
@@ -73,11 +73,19 @@ def _rank_of_input(graph: Graph, node: int) -> list[Value] | None:
     return None if shape is None else [np.asarray(len(shape), np.int32)]
 
 
+def _shape_of_variable(graph: Graph, node: int) -> list[Value] | None:
+    handle = follow_handle(graph, graph.inputs_of(node)[0])
+    if handle not in graph.variables:
+        return None
+    return [np.array(graph.variables[handle][1], np.int64 if graph.attributes[node].get("out_type") == 9 else np.int32)]
+
+
 _OF_SHAPES: dict[str, Callable[[Graph, int], list[Value] | None]] = {
     "Shape": _shapes_of_inputs,
     "ShapeN": _shapes_of_inputs,
     "Size": _size_of_input,
     "Rank": _rank_of_input,
+    "VariableShape": _shape_of_variable,
 }
 
 

@@ -24,14 +24,21 @@ def candidate_specs(model: keras.Model, specs: Specs) -> list[Specs]:
     return [tuple(specs)] if specs else _candidate_specs(model)
 
 
-def train_step_of(model: keras.Model) -> Callable[..., Any]:
-    """What `fit` does with one batch, see Keras's TensorFlow trainer."""
+def train_step_of(model: keras.Model) -> Any:
+    """The function that `fit` runs for one batch, built as Keras's TensorFlow trainer builds it.
 
-    def step(*data: Any) -> Any:
+    `fit` calls the step from a function that draws the batch; inlining it decides the order of the nodes, and with
+    it which of two gradients waits for the other. A compiled step is compiled by itself.
+    """
+
+    def one_step(*data: Any) -> Any:
         # A data set of inputs alone yields x itself, not a tuple.
         return model.distribute_strategy.run(model.train_step, args=(data if len(data) > 1 else data[0],))
 
-    return step
+    step = tf.function(one_step, autograph=False, reduce_retracing=True, jit_compile=bool(model.jit_compile))
+    if model.jit_compile:
+        return step
+    return tf.function(lambda *data: step(*data), autograph=False)
 
 
 def fingerprint(model: keras.Model, specs: Specs) -> tuple[Any, ...]:

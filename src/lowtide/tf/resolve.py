@@ -27,15 +27,16 @@ def resolve_shapes(graph: Graph, graph_def: graph_pb2.GraphDef, arguments: Mappi
     """The graph with all shapes that can be told, and the values that follow from them."""
     order = topological_order(graph)
     current = dataclasses.replace(graph, shapes=infer_shapes(graph, graph_def, arguments))
-    producers = graph.producers()
+    lists: TensorLists | None = None
     for _ in range(LARGEST_ROUNDS):
         current.values = propagate_values(current, order)
-        settled = _settle(current, order)
-        open_nodes = {producers[tensor] for tensor in range(graph.tensor_count) if _is_open(current, tensor)}
-        if not open_nodes or not settled:
+        if not any(_is_open(current, tensor) for tensor in range(graph.tensor_count)):
             break
-        graph_def = _substitute(graph_def, current, settled)
-        inferred = infer_shapes(dataclasses.replace(graph, shapes=list(graph.shapes)), graph_def, arguments)
+        lists = lists or TensorLists(current)
+        settled = _settle(current, order, lists)
+        if not settled or not any(_is_open(current, tensor) for tensor in range(graph.tensor_count)):
+            break
+        inferred = infer_shapes(graph, _substitute(graph_def, current), arguments)
         for tensor, shape in enumerate(inferred):
             if _is_open(current, tensor) and shape is not None:
                 current.shapes[tensor] = shape
@@ -66,24 +67,85 @@ def _is_open(graph: Graph, tensor: int) -> bool:
     return (shape is None or -1 in shape) and graph.dtypes[tensor] not in (RESOURCE, VARIANT)
 
 
-def _settle(graph: Graph, order: list[int]) -> set[int]:
-    """Give a shape to tensors whose op tells it from values or a bound; returns the nodes that got one."""
-    settled = set()
+def _settle(graph: Graph, order: list[int], lists: TensorLists) -> bool:
+    """Give a shape to tensors whose op tells it from values, from a list's elements or from a bound."""
+    settled = False
     for node in order:
         first = graph.first_output[node]
         if first == graph.first_output[node + 1] or not any(_is_open(graph, tensor) for tensor in graph.outputs_of(node)):
             continue
-        for port, shape in enumerate(_shapes_by_rule(graph, node) or ()):
+        shapes = lists.shapes(node) if graph.ops[node].startswith("TensorList") else _shapes_by_rule(graph, node)
+        for port, shape in enumerate(shapes or ()):
             if shape is not None and -1 not in shape and _is_open(graph, first + port):
                 graph.shapes[first + port] = shape
-                settled.add(node)
+                settled = True
     return settled
+
+
+class TensorLists:
+    """Which list values are one list in different places of the graph, and what its elements look like."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.root = {tensor: tensor for tensor, dtype in enumerate(graph.dtypes) if dtype == VARIANT}
+        self.pushed: dict[int, list[int]] = {}
+        for node in range(len(graph)):
+            variants = [tensor for tensor in (*graph.inputs_of(node), *graph.outputs_of(node)) if tensor in self.root]
+            if graph.ops[node] in _SAME_LIST:
+                for tensor in variants[1:]:
+                    self.root[self._find(tensor)] = self._find(variants[0])
+        for node, op in enumerate(graph.ops):
+            position = {"TensorListPushBack": 1, "TensorListSetItem": 2}.get(op)
+            if position is not None:
+                inputs = graph.inputs_of(node)
+                self.pushed.setdefault(self._find(inputs[0]), []).append(inputs[position])
+
+    def _find(self, tensor: int) -> int:
+        while self.root[tensor] != tensor:
+            self.root[tensor] = self.root[self.root[tensor]]
+            tensor = self.root[tensor]
+        return tensor
+
+    def element(self, tensor: int) -> Shape | None:
+        """The shape of a list's elements, as far as any of them is known."""
+        for pushed in self.pushed.get(self._find(tensor), ()):
+            shape = self.graph.shapes[pushed]
+            if _whole(shape):
+                return shape
+        return None
+
+    def shapes(self, node: int) -> list[Shape | None] | None:
+        graph, op = self.graph, self.graph.ops[node]
+        element = self.element(graph.inputs_of(node)[0]) if graph.inputs_of(node)[0] in self.root else None
+        if op == "TensorListPopBack":
+            return [(), element]
+        if op == "TensorListGetItem":
+            return [element]
+        if op == "TensorListElementShape" and element is not None:
+            return [(len(element),)]
+        count = graph.attributes[node].get("num_elements", -1)
+        if op == "TensorListStack" and element is not None and count >= 0:
+            return [(count, *element)]
+        return None
+
+
+# Ops whose list output is their list input, changed or passed on.
+_SAME_LIST = frozenset(
+    "Enter Exit Merge Switch NextIteration Identity TensorListPushBack TensorListPopBack TensorListSetItem "
+    "TensorListResize".split()
+)
 
 
 def _shapes_by_rule(graph: Graph, node: int) -> list[Shape | None] | None:
     op, inputs = graph.ops[node], graph.inputs_of(node)
     shapes = [graph.shapes[tensor] for tensor in inputs]
     values = [graph.values.get(tensor) for tensor in inputs]
+    if op in ("Enter", "Exit", "NextIteration", "Identity"):
+        return [shapes[0]]
+    if op == "Switch":
+        return [shapes[0], shapes[0]]
+    if op == "Merge":
+        return [next((shape for shape in shapes if _whole(shape)), None), ()]
     if op == "Reshape" and values[1] is not None:
         return [_reshaped(shapes[0], values[1])]
     if op in ("Fill", "RandomUniform", "RandomStandardNormal", "TruncatedNormal") and values[0] is not None:
@@ -148,43 +210,46 @@ def _broadcast(shapes: list[Shape]) -> Shape | None:
         return None
 
 
-def _substitute(graph_def: graph_pb2.GraphDef, graph: Graph, settled: set[int]) -> graph_pb2.GraphDef:
-    """The same graph with known values as constants, and settled nodes as arguments of the shape they got."""
+def _substitute(graph_def: graph_pb2.GraphDef, graph: Graph) -> graph_pb2.GraphDef:
+    """The same graph where readers of a tensor get what is known of it: its value, or an argument of its shape."""
     result = graph_pb2.GraphDef()
     result.CopyFrom(graph_def)
-    for index, node in enumerate(result.node[: len(graph)]):
-        first, last = graph.first_output[index], graph.first_output[index + 1]
-        if last - first != 1 or node.op in ("Const", "_Arg", "_DeviceArg", "VarHandleOp", "ReadVariableOp"):
+    known: dict[str, str] = {}
+    for index in range(len(graph)):
+        op = graph.ops[index]
+        if op in ("Const", "_Arg", "_DeviceArg", "VarHandleOp", "ReadVariableOp"):
             continue
-        if first in graph.values and node.op not in _CONTROL_FLOW:
-            _become_constant(node, graph.values[first], graph.dtypes[first])
-        elif index in settled and node.op not in _CONTROL_FLOW and _whole(graph.shapes[first]):
-            _become_known(result, node, graph.dtypes[first], graph.shapes[first])
+        for port, tensor in enumerate(graph.outputs_of(index)):
+            name = f"{graph.names[index]}/lowtide_known_{port}"
+            if tensor in graph.values and op not in _CONTROL_FLOW:
+                _add_constant(result, name, graph.values[tensor], graph.dtypes[tensor])
+            elif _whole(graph.shapes[tensor]) and graph.dtypes[tensor] not in (RESOURCE, VARIANT):
+                _add_argument(result, name, graph.dtypes[tensor], graph.shapes[tensor])
+            else:
+                continue
+            known[f"{graph.names[index]}:{port}" if port else graph.names[index]] = name
+    for node in result.node:
+        for position, reference in enumerate(node.input):
+            if reference in known:
+                node.input[position] = known[reference]
     return result
 
 
 _CONTROL_FLOW = frozenset("Switch Merge Enter Exit NextIteration LoopCond".split())
 
 
-def _become_constant(node: graph_pb2.GraphDef, value: Value, dtype: int) -> None:
-    controls = [reference for reference in node.input if reference.startswith("^")]
-    node.op = "Const"
-    node.ClearField("attr")
-    node.ClearField("input")
-    node.input.extend(controls)
+def _add_constant(graph_def: graph_pb2.GraphDef, name: str, value: Value, dtype: int) -> None:
+    node = graph_def.node.add(name=name, op="Const")
     node.attr["dtype"].type = dtype
     node.attr["value"].tensor.CopyFrom(tensor_util.make_tensor_proto(value, dtype=dtype, shape=value.shape))
 
 
-def _become_known(graph_def: graph_pb2.GraphDef, node: graph_pb2.GraphDef, dtype: int, shape: Shape | None) -> None:
-    handle = graph_def.node.add(name=node.name + "/lowtide_settled", op="VarHandleOp")
+def _add_argument(graph_def: graph_pb2.GraphDef, name: str, dtype: int, shape: Shape | None) -> None:
+    handle = graph_def.node.add(name=f"{name}/handle", op="VarHandleOp")
     handle.attr["dtype"].type = dtype
     handle.attr["shared_name"].s = handle.name.encode()
     handle.attr["shape"].shape.SetInParent()
     for size in shape or ():
         handle.attr["shape"].shape.dim.add(size=size)
-    node.op = "ReadVariableOp"
-    node.ClearField("attr")
-    node.ClearField("input")
-    node.input.append(handle.name)
+    node = graph_def.node.add(name=name, op="ReadVariableOp", input=[handle.name])
     node.attr["dtype"].type = dtype

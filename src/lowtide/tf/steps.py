@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from lowtide.errors import LowtideError
 from lowtide.graph.dtypes import dtype_name, element_bytes
+from lowtide.graph.graph import Graph
 from lowtide.tf import models
 from lowtide.tf.rescale import SMALLEST_TELLING_BATCH
 from lowtide.tf.sources import source_finder
@@ -23,7 +24,7 @@ from lowtide.tf.xla import XlaArgument, guess_kind, is_compiled, xla_allocations
 from lowtide.tf.xla_tide import find_layer, tide_of
 from lowtide.tide.kinds import KINDS
 from lowtide.tide.describe import Labels, describe
-from lowtide.tide.simulate import Simulation, simulate
+from lowtide.tide.simulate import Residents, Simulation, simulate
 from lowtide.tide.tide import Building, Tide, Unmodelled
 from lowtide.tide.workload import Workload, build_workload
 
@@ -121,8 +122,7 @@ def _trace_first(target: Any, candidates: list[tuple[Any, ...]], progress: Progr
     for candidate in candidates:
         try:
             models.prepare(target, candidate)
-            function = tf.function(models.train_step_of(target), autograph=False, jit_compile=bool(target.jit_compile))
-            return _step_of(trace(function, candidate, progress), target, target.name, progress)
+            return _step_of(trace(models.train_step_of(target), candidate, progress), target, target.name, progress)
         except LowtideError as error:
             first_error = first_error or error
     assert first_error is not None
@@ -256,7 +256,7 @@ class SimulatedStep:
         tell("simulating")
         work = build_workload(graph)
         built = time.perf_counter()
-        simulation = simulate(work, [math.prod(shape) * element_bytes(dtype) for _, _, dtype, shape in self.extra])
+        simulation = simulate(work, self._residents(graph))
         self.seconds |= {
             "shapes": inferred - started,
             "workload": built - inferred,
@@ -264,7 +264,21 @@ class SimulatedStep:
         }
         return work, simulation
 
+    def _residents(self, graph: Graph) -> Residents:
+        extra = tuple(math.prod(shape) * element_bytes(dtype) for _, _, dtype, shape in self.extra)
+        # Kernels and embeddings are drawn at random; biases and what optimizers keep begin as zeros.
+        drawn = {
+            handle
+            for handle, (kind, _) in self._variables().items()
+            if kind == "weights" and len(graph.variables.get(handle, (0, ()))[1]) >= 2
+        }
+        return Residents(extra, frozenset(drawn))
+
     def _labels(self) -> Labels:
+        return Labels(self._variables(), self.layers, source_finder(self.program.concrete), tuple(self.extra))
+
+    def _variables(self) -> dict[int, tuple[str, str]]:
+        """Kind and name of each variable, by the tensor id of its handle."""
         program = self.program
         captured = program.concrete.captured_inputs
         by_position = {
@@ -279,7 +293,7 @@ class SimulatedStep:
                 index = graph.attributes[node].get("index")
                 if index in by_position:
                     by_tensor[graph.first_output[node]] = by_position[index]
-        return Labels(by_tensor, self.layers, source_finder(program.concrete), tuple(self.extra))
+        return by_tensor
 
 
 def _unmodelled(work: Workload) -> tuple[Unmodelled, ...]:

@@ -12,12 +12,15 @@ from collections.abc import Sequence
 from lowtide.graph.graph import Graph
 from lowtide.graph.machine import current_machine
 
-# Arithmetic and memory throughput of a small CPU, per microsecond. Gradients of convolutions are slower by their
-# rearranging; reductions and broadcasts do not reach the memory's speed.
-FLOPS_PER_US = 60_000.0
-BACKWARD_FLOPS_PER_US = 25_000.0
-BYTES_PER_US = 12_000.0
-REDUCED_BYTES_PER_US = 4_300.0
+# Throughput of a small CPU with all its cores at work, per microsecond. Gradients of convolutions are slower by
+# their rearranging; reductions and broadcasts do not reach the memory's speed.
+CONVOLUTION_FLOPS_PER_US = 120_000.0
+CONVOLUTION_GRADIENT_FLOPS_PER_US = 50_000.0
+PRODUCT_FLOPS_PER_US = 60_000.0
+# A product is cut into pieces of its result; a small result does not keep all cores busy.
+IDLE_PRODUCT_RESULT = 8192
+BYTES_PER_US = 24_000.0
+REDUCED_BYTES_PER_US = 8_600.0
 # What fits into the last cache moves faster.
 CACHED_SPEEDUP = 3.0
 
@@ -49,17 +52,16 @@ def node_cost_us(graph: Graph, node: int, sizes: Sequence[int]) -> float:
     bytes_us = moved / (REDUCED_BYTES_PER_US if op in _REDUCTIONS else BYTES_PER_US)
     if moved <= current_machine().l3_cache_bytes:
         bytes_us /= CACHED_SPEEDUP
-    flops_us = arithmetic(graph, node) / (BACKWARD_FLOPS_PER_US if "Backprop" in op else FLOPS_PER_US)
-    return bytes_us + flops_us
+    return bytes_us + _arithmetic_us(graph, node, op)
 
 
-def arithmetic(graph: Graph, node: int) -> float:
-    """Floating point operations of convolutions and matrix products; nothing for the rest."""
-    op = graph.ops[node]
+def _arithmetic_us(graph: Graph, node: int, op: str) -> float:
+    """Time of the arithmetic of convolutions and matrix products; the rest is bound by the bytes it moves."""
     if op in _MATRIX_PRODUCTS:
-        return _matrix_product(graph, node)
+        return _matrix_product(graph, node) / PRODUCT_FLOPS_PER_US
     if "Conv" in op:
-        return _convolution(graph, node, op)
+        rate = CONVOLUTION_GRADIENT_FLOPS_PER_US if "Backprop" in op else CONVOLUTION_FLOPS_PER_US
+        return _convolution(graph, node, op) / rate
     return 0.0
 
 
@@ -70,7 +72,7 @@ def _matrix_product(graph: Graph, node: int) -> float:
     attributes = graph.attributes[node]
     transposed = attributes.get("transpose_a") or attributes.get("adj_x")
     shared = left[-2] if transposed else left[-1]
-    return 2.0 * math.prod(result) * shared
+    return 2.0 * (math.prod(result) + IDLE_PRODUCT_RESULT) * shared
 
 
 def _convolution(graph: Graph, node: int, op: str) -> float:

@@ -17,8 +17,10 @@ from lowtide.tide.flow import Flow, FramedFlow, Tag
 from lowtide.tide.holdings import Holdings, Schedule
 from lowtide.tide.workload import Workload
 
-# What it takes to move a node through the queues, in microseconds.
+# What it takes to move a node through the queues, in microseconds: more where frames are kept. Durations are those of
+# the whole machine at work; what one thread does alone counts half, for the other thread has the rest meanwhile.
 NODE_OVERHEAD_US = 1.0
+FRAMED_NODE_OVERHEAD_US = 1.5
 # A sleeping thread of the pool takes this long to notice new work.
 WAKE_US = 20.0
 # Durations vary from step to step; a seed draws each from this spread around the estimate.
@@ -43,6 +45,7 @@ class _Pool:
         self.idle: list[int] = []
         self.clock: list[tuple[float, int, int, Tag | None, list[int]]] = []
         self.sequence = 0
+        self.overhead_us = FRAMED_NODE_OVERHEAD_US if work.control_flow else NODE_OVERHEAD_US
 
     def run(self) -> Schedule:
         threads = range(len(self.tasks))
@@ -53,6 +56,7 @@ class _Pool:
         while self.clock:
             time, _, thread, tag, borrowed = heapq.heappop(self.clock)
             self._work(time, thread, tag, borrowed)
+        self.holdings.schedule.duration_us = time
         return self.holdings.close()
 
     def _at(self, time: float, thread: int, tag: Tag | None, borrowed: list[int]) -> None:
@@ -72,7 +76,7 @@ class _Pool:
                 self.idle.append(thread)
                 return
             borrowed = flow.start(tag)
-            time += NODE_OVERHEAD_US + costs[tag[0]] * (1.0 + SPREAD * (2.0 * spread() - 1.0))
+            time += self.overhead_us + costs[tag[0]] * (1.0 + SPREAD * (2.0 * spread() - 1.0))
             if clock and clock[0][0] < time:
                 self._at(time, thread, tag, borrowed)
                 return

@@ -12,7 +12,7 @@ from typing import Any
 
 from lowtide.graph.values import evaluate
 from lowtide.tide.holdings import BufferId, Holdings
-from lowtide.tide.workload import ENTER, EXIT, MERGE, NEXT, SWITCH, Workload
+from lowtide.tide.workload import ENTER, EXIT, MERGE, NEXT, SWITCH, Workload, construction_order
 
 # A loop whose end the graph does not tell is followed this far.
 LARGEST_UNTOLD_TRIPS = 16
@@ -21,22 +21,24 @@ LARGEST_UNTOLD_TRIPS = 16
 class Frame:
     """One run of one loop."""
 
-    __slots__ = ("active", "dead", "entered", "invariants", "iterations", "name", "outside")
+    __slots__ = ("dead", "deferred", "entered", "invariants", "iterations", "name", "oldest", "outside", "parallel")
 
-    def __init__(self, name: str, outside: Iteration | None) -> None:
+    def __init__(self, name: str, outside: Iteration | None, parallel: int = 1) -> None:
         self.name = name
         self.outside = outside
+        self.parallel = parallel
         self.iterations: dict[int, Iteration] = {}
+        self.oldest = 0
         self.invariants: list[tuple[int, BufferId | None, Any]] = []
+        self.deferred: list[tuple[int, Iteration]] = []
         self.entered = 0
-        self.active = 0
         self.dead = False
 
 
 class Iteration:
     """One round of a loop: what its nodes still wait for, and the tensors on their way."""
 
-    __slots__ = ("buffers", "chosen", "dead_counts", "doomed", "frame", "inner", "number", "pending", "values")
+    __slots__ = ("active", "buffers", "chosen", "dead_counts", "doomed", "frame", "inner", "number", "pending", "values")
 
     def __init__(self, frame: Frame, number: int, pending: Any, buffers: Any) -> None:
         self.frame = frame
@@ -48,6 +50,8 @@ class Iteration:
         self.doomed: set[int] = set()
         self.values: dict[int, Any] = {}
         self.inner: dict[str, Frame] = {}
+        # Nodes that are ready or running, and inner loops that are not over.
+        self.active = 0
 
 
 Tag = tuple[int, Iteration, bool]
@@ -90,7 +94,7 @@ class FramedFlow(Flow):
         self.waiting: list[list[int]] = [[] for _ in range(len(graph))]
         self.initial = list(work.pending)
         self.enters: dict[str, int] = {}
-        for node in range(len(graph)):
+        for node in construction_order(graph):
             for tensor in work.inputs[node]:
                 self.readers[tensor].append(node)
             for source in graph.controls_of(node):
@@ -137,7 +141,6 @@ class FramedFlow(Flow):
     def finish(self, tag: Tag, borrowed: list[BufferId]) -> list[Tag]:
         node, iteration, dead = tag
         role = self.work.role[node]
-        frame = iteration.frame
         ready: list[Tag] = []
         if dead:
             for tensor in self.work.inputs[node]:
@@ -147,18 +150,37 @@ class FramedFlow(Flow):
             self._give_back(node, role, iteration, borrowed)
             self._compute(node, iteration)
         self._pass_on(node, role, iteration, dead, ready)
-        for _, target, _ in ready:
-            target.frame.active += 1
-        frame.active -= 1
-        if frame.name and not frame.active and frame.entered == self.enters[frame.name]:
-            for _, buffer, _ in frame.invariants:
-                if buffer is not None:
-                    self.holdings.release(buffer, node)
-            frame.invariants = []
+        self._retire(iteration, node, ready)
         return ready
 
+    def _retire(self, iteration: Iteration, node: int, ready: list[Tag]) -> None:
+        """One thing less to wait for in a round. The oldest rounds of a loop end in their order and make room for new ones."""
+        iteration.active -= 1
+        frame = iteration.frame
+        while frame.name and frame.entered == self.enters[frame.name]:
+            oldest = frame.iterations.get(frame.oldest)
+            if oldest is None or oldest.active:
+                return
+            del frame.iterations[frame.oldest]
+            frame.oldest += 1
+            if frame.deferred:
+                deferred, frame.deferred = frame.deferred, []
+                for waiting, source in deferred:
+                    self._hand_on(waiting, source, self._round(frame, source.number + 1, ready), False, ready)
+            if not frame.iterations:
+                self._close_frame(frame, node, ready)
+                return
+
+    def _close_frame(self, frame: Frame, node: int, ready: list[Tag]) -> None:
+        for _, buffer, _ in frame.invariants:
+            if buffer is not None:
+                self.holdings.release(buffer, node)
+        frame.invariants = []
+        assert frame.outside is not None
+        self._retire(frame.outside, node, ready)
+
     def roots(self) -> list[Tag]:
-        self.root.frame.active = len(self.work.roots)
+        self.root.active = len(self.work.roots)
         return super().roots()
 
     def _give_back(self, node: int, role: int, iteration: Iteration, borrowed: list[BufferId]) -> None:
@@ -194,12 +216,21 @@ class FramedFlow(Flow):
         if role == ENTER:
             self._enter(node, iteration, dead, ready)
             return
+        frame = iteration.frame
         if role == NEXT:
-            target = None if dead else self._round(iteration.frame, iteration.number + 1, ready)
+            if dead:
+                return
+            if iteration.number + 1 not in frame.iterations and len(frame.iterations) >= frame.parallel:
+                # So many rounds run at once and no more: this value waits until the oldest is over.
+                frame.deferred.append((node, iteration))
+                return
+            target = self._round(frame, iteration.number + 1, ready)
         elif role == EXIT:
-            target = iteration.frame.outside if not dead or iteration.frame.dead else None
-        if target is None:
-            return
+            target = frame.outside if not dead or frame.dead else None
+        if target is not None:
+            self._hand_on(node, iteration, target, dead, ready)
+
+    def _hand_on(self, node: int, iteration: Iteration, target: Iteration, dead: bool, ready: list[Tag]) -> None:
         for tensor in self.work.outputs[node]:
             lives = not dead and tensor in iteration.buffers
             if lives and target is not iteration:
@@ -211,9 +242,13 @@ class FramedFlow(Flow):
             self._tell(waiting, target, dead, ready)
 
     def _enter(self, node: int, iteration: Iteration, dead: bool, ready: list[Tag]) -> None:
-        name = self.work.graph.attributes[node]["frame_name"]
-        frame = iteration.inner.setdefault(name, Frame(name, iteration))
-        if frame.entered == 0:
+        attributes = self.work.graph.attributes[node]
+        name = attributes["frame_name"]
+        frame = iteration.inner.get(name)
+        if frame is None:
+            frame = iteration.inner[name] = Frame(name, iteration, attributes.get("parallel_iterations", 10))
+            iteration.active += 1
+            # The first round is kept until every value has entered.
             self._round(frame, 0, ready)
         frame.entered += 1
         frame.dead |= dead
@@ -273,4 +308,5 @@ class FramedFlow(Flow):
             target.doomed.add(node)
         if not left:
             doomed = node in target.doomed and node not in target.chosen
+            target.active += 1
             ready.append((node, target, doomed))

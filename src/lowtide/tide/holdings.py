@@ -51,6 +51,8 @@ class Schedule:
     """Variables that end the step in another buffer than they began it in: from the old to the new."""
     order: list[int] = field(default_factory=list)
     """The nodes in the order in which they finished."""
+    duration_us: float = 0.0
+    """Estimated length of the step."""
     guesses: set[int] = field(default_factory=set)
     """Switch nodes whose branch, or loop's end, could not be told from the graph."""
 
@@ -149,9 +151,15 @@ class Holdings:
         elif role == READ:
             handle = work.variable_of.get(work.inputs[node][0])
             output = work.outputs[node][0]
-            buffers[output] = self._shared(self.variables.get(handle) if handle is not None else None, output, node)
+            buffer = None if handle is None or handle in work.sparse else self.variables.get(handle)
+            buffers[output] = self._shared(buffer, output, node)
         elif role == UPDATE:
-            self._own_alone(work.variable_of.get(work.inputs[node][0]), node)
+            for tensor in work.inputs[node]:
+                if tensor in work.variable_of:
+                    self._own_alone(work.variable_of[tensor], node)
+            for output in work.outputs[node]:
+                buffers[output] = self.allocate(work.sizes[output], output, node)
+            return [self.allocate(size, -1 - node, node) for size in work.borrowed[node]]
         elif role == ASSIGN:
             self._assign(node, buffers)
         elif role == RETURN:
@@ -178,10 +186,10 @@ class Holdings:
         self.holders[buffer] += 1
         return buffer
 
-    def _own_alone(self, handle: int | None, node: int) -> None:
+    def _own_alone(self, handle: int, node: int) -> None:
         """A variable that is updated in place is copied first while anybody else still reads it."""
-        buffer = self.variables.get(handle) if handle is not None else None
-        if handle is None or buffer is None or self.holders[buffer] == 1:
+        buffer = self.variables.get(handle)
+        if buffer is None or (self.holders[buffer] == 1 and handle not in self.work.sparse):
             return
         self.variables[handle] = self.allocate(self.schedule.sizes[buffer], handle, node)
         self.release(buffer, node)
@@ -193,7 +201,11 @@ class Holdings:
             return
         value = buffers[self.work.inputs[node][1]]
         old = self.variables.get(handle)
-        self.holders[value] += 1
+        if value < len(self.schedule.before) or handle in self.work.sparse:
+            # A constant or another variable's buffer is shared only until the next update, which copies it.
+            value = self.allocate(self.schedule.sizes[value], handle, node)
+        else:
+            self.holders[value] += 1
         self.variables[handle] = value
         if old is not None:
             self.release(old, node)

@@ -102,7 +102,27 @@ def _resize(holdings: Holdings, node: int, buffers: Any) -> None:
         _plain(holdings, node, buffers)
 
 
+def _wrap(holdings: Holdings, node: int, buffers: Any) -> None:
+    """An optional keeps the tensors that a branch saved for its gradient."""
+    work = holdings.work
+    output = work.outputs[node][0]
+    buffers[output] = _make(holdings, node, output, [holdings.share(buffers[tensor]) for tensor in work.inputs[node]])
+
+
+def _unwrap(holdings: Holdings, node: int, buffers: Any) -> None:
+    work = holdings.work
+    kept = holdings.contents.get(buffers[work.inputs[node][0]], [])
+    for position, output in enumerate(work.outputs[node]):
+        element = kept[position] if position < len(kept) else None
+        if element is None:
+            buffers[output] = holdings.allocate(work.sizes[output], output, node)
+        else:
+            buffers[output] = holdings.share(element)
+
+
 _OPS = {
+    "OptionalFromValue": _wrap,
+    "OptionalGetValue": _unwrap,
     "EmptyTensorList": _new,
     "TensorListReserve": _new,
     "TensorListPushBack": _push,

@@ -20,7 +20,9 @@ from lowtide.tide.workload import Workload
 
 # The first steps find an allocator that has not settled yet.
 WARM_UP_STEPS = 1
-STEADY_STEPS = 3
+# Small programs are simulated for more steps: their variables wander through the allocator for a while.
+FEWEST_STEPS, MOST_STEPS = 3, 20
+SIMULATED_NODES = 40_000
 # The search for the safe bound ends when it is this close.
 SAFE_RESOLUTION = 0.004
 # Beyond what the simulated steps show: threads interleave in more ways than are tried.
@@ -41,14 +43,35 @@ class Simulation:
     peaks: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Residents:
+    """What a process holds besides the step's own buffers, and how the step's variables came into being."""
+
+    extra: tuple[int, ...] = ()
+    """Bytes of variables that the step does not touch."""
+    drawn: frozenset[int] = frozenset()
+    """Handles of variables whose first value was drawn at random and scaled: three tensors, of which the last stays."""
+
+
 class _Process:
     """One process that runs step after step: an allocator and where the lasting buffers lie in it."""
 
-    def __init__(self, schedule: Schedule, extra: list[int], limit_bytes: int | None = None) -> None:
+    def __init__(self, schedule: Schedule, residents: Residents, limit_bytes: int | None = None) -> None:
         self.allocator = BfcAllocator(limit_bytes)
-        for size in extra:
+        self.addresses: list[int | None] = [None] * len(schedule.sizes)
+        # Seeds and handles come before the first weight, so the first region is a small one.
+        self.allocator.free(self.allocator.allocate(1))
+        for buffer in schedule.before:
+            size = schedule.sizes[buffer]
+            if schedule.owners[buffer] in residents.drawn:
+                drawn, scaled = self.allocator.allocate(size), self.allocator.allocate(size)
+                self.addresses[buffer] = self.allocator.allocate(size)
+                self.allocator.free(scaled)
+                self.allocator.free(drawn)
+            else:
+                self.addresses[buffer] = self.allocator.allocate(size)
+        for size in residents.extra:
             self.allocator.allocate(size)
-        self.addresses = self.allocator.replay(schedule.sizes, schedule.before).addresses
 
     def step(self, schedule: Schedule) -> Replay:
         held: list[int | None] = [None] * len(schedule.sizes)
@@ -63,22 +86,22 @@ class _Process:
         return replay
 
 
-def simulate(work: Workload, extra: list[int] | None = None, branches: tuple[bool, ...] = (True,)) -> Simulation:
-    """Simulate steady steps; `extra` are buffers the process holds besides those of the graph."""
+def simulate(work: Workload, residents: Residents | None = None, branches: tuple[bool, ...] = (True,)) -> Simulation:
+    """Simulate steady steps in a process that holds `residents`."""
     threads = current_machine().inter_op_threads
-    extra = extra or []
     best: Simulation | None = None
+    steps = WARM_UP_STEPS + min(max(SIMULATED_NODES // max(len(work.graph), 1), FEWEST_STEPS), MOST_STEPS)
     for branch in branches:
-        schedules = [execute(work, threads, seed, branch) for seed in range(WARM_UP_STEPS + STEADY_STEPS)]
-        found = _settle(schedules, extra)
+        schedules = [execute(work, threads, seed, branch) for seed in range(steps)]
+        found = _settle(schedules, residents or Residents())
         if best is None or found.peak_bytes > best.peak_bytes:
             best = found
     assert best is not None
     return best
 
 
-def _settle(schedules: list[Schedule], extra: list[int]) -> Simulation:
-    process = _Process(schedules[0], extra)
+def _settle(schedules: list[Schedule], residents: Residents) -> Simulation:
+    process = _Process(schedules[0], residents)
     runs = []
     for schedule in schedules:
         bytes_before = process.allocator.bytes_in_use
@@ -90,27 +113,27 @@ def _settle(schedules: list[Schedule], extra: list[int]) -> Simulation:
     peaks = [run[0] for run in steady]
     middle = statistics.median_low(peaks)
     peak, bytes_before, held, schedule, replay = next(run for run in steady if run[0] == middle)
-    safe = _safe_limit(schedules, extra, max(run[0] for run in runs))
+    safe = _safe_limit(schedules, residents, max(run[0] for run in runs))
     return Simulation(schedule, replay, held, bytes_before, peak, safe, tuple(peaks))
 
 
-def _safe_limit(schedules: list[Schedule], extra: list[int], highest: int) -> int:
+def _safe_limit(schedules: list[Schedule], residents: Residents, highest: int) -> int:
     """The smallest limit at which no simulated step runs out, and a margin for the orders that were not tried."""
     low, high = highest, highest
-    while not _survives(schedules, extra, high):
+    while not _survives(schedules, residents, high):
         low, high = high, int(high * 1.04)
     while high - low > highest * SAFE_RESOLUTION:
         middle = (low + high) // 2
-        if _survives(schedules, extra, middle):
+        if _survives(schedules, residents, middle):
             high = middle
         else:
             low = middle
     return int(high * (1.0 + SAFE_MARGIN))
 
 
-def _survives(schedules: list[Schedule], extra: list[int], limit_bytes: int) -> bool:
+def _survives(schedules: list[Schedule], residents: Residents, limit_bytes: int) -> bool:
     try:
-        process = _Process(schedules[0], extra, limit_bytes)
+        process = _Process(schedules[0], residents, limit_bytes)
         for schedule in schedules:
             process.step(schedule)
     except OutOfMemory:

@@ -6,6 +6,7 @@ runs several times, touches nothing but integers.
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 from lowtide.graph.catalog import fact_of
 from lowtide.graph.dtypes import RESOURCE, element_bytes
 from lowtide.graph.facts import OpFact
-from lowtide.graph.graph import Graph
+from lowtide.graph.graph import Graph, follow_handle
 from lowtide.tide.cost import node_cost_us
 
 # How the executor treats a node.
@@ -63,11 +64,18 @@ _ROLES = {
 _LIST_OPS = frozenset(
     "EmptyTensorList TensorListReserve TensorListFromTensor TensorListSetItem TensorListGetItem TensorListPushBack "
     "TensorListPopBack TensorListStack TensorListGather TensorListConcatV2 TensorListLength TensorListResize "
-    "TensorListScatterV2 TensorListElementShape TensorListPushBackBatch".split()
+    "TensorListScatterV2 TensorListElementShape TensorListPushBackBatch OptionalFromValue OptionalGetValue".split()
 )
 
-# Control-flow ops pass resource handles on; a variable is found behind them.
-_HANDLE_PASSERS = frozenset("Identity Enter Exit Switch Merge NextIteration RefEnter".split())
+
+# Ops that run a function of their own: how much that takes is not seen from outside.
+_CALLS = frozenset("PartitionedCall StatefulPartitionedCall If StatelessIf While StatelessWhile Case StatelessCase".split())
+
+
+def _role(op: str) -> int:
+    if op.startswith("ResourceApply"):
+        return UPDATE
+    return _ROLES.get(op, LIST if op in _LIST_OPS else COMPUTE)
 
 
 @dataclass(slots=True)
@@ -96,12 +104,17 @@ class Workload:
     """Per node: bytes of the kernel's temporaries."""
     variable_of: dict[int, int]
     """The variable behind each resource tensor, as the tensor id of its handle."""
+    sparse: frozenset[int]
+    """Variables that are read or written in parts: TensorFlow then copies them on every whole read or update."""
     control_flow: bool
     unknown: dict[str, list[int]] = field(default_factory=dict)
     """Nodes whose op has no fact, by op."""
     unsized: list[int] = field(default_factory=list)
     """Tensors whose shape is not known."""
 
+
+# What a call of a compiled function borrows while it runs, stated as an attribute of its node by who compiled it.
+WORKSPACE = "lowtide_workspace_bytes"
 
 _NO_TENSORS: frozenset[int] = frozenset()
 
@@ -110,7 +123,7 @@ def build_workload(graph: Graph) -> Workload:
     """Resolve facts, sizes and edges of a graph whose shapes are known."""
     count = len(graph)
     sizes, unsized = _tensor_sizes(graph)
-    roles = [_ROLES.get(op, LIST if op in _LIST_OPS else COMPUTE) for op in graph.ops]
+    roles = [_role(op) for op in graph.ops]
     work = Workload(
         graph=graph,
         role=roles,
@@ -126,7 +139,8 @@ def build_workload(graph: Graph) -> Workload:
         takes=[()] * count,
         bare=[_NO_TENSORS] * count,
         borrowed=[()] * count,
-        variable_of=_variables(graph),
+        variable_of=(variable_of := _variables(graph)),
+        sparse=_sparse_variables(graph, variable_of),
         control_flow=any(SWITCH <= role <= NEXT for role in roles),
         unsized=unsized,
     )
@@ -155,7 +169,7 @@ def _link(work: Workload) -> None:
     producer = graph.producers()
     data: list[list[int]] = [[] for _ in range(len(graph))]
     control: list[list[int]] = [[] for _ in range(len(graph))]
-    for node in range(len(graph)):
+    for node in construction_order(graph):
         inputs, controls = work.inputs[node], graph.controls_of(node)
         for tensor in inputs:
             data[producer[tensor]].append(node)
@@ -168,17 +182,57 @@ def _link(work: Workload) -> None:
     work.successors = [first + second for first, second in zip(data, control, strict=True)]
 
 
+_FIRST = frozenset({"_Arg", "_DeviceArg"})
+_LAST = frozenset({"_Retval", "_DeviceRetval"})
+
+
+def construction_order(graph: Graph) -> list[int]:
+    """The order in which TensorFlow builds the graph that it runs: its readers are told in this order.
+
+    Arguments come first and results last; any other node follows when its inputs are there, the first in the file
+    first. Values that come from a loop's end are not waited for.
+    """
+    rank = [0 if op in _FIRST else 2 if op in _LAST else 1 for op in graph.ops]
+    producer = graph.producers()
+    readers: list[list[int]] = [[] for _ in range(len(graph))]
+    waiting = [0] * len(graph)
+    for node in range(len(graph)):
+        for source in (*(producer[tensor] for tensor in graph.inputs_of(node)), *graph.controls_of(node)):
+            if graph.ops[source] != "NextIteration" or graph.ops[node] != "Merge":
+                readers[source].append(node)
+                waiting[node] += 1
+    ready = [(rank[node], node) for node in range(len(graph)) if not waiting[node]]
+    heapq.heapify(ready)
+    order = []
+    while ready:
+        node = heapq.heappop(ready)[1]
+        order.append(node)
+        for reader in readers[node]:
+            waiting[reader] -= 1
+            if not waiting[reader]:
+                heapq.heappush(ready, (rank[reader], reader))
+    return order
+
+
 def _resolve(work: Workload, node: int) -> None:
     graph = work.graph
     fact = fact_of(graph.ops[node])
+    workspace = graph.attributes[node].get(WORKSPACE)
+    if graph.ops[node] in _CALLS:
+        fact = None if workspace is None else OpFact(temporaries=lambda view: [workspace])
     if fact is None:
         if work.role[node] == COMPUTE:
             work.unknown.setdefault(graph.ops[node], []).append(node)
         fact = OpFact()
     work.cheap[node] = fact.cheap
-    work.cost_us[node] = node_cost_us(graph, node, work.sizes)
     view = graph.view(node)
     first_output, inputs = graph.first_output[node], work.inputs[node]
+    if fact.sizes is not None:
+        for output, size in fact.sizes(view).items():
+            work.sizes[first_output + output] = size
+            if first_output + output in work.unsized:
+                work.unsized.remove(first_output + output)
+    work.cost_us[node] = node_cost_us(graph, node, work.sizes)
     aliases = fact.aliases(view) if callable(fact.aliases) else fact.aliases
     forwards = fact.forwards(view) if callable(fact.forwards) else fact.forwards
     outputs = len(work.outputs[node])
@@ -205,14 +259,14 @@ def _same_buffer(graph: Graph, sizes: Sequence[int], output: int, source: int) -
 
 def _variables(graph: Graph) -> dict[int, int]:
     """Follow resource handles through control flow back to the argument or handle op they come from."""
-    producer = graph.producers()
-    found: dict[int, int] = {}
-    for tensor in range(graph.tensor_count):
-        if graph.dtypes[tensor] != RESOURCE:
-            continue
-        origin, seen = tensor, set()
-        while graph.ops[producer[origin]] in _HANDLE_PASSERS and origin not in seen:
-            seen.add(origin)
-            origin = graph.inputs_of(producer[origin])[0]
-        found[tensor] = origin
-    return found
+    return {
+        tensor: follow_handle(graph, tensor) for tensor in range(graph.tensor_count) if graph.dtypes[tensor] == RESOURCE
+    }
+
+
+def _sparse_variables(graph: Graph, variable_of: dict[int, int]) -> frozenset[int]:
+    return frozenset(
+        variable_of[graph.inputs_of(node)[0]]
+        for node, op in enumerate(graph.ops)
+        if op.startswith(("ResourceGather", "ResourceScatter", "ResourceSparseApply")) and graph.inputs_of(node)[0] in variable_of
+    )
