@@ -120,7 +120,11 @@ def _strided_slice(attributes: Attributes, value: Value, begin: Value, end: Valu
             index.append(int(first))
         else:
             index.append(
-                slice(None if masks[0] >> axis & 1 else int(first), None if masks[1] >> axis & 1 else int(last), int(stride))
+                slice(
+                    None if masks[0] >> axis & 1 else int(first),
+                    None if masks[1] >> axis & 1 else int(last),
+                    int(stride),
+                )
             )
     return value[tuple(index)]
 
@@ -159,7 +163,9 @@ def _broadcast_axes(attributes: Attributes, left: Value, right: Value) -> list[V
 
 
 _OPS: dict[str, Callable[..., Any]] = {
-    **dict.fromkeys("Identity StopGradient Snapshot PreventGradient LoopCond EnsureShape".split(), _unary(lambda value: value)),
+    **dict.fromkeys(
+        "Identity StopGradient Snapshot PreventGradient LoopCond EnsureShape".split(), _unary(lambda value: value)
+    ),
     **dict.fromkeys("Add AddV2".split(), _binary(np.add)),
     "Sub": _binary(np.subtract),
     "Mul": _binary(np.multiply),
@@ -191,7 +197,8 @@ _OPS: dict[str, Callable[..., Any]] = {
     "StridedSlice": _strided_slice,
     "Slice": lambda attributes, value, begin, size: value[
         tuple(
-            slice(int(first), None if count < 0 else int(first + count)) for first, count in zip(begin, size, strict=True)
+            slice(int(first), None if count < 0 else int(first + count))
+            for first, count in zip(begin, size, strict=True)
         )
     ],
     "GatherV2": _gather,

@@ -67,7 +67,9 @@ _NUMERIC = {1, 2, 3, 4, 5, 6, 9, 10}
 def plain_attributes(attributes: Any) -> dict[str, Any]:
     """Attributes as plain Python values; internal ones (leading underscore) and constants' contents are left out."""
     return {
-        key: plain_value(value) for key, value in attributes.items() if key[0] != "_" and value.WhichOneof("value") != "tensor"
+        key: plain_value(value)
+        for key, value in attributes.items()
+        if key[0] != "_" and value.WhichOneof("value") != "tensor"
     }
 
 

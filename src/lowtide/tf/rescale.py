@@ -122,5 +122,3 @@ def rescale_shape(shape: Shape | None, old: int, new: int) -> Shape | None:
     if not shape or shape[0] != old:
         return shape
     return (new, *shape[1:])
-
-

@@ -72,7 +72,9 @@ def _settle(graph: Graph, order: list[int], lists: TensorLists) -> bool:
     settled = False
     for node in order:
         first = graph.first_output[node]
-        if first == graph.first_output[node + 1] or not any(_is_open(graph, tensor) for tensor in graph.outputs_of(node)):
+        if first == graph.first_output[node + 1] or not any(
+            _is_open(graph, tensor) for tensor in graph.outputs_of(node)
+        ):
             continue
         shapes = lists.shapes(node) if graph.ops[node].startswith("TensorList") else _shapes_by_rule(graph, node)
         for port, shape in enumerate(shapes or ()):
@@ -159,7 +161,11 @@ def _shapes_by_rule(graph: Graph, node: int) -> list[Shape | None] | None:
         return [(math.prod(shapes[0]),), (math.prod(shapes[0]),)]  # type: ignore[arg-type]
     if op == "Where" and _whole(shapes[0]):
         return [(math.prod(shapes[0]), len(shapes[0]))]  # type: ignore[arg-type]
-    if op in ("UnsortedSegmentSum", "UnsortedSegmentMax", "UnsortedSegmentProd") and _whole(shapes[0]) and _whole(shapes[1]):
+    if (
+        op in ("UnsortedSegmentSum", "UnsortedSegmentMax", "UnsortedSegmentProd")
+        and _whole(shapes[0])
+        and _whole(shapes[1])
+    ):
         segments = int(values[2]) if values[2] is not None else math.prod(shapes[1])  # type: ignore[arg-type]
         return [(segments, *shapes[0][len(shapes[1]) :])]  # type: ignore[index,arg-type]
     if op in ("Sum", "Mean", "Max", "Min", "Prod") and _whole(shapes[0]) and values[1] is not None:

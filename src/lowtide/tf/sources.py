@@ -9,7 +9,9 @@ from typing import Any
 
 # Grappler puts what it makes under its own names; behind them stands the node it was made from.
 _GRAPPLER = re.compile(r"^(?:ConstantFolding|ArithmeticOptimizer|LoopOptimizer|Remapper)/(?:\w+_)?")
-_LIBRARIES = tuple(f"{os.sep}{name}{os.sep}" for name in ("tensorflow", "keras", "lowtide", "site-packages", "dist-packages"))
+_LIBRARIES = tuple(
+    f"{os.sep}{name}{os.sep}" for name in ("tensorflow", "keras", "lowtide", "site-packages", "dist-packages")
+)
 
 
 def source_finder(concrete: Any) -> Callable[[str], str | None]:

@@ -22,8 +22,8 @@ from lowtide.tf.sources import source_finder
 from lowtide.tf.trace import Program, Progress, Trace, program_of, trace
 from lowtide.tf.xla import XlaArgument, guess_kind, is_compiled, xla_allocations
 from lowtide.tf.xla_tide import find_layer, tide_of
-from lowtide.tide.kinds import KINDS
 from lowtide.tide.describe import Labels, describe
+from lowtide.tide.kinds import KINDS
 from lowtide.tide.simulate import Residents, Simulation, simulate
 from lowtide.tide.tide import Building, Tide, Unmodelled
 from lowtide.tide.workload import Workload, build_workload
@@ -61,7 +61,9 @@ def find_step(
     if batch_size in steps:
         steps[batch_size].seconds = {}
         return steps[batch_size]
-    telling = [size for size, step in steps.items() if size is not None and size >= SMALLEST_TELLING_BATCH and step.rescales]
+    telling = [
+        size for size, step in steps.items() if size is not None and size >= SMALLEST_TELLING_BATCH and step.rescales
+    ]
     if telling and batch_size is not None and not exactly:
         nearest = steps[min(telling, key=lambda size: abs(math.log(size / batch_size)))]
         nearest.seconds = {}
@@ -185,7 +187,10 @@ class CompiledStep:
                 self.traced.nodes, len(memory.module.instructions), self.traced.graph_bytes, self.traced.host_bytes()
             ),
         )
-        self.seconds |= {"compile": memory.compile_seconds, "read": time.perf_counter() - started - memory.compile_seconds}
+        self.seconds |= {
+            "compile": memory.compile_seconds,
+            "read": time.perf_counter() - started - memory.compile_seconds,
+        }
         self._compiled = tide
         return tide
 
@@ -311,5 +316,7 @@ def _notes(work: Workload, simulation: Simulation) -> tuple[str, ...]:
         ops = sorted({work.graph.ops[producers[tensor]] for tensor in work.unsized})
         notes.append(f"{len(work.unsized)} tensors have a size that depends on the data ({', '.join(ops[:5])})")
     if simulation.schedule.guesses:
-        notes.append(f"{len(simulation.schedule.guesses)} branches or loop ends depend on the data; the larger case is shown")
+        notes.append(
+            f"{len(simulation.schedule.guesses)} branches or loop ends depend on the data; the larger case is shown"
+        )
     return tuple(notes)

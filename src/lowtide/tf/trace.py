@@ -195,14 +195,18 @@ def executed_graph(concrete: Any) -> graph_pb2.GraphDef:
         if not any(node.op == "_DeviceArg" for node in graph.node)
     ]
     if not graphs:
-        raise LowtideError("TensorFlow did not show the graph it would run", given=concrete.name, cure="please report this")
+        raise LowtideError(
+            "TensorFlow did not show the graph it would run", given=concrete.name, cure="please report this"
+        )
     return max(graphs, key=lambda graph: len(graph.node))
 
 
 def _stand_in(dtype: tf.DType) -> tf.Tensor:
     if dtype == tf.resource or dtype == tf.variant:
         raise LowtideError(
-            "a step's inputs must be tensors", given=f"an input of type {dtype.name}", cure="let the step capture it instead"
+            "a step's inputs must be tensors",
+            given=f"an input of type {dtype.name}",
+            cure="let the step capture it instead",
         )
     return tf.zeros([], dtype) if dtype != tf.string else tf.constant("")
 

@@ -48,7 +48,9 @@ def node_cost_us(graph: Graph, node: int, sizes: Sequence[int]) -> float:
     op = graph.ops[node]
     if op in _FREE:
         return 0.0
-    moved = sum(sizes[tensor] for tensor in graph.outputs_of(node)) + sum(sizes[tensor] for tensor in graph.inputs_of(node))
+    moved = sum(sizes[tensor] for tensor in graph.outputs_of(node)) + sum(
+        sizes[tensor] for tensor in graph.inputs_of(node)
+    )
     bytes_us = moved / (REDUCED_BYTES_PER_US if op in _REDUCTIONS else BYTES_PER_US)
     if moved <= current_machine().l3_cache_bytes:
         bytes_us /= CACHED_SPEEDUP
@@ -89,4 +91,6 @@ def _convolution(graph: Graph, node: int, op: str) -> float:
         filters, images = known[1], known[-1]
     positions = math.prod(images[:-1])
     depthwise = "Depthwise" in op
-    return 2.0 * positions * (math.prod(filters) if not depthwise else math.prod(filters[:-2]) * filters[-2] * filters[-1])
+    return (
+        2.0 * positions * (math.prod(filters) if not depthwise else math.prod(filters[:-2]) * filters[-2] * filters[-1])
+    )

@@ -54,7 +54,9 @@ def describe(work: Workload, simulation: Simulation, labels: Labels) -> tuple[Bu
         allocated = np.concatenate([allocated, (sizes + 255) // 256 * 256])
         born = np.concatenate([born, np.zeros(len(sizes), np.int32)])
         died = np.concatenate([died, np.full(len(sizes), len(schedule.events) + 1, np.int32)])
-    names, ops, layers, kinds, dtypes, shapes = (list(column) for column in zip(*rows, strict=True)) if rows else ([],) * 6
+    names, ops, layers, kinds, dtypes, shapes = (
+        (list(column) for column in zip(*rows, strict=True)) if rows else ([],) * 6
+    )
     buffers = Buffers(
         name=names,
         op=ops,
@@ -87,7 +89,9 @@ def _lifetimes(simulation: Simulation, count: int) -> tuple[np.ndarray, np.ndarr
     return born, died
 
 
-def _sources(rows: list, allocated: np.ndarray, born: np.ndarray, died: np.ndarray, simulation: Simulation, labels: Labels) -> list:
+def _sources(
+    rows: list, allocated: np.ndarray, born: np.ndarray, died: np.ndarray, simulation: Simulation, labels: Labels
+) -> list:
     sources: list[str | None] = [None] * len(rows)
     if labels.source_of is None or not rows:
         return sources
@@ -125,7 +129,14 @@ class _Naming:
         port = owner - graph.first_output[node]
         shape = graph.shapes[owner]
         known = None if shape is None or -1 in shape else shape
-        return f"{name}:{port}", graph.ops[node], self.layer(name), self.kind(node), dtype_name(graph.dtypes[owner]), known
+        return (
+            f"{name}:{port}",
+            graph.ops[node],
+            self.layer(name),
+            self.kind(node),
+            dtype_name(graph.dtypes[owner]),
+            known,
+        )
 
     def extra(self, kind: str, name: str, dtype: int, shape: Shape) -> Row:
         return name, "Variable", self.layer(name), _KIND[kind], dtype_name(dtype), shape

@@ -38,7 +38,18 @@ class Frame:
 class Iteration:
     """One round of a loop: what its nodes still wait for, and the tensors on their way."""
 
-    __slots__ = ("active", "buffers", "chosen", "dead_counts", "doomed", "frame", "inner", "number", "pending", "values")
+    __slots__ = (
+        "active",
+        "buffers",
+        "chosen",
+        "dead_counts",
+        "doomed",
+        "frame",
+        "inner",
+        "number",
+        "pending",
+        "values",
+    )
 
     def __init__(self, frame: Frame, number: int, pending: Any, buffers: Any) -> None:
         self.frame = frame
@@ -208,7 +219,9 @@ class FramedFlow(Flow):
             if value is not None:
                 iteration.values[outputs[0]] = value
         elif inputs and all(value is not None for value in inputs):
-            for tensor, value in zip(outputs, evaluate(graph.ops[node], graph.attributes[node], inputs) or (), strict=False):
+            for tensor, value in zip(
+                outputs, evaluate(graph.ops[node], graph.attributes[node], inputs) or (), strict=False
+            ):
                 iteration.values[tensor] = value
 
     def _pass_on(self, node: int, role: int, iteration: Iteration, dead: bool, ready: list[Tag]) -> None:

@@ -79,7 +79,9 @@ class Holdings:
         work, graph = self.work, self.work.graph
         arguments = [node for node, role in enumerate(work.role) if role == ARGUMENT]
         arguments.sort(key=lambda node: graph.attributes[node].get("index", 0))
-        handles = dict.fromkeys(graph.first_output[node] for node in arguments) | dict.fromkeys(work.variable_of.values())
+        handles = dict.fromkeys(graph.first_output[node] for node in arguments) | dict.fromkeys(
+            work.variable_of.values()
+        )
         for handle in handles:
             size = graph.variable_bytes(handle)
             if size is not None:

@@ -106,7 +106,13 @@ def _settle(schedules: list[Schedule], residents: Residents) -> Simulation:
     for schedule in schedules:
         bytes_before = process.allocator.bytes_in_use
         chunks = process.allocator
-        held = np.array([chunks.chunk_bytes(address) if address is not None else 0 for address in (process.addresses[buffer] for buffer in schedule.before)], np.int64)
+        held = np.array(
+            [
+                chunks.chunk_bytes(address) if address is not None else 0
+                for address in (process.addresses[buffer] for buffer in schedule.before)
+            ],
+            np.int64,
+        )
         replay = process.step(schedule)
         runs.append((process.allocator.peak_bytes_in_use, bytes_before, held, schedule, replay))
     steady = runs[WARM_UP_STEPS:]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from lowtide.graph.catalog import fact_of
@@ -69,7 +69,9 @@ _LIST_OPS = frozenset(
 
 
 # Ops that run a function of their own: how much that takes is not seen from outside.
-_CALLS = frozenset("PartitionedCall StatefulPartitionedCall If StatelessIf While StatelessWhile Case StatelessCase".split())
+_CALLS = frozenset(
+    "PartitionedCall StatefulPartitionedCall If StatelessIf While StatelessWhile Case StatelessCase".split()
+)
 
 
 def _role(op: str) -> int:
@@ -243,7 +245,9 @@ def _resolve(work: Workload, node: int) -> None:
         if output < outputs and source < len(inputs)
     ]
     work.takes[node] = [
-        (output, source, always) for output, source, always in takes if always or _same_buffer(graph, work.sizes, output, source)
+        (output, source, always)
+        for output, source, always in takes
+        if always or _same_buffer(graph, work.sizes, output, source)
     ]
     bare = fact.unallocated(view) if callable(fact.unallocated) else fact.unallocated
     if bare:
@@ -268,5 +272,6 @@ def _sparse_variables(graph: Graph, variable_of: dict[int, int]) -> frozenset[in
     return frozenset(
         variable_of[graph.inputs_of(node)[0]]
         for node, op in enumerate(graph.ops)
-        if op.startswith(("ResourceGather", "ResourceScatter", "ResourceSparseApply")) and graph.inputs_of(node)[0] in variable_of
+        if op.startswith(("ResourceGather", "ResourceScatter", "ResourceSparseApply"))
+        and graph.inputs_of(node)[0] in variable_of
     )
