@@ -24,10 +24,9 @@ OPS_PER_ROUND = 4
 
 def resnet_stages() -> list[dict[str, Any]]:
     """Seconds by stage for ResNet50's Adam step, and for a second batch size of the same model."""
-    from lowtide.tf.predict import predict
-
     from benchmarks.accuracy.architectures import build
     from benchmarks.accuracy.zoo import Configuration
+    from lowtide.tf.predict import predict
 
     model = build(Configuration("resnet50", 8))
     return [

@@ -113,7 +113,8 @@ def batch_product_temporaries(node: NodeView) -> Sequence[int]:
     left, result = input_shape(node, 0), output_shape(node)
     swaps = (bool(node.attribute("adj_x")), bool(node.attribute("adj_y")))
     depth = left[-2] if swaps[0] else left[-1]
-    product = _Product(elements(result[:-2]), *result[-2:], depth, swaps, item_bytes(node.input_dtype(0)))
+    rows, columns = result[-2:]
+    product = _Product(elements(result[:-2]), rows, columns, depth, swaps, item_bytes(node.input_dtype(0)))
     size = _scratchpad(product)
     return [size] if size else []
 
@@ -126,7 +127,8 @@ def product_temporaries(node: NodeView) -> Sequence[int]:
     left, result = input_shape(node, 0), output_shape(node)
     swaps = (bool(node.attribute("transpose_a")), bool(node.attribute("transpose_b")))
     depth = left[0] if swaps[0] else left[1]
-    size = _scratchpad(_Product(1, *result[-2:], depth, swaps, item))
+    rows, columns = result[-2:]
+    size = _scratchpad(_Product(1, rows, columns, depth, swaps, item))
     return [size] if size else []
 
 

@@ -155,7 +155,7 @@ def _broadcast_axes(attributes: Attributes, left: Value, right: Value) -> list[V
     rank = max(left.size, right.size)
     padded = [np.concatenate([np.ones(rank - shape.size, shape.dtype), shape]) for shape in (left, right)]
     result = []
-    for mine, other in (padded, padded[::-1]):
+    for mine in padded:
         result.append(np.array([axis for axis in range(rank) if mine[axis] == 1], left.dtype))
         if mine is padded[0] and (padded[0] == padded[1]).all():
             return [np.zeros(0, left.dtype), np.zeros(0, left.dtype)]

@@ -106,10 +106,10 @@ _OP_OUTPUTS: dict[str, list[op_def_pb2.OpDef.ArgDef] | None] = {}
 
 def output_dtypes(node: Any) -> list[int]:
     """The dtype of every output of a node, by its op's definition."""
-    outputs = _OP_OUTPUTS.get(node.op, False)
-    if outputs is False:
+    if node.op not in _OP_OUTPUTS:
         definition = op_def_registry.get(node.op)
-        outputs = _OP_OUTPUTS[node.op] = None if definition is None else list(definition.output_arg)
+        _OP_OUTPUTS[node.op] = None if definition is None else list(definition.output_arg)
+    outputs = _OP_OUTPUTS[node.op]
     if outputs is None:
         return [1]
     result: list[int] = []

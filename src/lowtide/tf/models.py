@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -55,11 +56,9 @@ def fingerprint(model: keras.Model, specs: Specs) -> tuple[Any, ...]:
 def prepare(model: keras.Model, specs: Specs) -> None:
     """Create the variables that `fit` would create before its first step: optimizer slots and metrics."""
     batch = tf.nest.map_structure(lambda spec: keras.KerasTensor(_keras_shape(spec), dtype=spec.dtype.name), specs)
-    try:
+    # A model whose own train_step does the work has no loss to build; tracing will tell if anything is wrong.
+    with contextlib.suppress(Exception):
         model._symbolic_build(data_batch=batch if len(batch) > 1 else batch[0])
-    except Exception:
-        # A model whose own train_step does the work has no loss to build; tracing will tell if anything is wrong.
-        pass
     if model.optimizer is not None and not model.optimizer.built:
         model.optimizer.build(model.trainable_variables)
 
@@ -158,8 +157,8 @@ def _handle_key(variable: Any) -> int:
 
 # What optimizers call their state, in Keras 3's paths and TensorFlow's own names.
 _SLOT_WORDS = (
-    "momentum", "velocity", "accumulator", "adam", "sgd", "rmsprop", "adagrad", "adadelta", "adafactor", "lion", "nadam",
-    "ftrl", "lamb", "muon", "optimizer", "learning_rate", "iteration",
+    "momentum", "velocity", "accumulator", "adam", "sgd", "rmsprop", "adagrad", "adadelta", "adafactor", "lion",
+    "nadam", "ftrl", "lamb", "muon", "optimizer", "learning_rate", "iteration",
 )  # fmt: skip
 
 

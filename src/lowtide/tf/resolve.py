@@ -178,9 +178,10 @@ def _shapes_by_rule(graph: Graph, node: int) -> list[Shape | None] | None:
 
 
 _ELEMENTWISE = frozenset(
-    "Add AddV2 Sub Mul RealDiv Maximum Minimum SquaredDifference Pow SelectV2 AddN Relu ReluGrad Cast Neg Exp Log Sqrt Rsqrt "
-    "Square Tanh TanhGrad Sigmoid SigmoidGrad Identity StopGradient Greater GreaterEqual Less LessEqual Equal NotEqual "
-    "LogicalAnd LogicalOr LogicalNot ZerosLike OnesLike DivNoNan MulNoNan Softplus SoftplusGrad Elu EluGrad Erf".split()
+    "Add AddV2 Sub Mul RealDiv Maximum Minimum SquaredDifference Pow SelectV2 AddN Relu ReluGrad Cast Neg Exp Log Sqrt "
+    "Rsqrt Square Tanh TanhGrad Sigmoid SigmoidGrad Identity StopGradient Greater GreaterEqual Less LessEqual Equal "
+    "NotEqual LogicalAnd LogicalOr LogicalNot ZerosLike OnesLike DivNoNan MulNoNan Softplus SoftplusGrad Elu EluGrad "
+    "Erf".split()
 )
 
 

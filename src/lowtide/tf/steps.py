@@ -78,6 +78,7 @@ def find_step(
 
 def _candidates(target: Any, specs: tuple[Any, ...], batch_size: int | None) -> tuple[Any, list[tuple[Any, ...]]]:
     """What a trace depends on besides the batch size, and the specs to try, with the batch filled in."""
+    fingerprint: Any
     if isinstance(target, keras.Model):
         candidates = models.candidate_specs(target, specs)
         fingerprint = models.fingerprint(target, specs)

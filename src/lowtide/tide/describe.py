@@ -90,8 +90,8 @@ def _lifetimes(simulation: Simulation, count: int) -> tuple[np.ndarray, np.ndarr
 
 
 def _sources(
-    rows: list, allocated: np.ndarray, born: np.ndarray, died: np.ndarray, simulation: Simulation, labels: Labels
-) -> list:
+    rows: list[Row], allocated: np.ndarray, born: np.ndarray, died: np.ndarray, simulation: Simulation, labels: Labels
+) -> list[str | None]:
     sources: list[str | None] = [None] * len(rows)
     if labels.source_of is None or not rows:
         return sources
@@ -127,8 +127,8 @@ class _Naming:
             dtype, shape = graph.variables[owner]
             return label, "Variable", self.layer(label), _KIND[kind], dtype_name(dtype), shape
         port = owner - graph.first_output[node]
-        shape = graph.shapes[owner]
-        known = None if shape is None or -1 in shape else shape
+        inferred = graph.shapes[owner]
+        known = None if inferred is None or -1 in inferred else inferred
         return (
             f"{name}:{port}",
             graph.ops[node],

@@ -54,8 +54,8 @@ class _Pool:
         for thread in threads:
             self._at(self.chance.random(), thread, None, [])
         while self.clock:
-            time, _, thread, tag, borrowed = heapq.heappop(self.clock)
-            self._work(time, thread, tag, borrowed)
+            time, _, thread, running, borrowed = heapq.heappop(self.clock)
+            self._work(time, thread, running, borrowed)
         self.holdings.schedule.duration_us = time
         return self.holdings.close()
 

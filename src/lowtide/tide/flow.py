@@ -165,7 +165,7 @@ class FramedFlow(Flow):
         return ready
 
     def _retire(self, iteration: Iteration, node: int, ready: list[Tag]) -> None:
-        """One thing less to wait for in a round. The oldest rounds of a loop end in their order and make room for new ones."""
+        """One thing less to wait for in a round. A loop's oldest rounds end in their order and make room for others."""
         iteration.active -= 1
         frame = iteration.frame
         while frame.name and frame.entered == self.enters[frame.name]:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from lowtide.tide.lists import start_list
 from lowtide.tide.workload import (
     ARGUMENT,
     ASSIGN,
@@ -174,8 +175,6 @@ class Holdings:
         elif role == MERGE:
             pass
         elif role == LIST:
-            from lowtide.tide.lists import start_list
-
             start_list(self, node, buffers)
         elif role == NOTHING:
             for output in work.outputs[node]:

@@ -99,7 +99,7 @@ class Workload:
     sizes: list[int]
     """Requested bytes of each tensor's own buffer."""
     takes: list[Sequence[tuple[int, int, bool]]]
-    """Per node: (output tensor, input tensor, always): share the input's buffer, or take it over when nobody else does."""
+    """Per node: (output tensor, input tensor, always): share the input's buffer, or take it when nobody else has it."""
     bare: list[frozenset[int]]
     """Per node: output tensors that get no buffer."""
     borrowed: list[Sequence[int]]
