@@ -106,13 +106,16 @@ def limit_all(
     bounds = {entry.name: predicted[entry.name].get("safe_bytes") for entry in chosen}
     bounded = [entry for entry in chosen if bounds[entry.name] is not None]
     results = {}
-    for index, configuration in enumerate(bounded, 1):
-        bound = bounds[configuration.name]
-        result = run_within(configuration, bound, options.mode, cache=cache, fresh=options.fresh)
-        results[configuration.name] = result
-        told = {None: result.get("failed"), True: "RAN OUT", False: "ran"}[result["ran_out"]]
-        size = f"{bound / 2**20:9.1f} MiB"
-        print(f"[limit {index}/{len(bounded)}] {configuration.name:44s} {size} {told}", flush=True)
+    with ThreadPoolExecutor(options.jobs) as pool:
+        jobs = [
+            pool.submit(run_within, entry, bounds[entry.name], options.mode, cache=cache, fresh=options.fresh)
+            for entry in bounded
+        ]
+        for index, (configuration, job) in enumerate(zip(bounded, jobs, strict=True), 1):
+            result = results[configuration.name] = job.result()
+            told = {None: result.get("failed"), True: "RAN OUT", False: "ran"}[result["ran_out"]]
+            size = f"{bounds[configuration.name] / 2**20:9.1f} MiB"
+            print(f"[limit {index}/{len(bounded)}] {configuration.name:44s} {size} {told}", flush=True)
     return results
 
 
@@ -126,7 +129,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--fresh-estimates", action="store_true", help="predict again what is in the cache")
     parser.add_argument("--no-limit", action="store_true", help="do not run under `safe_bytes`")
     parser.add_argument("--no-grappler", action="store_true", help="leave out TensorFlow's estimator")
-    parser.add_argument("--jobs", type=int, default=1, help="predictions that run at once")
+    parser.add_argument("--jobs", type=int, default=1, help="predictions and limited runs at once")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the cache and the table")
     return parser.parse_args()
 

@@ -57,7 +57,6 @@ CONFIGURATIONS: tuple[Configuration, ...] = (
     _entry("resnet50", 8),
     _entry("resnet50", 2, "sgd"),
     _entry("resnet50", 16, "momentum", image=128),
-    _entry("resnet50", 4, "adam", **BFLOAT16),
     _entry("resnet50", 4, "adam", image=128, **XLA),
     _entry("mobilenetv2", 16),
     _entry("mobilenetv2", 32, "rmsprop", image=128),
@@ -74,7 +73,6 @@ CONFIGURATIONS: tuple[Configuration, ...] = (
     _entry("vgg16", 4, "sgd"),
     _entry("vgg16", 8, "adam", image=96),
     _entry("inceptionv3", 4, "rmsprop"),
-    _entry("nasnetmobile", 4, "adam"),
     _entry("convnexttiny", 4, "adamw", image=128),
     # Plain stacks.
     _entry("mlp", 256, "adam"),

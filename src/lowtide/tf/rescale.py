@@ -1,47 +1,51 @@
 """The same program at another batch size, without tracing it again.
 
 A step is traced for one batch size, because that is how it will run; the batch then stands as a plain number in
-the arguments, and in the constants that carry shapes. Those are the places to change it. A number counts as the
-batch where it is the leading size of a shape (or, where that is not divisible by the batch, an equal size
-further back, as in time-major layouts), and only at inputs that are shapes.
+the arguments, and in the constants that carry shapes. `lowtide.graph.batch` tells where the batch is; here it is
+exchanged in the constants.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from tensorflow.core.framework import graph_pb2
 from tensorflow.python.framework import tensor_util
 
-from lowtide.graph.graph import Shape
+from lowtide.graph.batch import Axis
+from lowtide.graph.graph import Graph, Shape
 
 # Below this, too many sizes are multiples of the batch by accident.
 SMALLEST_TELLING_BATCH = 5
 
-# Inputs that are shapes, or sizes of the leading dimension, by op.
-_SHAPE_INPUTS: Mapping[str, tuple[int, ...]] = {
-    "Reshape": (1,),
+# Inputs that are shapes, by op: the position of the shape, and of the tensor that tells whether there is a batch in it.
+_SHAPES: Mapping[str, tuple[int, int]] = {
+    "Reshape": (1, 0),
+    "Conv2DBackpropInput": (0, 2),
+    "_MklNativeConv2DBackpropInput": (0, 2),
+    "Conv3DBackpropInputV2": (0, 2),
+    "_MklNativeConv3DBackpropInputV2": (0, 2),
+    "DepthwiseConv2dNativeBackpropInput": (0, 2),
+    "_MklNativeDepthwiseConv2dNativeBackpropInput": (0, 2),
+    "AvgPoolGrad": (0, 1),
+    "AvgPool3DGrad": (0, 1),
+    "_MklNativeAvgPoolGrad": (0, 1),
+    "_MklNativeAvgPool3DGrad": (0, 1),
+    "StridedSliceGrad": (0, 4),
+    "Slice": (2, 0),
+    "StridedSlice": (2, 0),
+    "BroadcastTo": (1, 0),
+}
+# Inputs that are shapes where no tensor tells: the batch is there only if the leading size is the batch itself.
+_UNTOLD: Mapping[str, tuple[int, ...]] = {
     "Fill": (0,),
     "Empty": (0,),
     "BroadcastTo": (1,),
     "Tile": (1,),
-    "Conv2DBackpropInput": (0,),
-    "_MklNativeConv2DBackpropInput": (0,),
-    "Conv3DBackpropInputV2": (0,),
-    "_MklNativeConv3DBackpropInputV2": (0,),
-    "DepthwiseConv2dNativeBackpropInput": (0,),
-    "_MklNativeDepthwiseConv2dNativeBackpropInput": (0,),
-    "AvgPoolGrad": (0,),
-    "AvgPool3DGrad": (0,),
-    "_MklNativeAvgPoolGrad": (0,),
-    "_MklNativeAvgPool3DGrad": (0,),
-    "StridedSliceGrad": (0,),
-    "Slice": (2,),
-    "StridedSlice": (2,),
     "Range": (1,),
     "ScatterNd": (2,),
-    "UnsortedSegmentSum": (2,),
     "RandomUniform": (0,),
     "RandomStandardNormal": (0,),
     "TruncatedNormal": (0,),
@@ -54,54 +58,85 @@ _SHAPE_INPUTS: Mapping[str, tuple[int, ...]] = {
     "TensorListPopBack": (1,),
     "BroadcastGradientArgs": (0, 1),
     "BroadcastArgs": (0, 1),
-    "SparseReshape": (1, 2),
 }
 
 
-def rescale(graph_def: graph_pb2.GraphDef, old: int, new: int) -> graph_pb2.GraphDef:
+def rescale(
+    graph_def: graph_pb2.GraphDef, graph: Graph, axes: Sequence[Axis], old: int, new: int
+) -> graph_pb2.GraphDef:
     """A copy of the graph with the batch `old` replaced by `new` in its constants."""
+    changes = _changes(graph, axes, old, new)
+    stretched = _stretched(graph, axes, old)
     result = graph_pb2.GraphDef()
     result.CopyFrom(graph_def)
-    constants = {node.name: node for node in result.node if node.op == "Const"}
-    shapes_used: set[str] = set()
-    for node in result.node:
-        positions = (0,) if node.op.startswith("StatelessRandom") else _SHAPE_INPUTS.get(node.op, ())
-        for position in positions:
-            if position < len(node.input):
-                shapes_used.add(node.input[position].partition(":")[0])
-        if "shape" in node.attr and node.op in ("TemporaryVariable", "Placeholder"):
+    for index, node in enumerate(result.node):
+        if node.op == "Const":
+            tensor = node.attr["value"].tensor
+            if graph.first_output[index] in changes:
+                value = changes[graph.first_output[index]]
+                tensor.CopyFrom(tensor_util.make_tensor_proto(value, dtype=tensor.dtype, shape=value.shape))
+            elif graph.first_output[index] in stretched:
+                _rescale_contents(tensor, old, new)
+        elif node.op == "TemporaryVariable":
             _rescale_attribute(node.attr["shape"].shape, old, new)
-    for name, node in constants.items():
-        tensor = node.attr["value"].tensor
-        if name in shapes_used and tensor.dtype in (3, 9):
-            value = tensor_util.MakeNdarray(tensor)
-            changed = rescale_sizes(value, old, new)
-            if not np.array_equal(changed, value):
-                tensor.CopyFrom(tensor_util.make_tensor_proto(changed, dtype=tensor.dtype, shape=changed.shape))
-        else:
-            _rescale_contents(tensor, old, new)
     return result
 
 
-def rescale_sizes(value: np.ndarray, old: int, new: int) -> np.ndarray:
-    """A shape, or one size, with the batch exchanged."""
+def _changes(graph: Graph, axes: Sequence[Axis], old: int, new: int) -> dict[int, np.ndarray[Any, Any]]:
+    """New values of the constants that carry the batch, by tensor id."""
+    changes: dict[int, np.ndarray[Any, Any]] = {}
+    for node, op in enumerate(graph.ops):
+        inputs = graph.inputs_of(node)
+        told = _SHAPES.get(op)
+        if told is not None and max(told) < len(inputs) and axes[inputs[told[1]]] is not None:
+            _change(graph, inputs[told[0]], old, new, True, changes)
+        for position in (0,) if op.startswith("StatelessRandom") else _UNTOLD.get(op, ()):
+            if position < len(inputs):
+                _change(graph, inputs[position], old, new, False, changes)
+    return changes
+
+
+def _change(
+    graph: Graph, tensor: int, old: int, new: int, batched: bool, changes: dict[int, np.ndarray[Any, Any]]
+) -> None:
+    value = graph.values.get(tensor)
+    if value is None or value.dtype.kind != "i" or not value.size:
+        return
     sizes = np.array(value)
     flat = sizes.reshape(-1)
-    if not flat.size:
-        return sizes
-    if flat[0] > 0 and flat[0] % old == 0:
+    if flat[0] == old or (batched and flat[0] > 0 and flat[0] % old == 0):
         flat[0] = flat[0] // old * new
     elif flat.size > 1:
+        # Time-major layouts have the batch further back.
         flat[flat == old] = new
-    return sizes
+    if not np.array_equal(sizes, value):
+        changes[tensor] = sizes
 
 
-def _rescale_contents(tensor: graph_pb2.GraphDef, old: int, new: int) -> None:
-    """A constant with the batch as its leading size, such as a state of zeros: only its shape matters."""
+def _stretched(graph: Graph, axes: Sequence[Axis], old: int) -> set[int]:
+    """Constants with the batch as their leading size: a state of zeros, or what meets a tensor of that size."""
+    found = {
+        graph.first_output[node]
+        for node, op in enumerate(graph.ops)
+        if op == "Const" and len(graph.shapes[graph.first_output[node]] or ()) >= 2
+        and (graph.shapes[graph.first_output[node]] or (0,))[0] == old
+    }
+    for node in range(len(graph)):
+        inputs = graph.inputs_of(node)
+        leading = {(graph.shapes[tensor] or (None,))[0] for tensor in inputs if axes[tensor] == 0}
+        for tensor in inputs if leading else ():
+            shape = graph.shapes[tensor]
+            if shape and axes[tensor] is None and shape[0] in leading and graph.ops[graph.producer(tensor)] == "Const":
+                found.add(tensor)
+    return found
+
+
+def _rescale_contents(tensor: Any, old: int, new: int) -> None:
+    """Only the shape of such a constant matters here."""
     dims = tensor.tensor_shape.dim
-    if len(dims) < 2 or dims[0].size != old:
+    if not dims or dims[0].size % old:
         return
-    shape = (new, *(dim.size for dim in dims[1:]))
+    shape = (dims[0].size // old * new, *(dim.size for dim in dims[1:]))
     dtype = tensor.dtype
     tensor.Clear()
     tensor.dtype = dtype
@@ -112,7 +147,7 @@ def _rescale_contents(tensor: graph_pb2.GraphDef, old: int, new: int) -> None:
         tensor.float_val.append(0.0)
 
 
-def _rescale_attribute(shape: graph_pb2.GraphDef, old: int, new: int) -> None:
+def _rescale_attribute(shape: Any, old: int, new: int) -> None:
     if shape.dim and shape.dim[0].size and shape.dim[0].size % old == 0:
         shape.dim[0].size = shape.dim[0].size // old * new
 

@@ -17,13 +17,15 @@ from lowtide.errors import LowtideError
 from lowtide.graph.dtypes import dtype_name, element_bytes
 from lowtide.graph.graph import Graph
 from lowtide.tf import models
+from lowtide.tf.calls import size_compiled_calls
 from lowtide.tf.rescale import SMALLEST_TELLING_BATCH
 from lowtide.tf.sources import source_finder
 from lowtide.tf.trace import Program, Progress, Trace, program_of, trace
 from lowtide.tf.xla import XlaArgument, guess_kind, is_compiled, xla_allocations
-from lowtide.tf.xla_tide import find_layer, tide_of
+from lowtide.tf.xla_tide import tide_of
 from lowtide.tide.describe import Labels, describe
 from lowtide.tide.kinds import KINDS
+from lowtide.tide.layers import find_layer
 from lowtide.tide.simulate import Residents, Simulation, simulate
 from lowtide.tide.tide import Building, Tide, Unmodelled
 from lowtide.tide.workload import Workload, build_workload
@@ -258,6 +260,7 @@ class SimulatedStep:
         started = time.perf_counter()
         tell("inferring shapes")
         graph = self.program.at(batch_size)
+        size_compiled_calls(self.program, graph)
         inferred = time.perf_counter()
         tell("simulating")
         work = build_workload(graph)

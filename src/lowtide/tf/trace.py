@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import tensorflow as tf
@@ -19,10 +20,11 @@ from tensorflow.core.framework import graph_pb2
 from tensorflow.python.eager import cancellation, context
 
 from lowtide.errors import LowtideError
+from lowtide.graph.batch import Axis, batch_axes
 from lowtide.graph.graph import Graph, Shape
 from lowtide.tf.convert import graph_from_def
 from lowtide.tf.rescale import rescale, rescale_shape
-from lowtide.tf.resolve import resolve_shapes
+from lowtide.tf.resolve import resolve_shapes, topological_order
 
 Progress = Callable[[str], None]
 
@@ -50,16 +52,32 @@ class Program:
 
     def at(self, batch_size: int | None) -> Graph:
         """The graph with the shapes of one batch size: the one it was traced for, or another."""
-        graph, graph_def = self.graph, self.graph_def
-        shapes = self.argument_shapes
         traced = self.batch_size
-        if batch_size is not None and traced is not None and batch_size != traced:
-            graph_def = rescale(graph_def, traced, batch_size)
-            graph = graph_from_def(graph_def)
-            inputs = [rescale_shape(shape, traced, batch_size) for shape in shapes[: self.input_count]]
-            shapes = [*inputs, *shapes[self.input_count :]]
-        known = {index: shape for index, shape in enumerate(shapes) if shape is not None and -1 not in shape}
-        return resolve_shapes(graph, graph_def, known)
+        if batch_size is None or traced is None or batch_size == traced:
+            return self._traced_graph
+        graph_def = rescale(self.graph_def, self._traced_graph, self._batch_axes, traced, batch_size)
+        inputs = [rescale_shape(shape, traced, batch_size) for shape in self.argument_shapes[: self.input_count]]
+        shapes = [*inputs, *self.argument_shapes[self.input_count :]]
+        return resolve_shapes(graph_from_def(graph_def), graph_def, _known(shapes))
+
+    @cached_property
+    def _traced_graph(self) -> Graph:
+        return resolve_shapes(self.graph, self.graph_def, _known(self.argument_shapes))
+
+    @cached_property
+    def _batch_axes(self) -> list[Axis]:
+        graph = self._traced_graph
+        inputs = [
+            graph.first_output[node]
+            for node, op in enumerate(graph.ops)
+            if op in ("_Arg", "_DeviceArg") and graph.attributes[node].get("index", 0) < self.input_count
+        ]
+        assert self.batch_size is not None
+        return batch_axes(graph, topological_order(graph), self.batch_size, inputs)
+
+
+def _known(shapes: Sequence[Shape | None]) -> dict[int, Shape]:
+    return {index: shape for index, shape in enumerate(shapes) if shape is not None and -1 not in shape}
 
 
 @dataclass

@@ -17,8 +17,8 @@ from lowtide.graph.machine import current_machine
 CONVOLUTION_FLOPS_PER_US = 120_000.0
 CONVOLUTION_GRADIENT_FLOPS_PER_US = 50_000.0
 PRODUCT_FLOPS_PER_US = 60_000.0
-# A product is cut into pieces of its result; a small result does not keep all cores busy.
-IDLE_PRODUCT_RESULT = 8192
+# A product's operands are packed into panels first, which is what a thin product spends its time on.
+PACKED_BYTES_PER_US = 4_000.0
 BYTES_PER_US = 24_000.0
 REDUCED_BYTES_PER_US = 8_600.0
 # What fits into the last cache moves faster.
@@ -31,15 +31,16 @@ _MATRIX_PRODUCTS = frozenset(
 
 
 _REDUCTIONS = frozenset(
-    "Sum Mean Prod Max Min All Any BiasAddGrad Tile BroadcastTo Transpose FusedBatchNormV3 FusedBatchNormGradV3 Softmax "
-    "LogSoftmax GatherV2 UnsortedSegmentSum".split()
+    "Sum Mean Prod Max Min All Any BiasAddGrad Tile BroadcastTo Transpose FusedBatchNormV3 FusedBatchNormGradV3 "
+    "Softmax LogSoftmax GatherV2 UnsortedSegmentSum".split()
 )
 
 # These hand on a buffer or a handle: they move nothing, whatever its size.
 _FREE = frozenset(
-    "ReadVariableOp AssignVariableOp Identity IdentityN Reshape Squeeze ExpandDims StopGradient PreventGradient Shape ShapeN "
-    "Size Rank Switch Merge Enter Exit NextIteration LoopCond _Arg _Retval _DeviceArg _DeviceRetval Const NoOp Bitcast "
-    "TensorListGetItem TensorListSetItem TensorListPushBack TensorListPopBack TensorListReserve EmptyTensorList".split()
+    "ReadVariableOp AssignVariableOp Identity IdentityN Reshape Squeeze ExpandDims StopGradient PreventGradient Shape "
+    "ShapeN Size Rank Switch Merge Enter Exit NextIteration LoopCond _Arg _Retval _DeviceArg _DeviceRetval Const NoOp "
+    "Bitcast TensorListGetItem TensorListSetItem TensorListPushBack TensorListPopBack TensorListReserve "
+    "EmptyTensorList".split()
 )
 
 
@@ -54,6 +55,8 @@ def node_cost_us(graph: Graph, node: int, sizes: Sequence[int]) -> float:
     bytes_us = moved / (REDUCED_BYTES_PER_US if op in _REDUCTIONS else BYTES_PER_US)
     if moved <= current_machine().l3_cache_bytes:
         bytes_us /= CACHED_SPEEDUP
+    if op in _MATRIX_PRODUCTS:
+        bytes_us += sum(sizes[tensor] for tensor in graph.inputs_of(node)[:2]) / PACKED_BYTES_PER_US
     return bytes_us + _arithmetic_us(graph, node, op)
 
 
@@ -74,7 +77,7 @@ def _matrix_product(graph: Graph, node: int) -> float:
     attributes = graph.attributes[node]
     transposed = attributes.get("transpose_a") or attributes.get("adj_x")
     shared = left[-2] if transposed else left[-1]
-    return 2.0 * (math.prod(result) + IDLE_PRODUCT_RESULT) * shared
+    return 2.0 * math.prod(result) * shared
 
 
 def _convolution(graph: Graph, node: int, op: str) -> float:
@@ -89,8 +92,4 @@ def _convolution(graph: Graph, node: int, op: str) -> float:
         filters, images = known[0], known[1]
     else:
         filters, images = known[1], known[-1]
-    positions = math.prod(images[:-1])
-    depthwise = "Depthwise" in op
-    return (
-        2.0 * positions * (math.prod(filters) if not depthwise else math.prod(filters[:-2]) * filters[-2] * filters[-1])
-    )
+    return 2.0 * float(math.prod(images[:-1]) * math.prod(filters))

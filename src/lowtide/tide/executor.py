@@ -24,7 +24,7 @@ FRAMED_NODE_OVERHEAD_US = 1.5
 # A sleeping thread of the pool takes this long to notice new work.
 WAKE_US = 20.0
 # Durations vary from step to step; a seed draws each from this spread around the estimate.
-SPREAD = 0.25
+SPREAD = 0.8
 
 
 def execute(work: Workload, threads: int = 2, seed: int = 0, branch: bool = True) -> Schedule:
