@@ -126,7 +126,9 @@ def _stretched(graph: Graph, axes: Sequence[Axis], old: int) -> set[int]:
         leading = {(graph.shapes[tensor] or (None,))[0] for tensor in inputs if axes[tensor] == 0}
         for tensor in inputs if leading else ():
             shape = graph.shapes[tensor]
-            if shape and axes[tensor] is None and shape[0] in leading and graph.ops[graph.producer(tensor)] == "Const":
+            # A row of integers may be a shape or a permutation, whose length is no batch.
+            is_data = len(shape or ()) > 1 or graph.dtypes[tensor] not in (3, 9)
+            if shape and is_data and shape[0] in leading and graph.ops[graph.producer(tensor)] == "Const":
                 found.add(tensor)
     return found
 

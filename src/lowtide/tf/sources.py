@@ -1,30 +1,119 @@
-"""The user's own source line behind a node of the executed graph."""
+"""The user's own source line behind a node of the executed graph.
+
+TensorFlow keeps the Python traceback of every operation it traces. The executed graph carries other names: functions
+are inlined under the name of the node that called them, loops and branches under the name of the loop, and Grappler
+names what it makes after the node it was made from. So a name is followed down through those calls.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+import sysconfig
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import keras
+import tensorflow as tf
+
+import lowtide.errors
+
 # Grappler puts what it makes under its own names; behind them stands the node it was made from.
-_GRAPPLER = re.compile(r"^(?:ConstantFolding|ArithmeticOptimizer|LoopOptimizer|Remapper)/(?:\w+_)?")
-_LIBRARIES = tuple(
-    f"{os.sep}{name}{os.sep}" for name in ("tensorflow", "keras", "lowtide", "site-packages", "dist-packages")
-)
+_GRAPPLER = re.compile(r"(?:^|(?<=/))(?:ConstantFolding|ArithmeticOptimizer|LoopOptimizer|Remapper)/(?:[A-Z]\w*_)?")
+# What a loop or a branch calls its parts: "while/body/_12/...", "cond/then/_3/...".
+_INLINED_PART = re.compile(r"^(?:body|cond|then|else|branch_\d+)/_\d+/")
+_BACKWARD = "gradient_tape/"
+
+
+def _folder(path: str | None) -> str | None:
+    return None if path is None else os.path.join(os.path.realpath(os.path.dirname(path)), "")
+
+
+_OWN = _folder(lowtide.errors.__file__) or ""
+_PYTHON = [os.path.join(os.path.realpath(sysconfig.get_path(key)), "") for key in ("stdlib", "purelib", "platlib")]
+_LIBRARIES = tuple({folder for folder in (*_PYTHON, _folder(tf.__file__), _folder(keras.__file__)) if folder})
+_INSTALLED = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
 
 
 def source_finder(concrete: Any) -> Callable[[str], str | None]:
-    """A function from node names to "file.py:line", the innermost frame that is nobody's library."""
+    """A function from node names to "file.py:line": the innermost frame that is the user's own, None where none is.
+
+    A layer of a functional model was called when the model was built; nothing of that is kept, so its ops have none.
+    """
+    functions = _inner_functions(concrete.graph)
 
     def find(name: str) -> str | None:
-        for candidate in (name, _GRAPPLER.sub("", name), name.rpartition("-")[0]):
-            operation = _operation(concrete.graph, candidate)
-            if operation is not None:
-                return _user_line(operation)
-        return None
+        graphs = [concrete.graph, *functions.values()]
+        for operation in _operations(concrete.graph, name, functions):
+            line = _user_line(operation)
+            if line is not None:
+                return line
+        # XLA names nodes as they are called in their own function.
+        whole = (_operation(graph, name) for graph in graphs[1:])
+        return next((line for each in whole if each is not None and (line := _user_line(each)) is not None), None)
 
     return find
+
+
+def _inner_functions(graph: Any) -> dict[str, Any]:
+    """The graphs of all functions that a graph calls, by name."""
+    found: dict[str, Any] = {}
+    waiting = [graph]
+    while waiting:
+        for name, function in getattr(waiting.pop(), "_functions", {}).items():
+            key = name.decode() if isinstance(name, bytes) else str(name)
+            inner = getattr(function, "graph", None)
+            if inner is not None and key not in found:
+                found[key] = inner
+                waiting.append(inner)
+    return found
+
+
+def _operations(graph: Any, name: str, functions: dict[str, Any]) -> Iterator[Any]:
+    """The operations that may stand behind a name, the likeliest first."""
+    for candidate in dict.fromkeys((name, _GRAPPLER.sub("", name), name.rpartition("-")[0])):
+        if candidate.startswith(_BACKWARD):
+            # The line that made a value tells more of its gradient than the line that asked for all gradients.
+            yield from _forward_operations(graph, candidate[len(_BACKWARD) :], functions)
+        operation = _operation(graph, candidate)
+        if operation is not None:
+            yield operation
+        yield from _called_operations(graph, candidate, functions)
+
+
+def _forward_operations(graph: Any, name: str, functions: dict[str, Any]) -> Iterator[Any]:
+    """What a gradient belongs to: "dense/MatMul" for "dense/MatMul/MatMul_1", "Relu" for "ReluGrad"."""
+    for candidate in (re.sub(r"Grad(?:_\d+)?$", "", name), *_prefixes(name)):
+        operation = _operation(graph, candidate)
+        if operation is not None:
+            yield operation
+            return
+    yield from _called_operations(graph, name, functions)
+
+
+def _called_operations(graph: Any, name: str, functions: dict[str, Any]) -> Iterator[Any]:
+    """Operations in the functions that a node of this graph calls, and then that node itself."""
+    for prefix in _prefixes(name):
+        call = _operation(graph, prefix)
+        if call is None:
+            continue
+        rest = _INLINED_PART.sub("", name[len(prefix) + 1 :])
+        for called in _called_names(call):
+            if called in functions:
+                yield from _operations(functions[called], rest, functions)
+        yield call
+        return
+
+
+def _called_names(call: Any) -> list[str]:
+    attributes = call.node_def.attr
+    return [attributes[key].func.name for key in attributes if attributes[key].HasField("func")]
+
+
+def _prefixes(name: str) -> Iterator[str]:
+    while "/" in name:
+        name = name.rpartition("/")[0]
+        yield name
 
 
 def _operation(graph: Any, name: str) -> Any:
@@ -37,8 +126,13 @@ def _operation(graph: Any, name: str) -> Any:
 
 
 def _user_line(operation: Any) -> str | None:
+    """The innermost frame of neither Python's nor TensorFlow's nor Keras's; behind lowtide's own lies its caller."""
     for frame in reversed(list(operation.traceback or ())):
-        filename = frame.filename
-        if not filename.startswith("<") and not any(library in filename for library in _LIBRARIES):
+        filename = os.path.realpath(frame.filename)
+        if filename.startswith(_OWN):
+            return None
+        if frame.filename.startswith("<") or filename.startswith(_LIBRARIES):
+            continue
+        if not any(folder in filename for folder in _INSTALLED):
             return f"{os.path.basename(filename)}:{frame.lineno}"
     return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ from lowtide.sources.hlo_memory import HeldValue, TemporaryBlock
 from lowtide.tf.xla import TEMPORARY, VariableKind, XlaAllocation, XlaArgument, XlaMemory, xla_allocations
 from lowtide.tide.bfc import BfcAllocator, OutOfMemory, Replay, round_up
 from lowtide.tide.kinds import KINDS
+from lowtide.tide.layers import find_layer, find_owner, find_slot_owners, without_number
 from lowtide.tide.tide import Buffers, Building, Curve, Tide
 
 # From the name of a TensorFlow node to its layer and the user's own line.
@@ -173,17 +173,19 @@ def _settle(allocator: BfcAllocator, residents: Sequence[XlaArgument], with_spar
 def _resident_rows(
     residents: Sequence[XlaArgument], chunks: Sequence[int], events: int, layers: Collection[str]
 ) -> Iterator[_Row]:
+    labels = {kind: [each.label for each in residents if each.kind == kind] for kind in ("weights", "optimizer")}
+    owners = {label: find_owner(label, layers) for label in labels["weights"]}
+    owners |= find_slot_owners(labels["optimizer"], labels["weights"], layers)
     for resident, chunk in zip(residents, chunks, strict=True):
         op = "VarHandleOp" if resident.is_resource else "Placeholder" if resident.kind == "input" else "Const"
-        layer = find_owner(resident.label, layers) if resident.kind == "weights" else None
         yield _Row(
-            resident.label, op, layer, resident.kind, resident.dtype, resident.shape, resident.bytes, chunk, 0, events,
-            None,
+            resident.label, op, owners.get(resident.label), resident.kind, resident.dtype, resident.shape,
+            resident.bytes, chunk, 0, events, None,
         )  # fmt: skip
 
 
 def _step_rows(memory: XlaMemory, replay: Replay, locate: Locate) -> Iterator[_Row]:
-    optimizers = {_plain(each.label.split("/")[0]) for each in memory.arguments if each.kind == "optimizer"}
+    optimizers = {without_number(each.label.split("/")[0]) for each in memory.arguments if each.kind == "optimizer"}
     labels = _parameter_labels(memory)
     for allocation, chunk in zip(memory.allocations, replay.allocated_bytes.tolist(), strict=True):
         if allocation.block is None:
@@ -240,38 +242,9 @@ def _identify(value: HeldValue, labels: dict[int, str], optimizers: set[str]) ->
         return f"copy of {label}" if label is not None else value.name, op, "workspace"
     if _BACKWARD in name:
         return name, op, "gradients"
-    if _plain(name.split("/")[0]) in optimizers:
+    if without_number(name.split("/")[0]) in optimizers:
         return name, op, "workspace"
     return name, op, "activations"
-
-
-def find_layer(name: str, layers: Collection[str]) -> str | None:
-    """The layer that a TensorFlow node belongs to: the innermost part of its path that is one of `layers`.
-
-    Keras enters the scope of a layer once to look whether it is built and again to call it, and TensorFlow numbers
-    scopes that are entered again: the ops of "dense" lie in "dense_1", those of "dense_1" in "dense_1_1" or
-    "dense_1_2". So the name without its number comes first. Without a list of layers it is the path above the op.
-    """
-    path = name.split(_BACKWARD)[-1].split("/")
-    if not layers:
-        return "/".join(path[:-1]) or None
-    for part in reversed(path):
-        for candidate in (_plain(part), part, _plain(_plain(part))):
-            if candidate in layers:
-                return candidate
-    return None
-
-
-def find_owner(label: str, layers: Collection[str]) -> str | None:
-    """The layer that a variable belongs to; paths of variables hold the names of layers as they are."""
-    path = label.split("/")[:-1]
-    if not layers:
-        return "/".join(path) or None
-    return next((part for part in reversed(path) if part in layers), None)
-
-
-def _plain(part: str) -> str:
-    return re.sub(r"_\d+$", "", part)
 
 
 def _parameter_labels(memory: XlaMemory) -> dict[int, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -12,6 +11,7 @@ import numpy as np
 from lowtide.graph.dtypes import dtype_name, element_bytes
 from lowtide.graph.graph import Graph, Shape
 from lowtide.tide.kinds import KINDS
+from lowtide.tide.layers import find_layer, find_owner, find_slot_owners
 from lowtide.tide.simulate import Simulation
 from lowtide.tide.tide import Buffers, Curve
 from lowtide.tide.workload import Workload
@@ -47,7 +47,7 @@ def describe(work: Workload, simulation: Simulation, labels: Labels) -> tuple[Bu
     requested = np.array(schedule.sizes, np.int64)
     if labels.extra:
         # Variables that the step does not touch are there all the time.
-        rows += [naming.extra(*variable) for variable in labels.extra]
+        rows += [naming.variable(*variable) for variable in labels.extra]
         sources += [None] * len(labels.extra)
         sizes = np.array([math.prod(shape) * element_bytes(dtype) for _, _, dtype, shape in labels.extra], np.int64)
         requested = np.concatenate([requested, sizes])
@@ -114,6 +114,9 @@ class _Naming:
         self.producers = graph.producers()
         self.backward = _backward_nodes(graph)
         self.layer_cache: dict[str, str | None] = {}
+        named = [*labels.variables.values(), *((kind, path) for kind, path, _, _ in labels.extra)]
+        weights, slots = ([path for kind, path in named if kind == each] for each in ("weights", "optimizer"))
+        self.slot_owners = find_slot_owners(slots, weights, labels.layers) if labels.layers else {}
 
     def row(self, owner: int) -> Row:
         graph = self.graph
@@ -124,8 +127,7 @@ class _Naming:
         name = graph.names[node]
         if owner in graph.variables:
             kind, label = self.labels.variables.get(owner, ("weights", name))
-            dtype, shape = graph.variables[owner]
-            return label, "Variable", self.layer(label), _KIND[kind], dtype_name(dtype), shape
+            return self.variable(kind, label, *graph.variables[owner])
         port = owner - graph.first_output[node]
         inferred = graph.shapes[owner]
         known = None if inferred is None or -1 in inferred else inferred
@@ -138,8 +140,10 @@ class _Naming:
             known,
         )
 
-    def extra(self, kind: str, name: str, dtype: int, shape: Shape) -> Row:
-        return name, "Variable", self.layer(name), _KIND[kind], dtype_name(dtype), shape
+    def variable(self, kind: str, path: str, dtype: int, shape: Shape) -> Row:
+        layers = self.labels.layers
+        owner = self.slot_owners.get(path) if kind == "optimizer" else find_owner(path, layers) if layers else None
+        return path, "Variable", owner, _KIND[kind], dtype_name(dtype), shape
 
     def kind(self, node: int) -> int:
         op = self.graph.ops[node]
@@ -150,21 +154,11 @@ class _Naming:
         return _KIND["gradients" if self.backward[node] else "activations"]
 
     def layer(self, name: str) -> str | None:
-        """The Keras layer in a node's path: its last part that is the name of a layer."""
+        """The Keras layer in a node's path; many nodes share one path."""
         scope = name.rpartition("/")[0]
         if scope not in self.layer_cache:
-            self.layer_cache[scope] = self._find_layer(scope if scope else name)
+            self.layer_cache[scope] = find_layer(name, self.labels.layers) if self.labels.layers else None
         return self.layer_cache[scope]
-
-    def _find_layer(self, scope: str) -> str | None:
-        found = None
-        for part in scope.split("/"):
-            # Keras numbers a scope that is entered again: conv1_1 is the layer conv1.
-            for candidate in (part, re.sub(r"_\d+$", "", part)):
-                if candidate in self.labels.layers:
-                    found = candidate
-                    break
-        return found
 
 
 def _backward_nodes(graph: Graph) -> list[bool]:
