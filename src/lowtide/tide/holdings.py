@@ -49,7 +49,10 @@ class Schedule:
     before: list[BufferId] = field(default_factory=list)
     """Buffers that exist before the step: variables, arguments, constants."""
     renewed: dict[BufferId, BufferId] = field(default_factory=dict)
-    """Variables that end the step in another buffer than they began it in: from the old to the new."""
+    """Variables that end the step in another buffer than they began it in: from the old to the new.
+
+    The new one may be a constant's, shared with it until the next update.
+    """
     order: list[int] = field(default_factory=list)
     """The nodes in the order in which they finished."""
     duration_us: float = 0.0
@@ -202,8 +205,7 @@ class Holdings:
             return
         value = buffers[self.work.inputs[node][1]]
         old = self.variables.get(handle)
-        if value < len(self.schedule.before) or handle in self.work.sparse:
-            # A constant or another variable's buffer is shared only until the next update, which copies it.
+        if handle in self.work.sparse:
             value = self.allocate(self.schedule.sizes[value], handle, node)
         else:
             self.holders[value] += 1

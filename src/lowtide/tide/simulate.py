@@ -11,6 +11,7 @@ import statistics
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from lowtide.graph.machine import current_machine
 from lowtide.tide.bfc import BfcAllocator, OutOfMemory, Replay
@@ -23,6 +24,7 @@ WARM_UP_STEPS = 1
 # Small programs are simulated for more steps: their variables wander through the allocator for a while.
 FEWEST_STEPS, MOST_STEPS = 3, 20
 SIMULATED_NODES = 40_000
+AGING_EVENTS, MOST_AGING_STEPS = 70_000, 24
 # The search for the safe bound ends when it is this close.
 SAFE_RESOLUTION = 0.004
 # Beyond what the simulated steps show: threads interleave in more ways than are tried.
@@ -73,6 +75,12 @@ class _Process:
         for size in residents.extra:
             self.allocator.allocate(size)
 
+    def chunks(self, schedule: Schedule) -> npt.NDArray[np.int64]:
+        """Chunk sizes of the buffers that exist before a step."""
+        sizes = [0 if (address := self.addresses[buffer]) is None else self.allocator.chunk_bytes(address)
+                 for buffer in schedule.before]
+        return np.array(sizes, np.int64)
+
     def step(self, schedule: Schedule) -> Replay:
         held: list[int | None] = [None] * len(schedule.sizes)
         for buffer in schedule.before:
@@ -81,8 +89,13 @@ class _Process:
         replay = self.allocator.replay(schedule.sizes, schedule.events, held)
         # A variable that took over another buffer is found there by the next step.
         self.addresses = replay.addresses
+        lasting = set(schedule.before)
         for old, new in schedule.renewed.items():
-            self.addresses[old] = replay.addresses[new]
+            if new in lasting:
+                # It shares a constant's buffer; the next step's first update would copy it.
+                self.addresses[old] = self.allocator.allocate(schedule.sizes[old])
+            else:
+                self.addresses[old] = replay.addresses[new]
         return replay
 
 
@@ -90,9 +103,11 @@ def simulate(work: Workload, residents: Residents | None = None, branches: tuple
     """Simulate steady steps in a process that holds `residents`."""
     threads = current_machine().inter_op_threads
     best: Simulation | None = None
-    steps = WARM_UP_STEPS + min(max(SIMULATED_NODES // max(len(work.graph), 1), FEWEST_STEPS), MOST_STEPS)
     for branch in branches:
-        schedules = [execute(work, threads, seed, branch) for seed in range(steps)]
+        schedules = [execute(work, threads, 0, branch)]
+        steps = SIMULATED_NODES // max(len(schedules[0].order), 1)
+        steps = WARM_UP_STEPS + min(max(steps, FEWEST_STEPS), MOST_STEPS)
+        schedules += [execute(work, threads, seed, branch) for seed in range(1, steps)]
         found = _settle(schedules, residents or Residents())
         if best is None or found.peak_bytes > best.peak_bytes:
             best = found
@@ -103,24 +118,25 @@ def simulate(work: Workload, residents: Residents | None = None, branches: tuple
 def _settle(schedules: list[Schedule], residents: Residents) -> Simulation:
     process = _Process(schedules[0], residents)
     runs = []
-    for schedule in schedules:
+    for step in range(_steps_until_aged(schedules)):
+        schedule = schedules[step % len(schedules)]
         bytes_before = process.allocator.bytes_in_use
-        chunks = process.allocator
-        held = np.array(
-            [
-                chunks.chunk_bytes(address) if address is not None else 0
-                for address in (process.addresses[buffer] for buffer in schedule.before)
-            ],
-            np.int64,
-        )
+        held = process.chunks(schedule)
         replay = process.step(schedule)
         runs.append((process.allocator.peak_bytes_in_use, bytes_before, held, schedule, replay))
-    steady = runs[WARM_UP_STEPS:]
+    # The later half has found the allocator as it will stay.
+    steady = runs[len(runs) // 2 :]
     peaks = [run[0] for run in steady]
     middle = statistics.median_low(peaks)
     peak, bytes_before, held, schedule, replay = next(run for run in steady if run[0] == middle)
     safe = _safe_limit(schedules, residents, max(run[0] for run in runs))
     return Simulation(schedule, replay, held, bytes_before, peak, safe, tuple(peaks))
+
+
+def _steps_until_aged(schedules: list[Schedule]) -> int:
+    """Replaying a step costs little, and an allocator needs some steps until its chunks are as worn as they get."""
+    events = max(len(schedules[0].events), 1)
+    return min(max(AGING_EVENTS // events, len(schedules) + 2), MOST_AGING_STEPS)
 
 
 def _safe_limit(schedules: list[Schedule], residents: Residents, highest: int) -> int:
