@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+
 from tests.tf.op_cases_more import MORE_CASES
 from tests.tf.op_cases_neural import NEURAL_CASES
 from tests.tf.op_tensors import b, bf, c, case, f, half, i, scalar

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+
 from tests.tf.op_tensors import c, f, i, scalar
 from tests.tf.probe import Case, Input, Variable
 

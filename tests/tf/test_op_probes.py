@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.tf.op_cases import CASES
-from tests.tf.probe import Case, Observed, Probes, run_probes
 
 from lowtide.graph import catalog
 from lowtide.graph.dtypes import element_bytes
 from lowtide.graph.facts import OpFact
 from lowtide.graph.graph import Graph, NodeView
 from lowtide.graph.machine import Machine, current_machine, use_machine
+from tests.tf.op_cases import CASES
+from tests.tf.probe import Case, Observed, Probes, run_probes
 
 pytestmark = pytest.mark.tensorflow
 

@@ -118,7 +118,8 @@ def _stretched(graph: Graph, axes: Sequence[Axis], old: int) -> set[int]:
     found = {
         graph.first_output[node]
         for node, op in enumerate(graph.ops)
-        if op == "Const" and len(graph.shapes[graph.first_output[node]] or ()) >= 2
+        if op == "Const"
+        and len(graph.shapes[graph.first_output[node]] or ()) >= 2
         and (graph.shapes[graph.first_output[node]] or (0,))[0] == old
     }
     for node in range(len(graph)):

@@ -43,14 +43,11 @@ def source_finder(concrete: Any) -> Callable[[str], str | None]:
     functions = _inner_functions(concrete.graph)
 
     def find(name: str) -> str | None:
-        graphs = [concrete.graph, *functions.values()]
-        for operation in _operations(concrete.graph, name, functions):
-            line = _user_line(operation)
-            if line is not None:
-                return line
-        # XLA names nodes as they are called in their own function.
-        whole = (_operation(graph, name) for graph in graphs[1:])
-        return next((line for each in whole if each is not None and (line := _user_line(each)) is not None), None)
+        operations = list(_operations(concrete.graph, name, functions))
+        if not operations:
+            # XLA names nodes as they are called in their own function.
+            operations = [each for graph in functions.values() for each in _operations(graph, name, functions)]
+        return next((line for line in map(_user_line, operations) if line is not None), None)
 
     return find
 

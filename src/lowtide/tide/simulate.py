@@ -77,8 +77,10 @@ class _Process:
 
     def chunks(self, schedule: Schedule) -> npt.NDArray[np.int64]:
         """Chunk sizes of the buffers that exist before a step."""
-        sizes = [0 if (address := self.addresses[buffer]) is None else self.allocator.chunk_bytes(address)
-                 for buffer in schedule.before]
+        sizes = [
+            0 if (address := self.addresses[buffer]) is None else self.allocator.chunk_bytes(address)
+            for buffer in schedule.before
+        ]
         return np.array(sizes, np.int64)
 
     def step(self, schedule: Schedule) -> Replay:

@@ -1,0 +1,56 @@
+"""Which Keras layer a tensor or a variable belongs to, told by its name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+
+_BACKWARD = "gradient_tape/"
+
+
+def find_layer(name: str, layers: Collection[str]) -> str | None:
+    """The layer that a TensorFlow node belongs to: the innermost part of its path that is one of `layers`.
+
+    Keras enters the scope of a layer once to look whether it is built and again to call it, and TensorFlow numbers
+    scopes that are entered again: the ops of "dense" lie in "dense_1", those of "dense_1" in "dense_1_1" or
+    "dense_1_2". So the name without its number comes first. Without a list of layers it is the path above the op.
+    """
+    path = name.split(_BACKWARD)[-1].split("/")[:-1]
+    if not layers:
+        return "/".join(path) or None
+    for part in reversed(path):
+        for candidate in (without_number(part), part, without_number(without_number(part))):
+            if candidate in layers:
+                return candidate
+    return None
+
+
+def find_owner(path: str, layers: Collection[str]) -> str | None:
+    """The layer that a weight belongs to; paths of variables hold the names of layers as they are."""
+    above = path.split("/")[:-1]
+    if not layers:
+        return "/".join(above) or None
+    return next((part for part in reversed(above) if part in layers), None)
+
+
+def find_slot_owners(slots: Iterable[str], weights: Iterable[str], layers: Collection[str]) -> dict[str, str]:
+    """The layers of what an optimizer keeps.
+
+    Keras calls it by the weight's path with underscores and by what it is: "adam/tower_dense_kernel_momentum" belongs
+    to "tower/dense/kernel". Paths may begin alike, so the longest that fits is the one.
+    """
+    owners = {path.replace("/", "_"): find_owner(path, layers) for path in weights}
+    found = {}
+    for slot in slots:
+        stem = slot.partition("/")[2]
+        while stem and stem not in owners:
+            stem = stem.rpartition("_")[0]
+        owner = owners.get(stem)
+        if owner is not None:
+            found[slot] = owner
+    return found
+
+
+def without_number(part: str) -> str:
+    """A part of a path without the number that TensorFlow adds to a scope that is entered again."""
+    return re.sub(r"_\d+$", "", part)
