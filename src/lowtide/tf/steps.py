@@ -242,7 +242,7 @@ class SimulatedStep:
             method="simulated",
             batch_size=batch_size if batch_size is not None else self.program.batch_size,
             peak_bytes=simulation.peak_bytes,
-            safe_bytes=simulation.safe_bytes,
+            safe_bytes=_widened(work, simulation),
             buffers=buffers,
             curve=curve,
             building=Building(
@@ -254,7 +254,7 @@ class SimulatedStep:
 
     def safe_bytes(self, batch_size: int) -> int:
         with _without_garbage_collection():
-            return self._simulate(batch_size, lambda text: None)[1].safe_bytes
+            return _widened(*self._simulate(batch_size, lambda text: None))
 
     def _simulate(self, batch_size: int | None, tell: Progress) -> tuple[Workload, Simulation]:
         started = time.perf_counter()
@@ -311,6 +311,11 @@ def _unmodelled(work: Workload) -> tuple[Unmodelled, ...]:
         for op, nodes in work.unknown.items()
     ]
     return tuple(sorted(rows, key=lambda row: -row.bytes))
+
+
+def _widened(work: Workload, simulation: Simulation) -> int:
+    """The safe bound, with room for what unknown ops may borrow: as much again as they put out."""
+    return simulation.safe_bytes + sum(row.bytes for row in _unmodelled(work))
 
 
 def _notes(work: Workload, simulation: Simulation) -> tuple[str, ...]:

@@ -19,8 +19,8 @@ CONVOLUTION_GRADIENT_FLOPS_PER_US = 50_000.0
 PRODUCT_FLOPS_PER_US = 60_000.0
 # A product's operands are packed into panels first, which is what a thin product spends its time on.
 PACKED_BYTES_PER_US = 4_000.0
-BYTES_PER_US = 24_000.0
-REDUCED_BYTES_PER_US = 8_600.0
+BYTES_PER_US = 12_000.0
+REDUCED_BYTES_PER_US = 4_300.0
 # What fits into the last cache moves faster.
 CACHED_SPEEDUP = 3.0
 

@@ -88,10 +88,25 @@ def _get(holdings: Holdings, node: int, buffers: Any) -> None:
 
 
 def _from_tensor(holdings: Holdings, node: int, buffers: Any) -> None:
-    """Slices of the tensor: they keep its whole buffer alive."""
+    """Every row becomes an element of its own."""
+    work = holdings.work
+    source, output = work.inputs[node][0], work.outputs[node][0]
+    rows = (work.graph.shapes[source] or (1,))[0]
+    row_bytes = work.sizes[source] // max(rows, 1)
+    elements: list[BufferId | None] = [holdings.allocate(row_bytes, output, node) for _ in range(max(rows, 0))]
+    buffers[output] = _make(holdings, node, output, elements)
+
+
+def _zeros(holdings: Holdings, node: int, buffers: Any) -> None:
+    """Zeros like a list, or a sum of lists: as many new elements as the fullest input has."""
     work = holdings.work
     output = work.outputs[node][0]
-    buffers[output] = _make(holdings, node, output, [holdings.share(buffers[work.inputs[node][0]])])
+    fullest = max((holdings.contents.get(buffers[tensor], []) for tensor in work.inputs[node]), key=len)
+    elements: list[BufferId | None] = [
+        None if element is None else holdings.allocate(holdings.schedule.sizes[element], output, node)
+        for element in fullest
+    ]
+    buffers[output] = _make(holdings, node, output, elements)
 
 
 def _resize(holdings: Holdings, node: int, buffers: Any) -> None:
@@ -130,5 +145,7 @@ _OPS = {
     "TensorListSetItem": _set,
     "TensorListGetItem": _get,
     "TensorListFromTensor": _from_tensor,
+    "ZerosLike": _zeros,
+    "AddN": _zeros,
     "TensorListResize": _resize,
 }

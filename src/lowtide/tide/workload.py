@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from lowtide.graph.catalog import fact_of
-from lowtide.graph.dtypes import RESOURCE, element_bytes
+from lowtide.graph.dtypes import RESOURCE, VARIANT, element_bytes
 from lowtide.graph.facts import OpFact
 from lowtide.graph.graph import Graph, follow_handle
 from lowtide.tide.cost import node_cost_us
@@ -126,6 +126,9 @@ def build_workload(graph: Graph) -> Workload:
     count = len(graph)
     sizes, unsized = _tensor_sizes(graph)
     roles = [_role(op) for op in graph.ops]
+    for node, op in enumerate(graph.ops):
+        if op in ("ZerosLike", "AddN") and graph.dtypes[graph.first_output[node]] == VARIANT:
+            roles[node] = LIST
     work = Workload(
         graph=graph,
         role=roles,
