@@ -1,0 +1,39 @@
+"""The Python in the documents runs as it stands, block after block, as a reader would type it."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.tensorflow
+
+DOCUMENTS = Path(__file__).parents[2] / "docs"
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("name", ["index.md", "predict.md"])
+def test_the_examples_of_a_document_run(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = (DOCUMENTS / name).read_text(encoding="utf-8")
+    blocks = list(BLOCK.finditer(text))
+    assert blocks
+    names = {"__name__": "document"}
+    for block in blocks:
+        # Errors show the line of the document.
+        lines = "\n" * text[: block.start(1)].count("\n")
+        exec(compile(lines + block[1], str(DOCUMENTS / name), "exec"), names)
+    assert names["tide"].peak_bytes > 0
+
+
+@pytest.mark.parametrize("path", sorted(DOCUMENTS.glob("*.md")), ids=lambda path: path.name)
+def test_links_between_documents_lead_somewhere(path):
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8")):
+        assert (path.parent / target).exists(), target
+
+
+def test_the_table_of_options_is_complete():
+    from lowtide.cli.predict import command
+
+    text = (DOCUMENTS / "predict.md").read_text(encoding="utf-8")
+    options = [option for parameter in command.params for option in parameter.opts if option.startswith("--")]
+    assert [option for option in options if f"| `{option}" not in text] == []
