@@ -1,0 +1,94 @@
+"""Predictions of small steps against the peaks that the real allocator shows when they run."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+# What a process holds besides the step: random seeds, iterators, counters.
+SLACK_BYTES = 256 << 10
+NAMES = (
+    "mlp", "conv", "gru", "embedding", "cond", "while_loop", "nested_function", "gan", "several_inputs", "shared_layer",
+    "conv3d", "attention", "half_precision", "accumulated", "custom_train_step", "several_steps", "tiny",
+)  # fmt: skip
+LIMITED = ("mlp", "conv", "embedding", "gan", "attention", "while_loop")
+# Steps that run in one call overlap a little; a prediction is of one of them.
+TOLERANCE = {"several_steps": 0.25}
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory) -> dict[str, dict]:
+    """All cases, predicted and run in one child process and its forks."""
+    out = tmp_path_factory.mktemp("steps") / "results.jsonl"
+    environment = {
+        **os.environ,
+        "TF_CPU_ALLOCATOR_USE_BFC": "true",
+        "TF_CPU_BFC_MEM_LIMIT_IN_MB": "8000",
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+        "KERAS_BACKEND": "tensorflow",
+        "CUDA_VISIBLE_DEVICES": "",
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests" / "tf")]),
+    }
+    command = [sys.executable, str(ROOT / "tests" / "tf" / "step_child.py"), str(out)]
+    subprocess.run(command, env=environment, check=True, timeout=600)
+    found: dict[str, dict] = {}
+    for line in out.read_text().splitlines():
+        row = json.loads(line)
+        assert "failed" not in row, row["failed"]
+        found.setdefault(row["name"], {}).update(row)
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_prediction_is_near_the_measured_peaks(results, name):
+    """Steps differ from one another by the chunks they happen to get, so the range of their peaks is what counts."""
+    case = results[name]
+    tolerance = TOLERANCE.get(name, 0.1)
+    assert case["predicted_bytes"] >= (1 - tolerance) * min(case["peaks"]) - SLACK_BYTES
+    assert case["predicted_bytes"] <= (1 + tolerance) * max(case["peaks"])
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in TOLERANCE])
+def test_the_safe_bound_is_not_below_the_usual_step(results, name):
+    """These steps take a few MiB, where one chunk of 1 MiB more or less is several percent: more on a busy machine."""
+    case = results[name]
+    assert case["safe_bytes"] >= case["predicted_bytes"]
+    assert case["safe_bytes"] + SLACK_BYTES >= 0.90 * statistics.median(case["peaks"])
+
+
+@pytest.mark.parametrize("name", LIMITED)
+def test_a_hard_limit_of_the_safe_bound_does_not_run_out(results, name):
+    case = results[name]
+    limit = -(-case["safe_bytes"] // 2**20) * 2**20
+    assert "limited_peaks" in case, "the process with the limit crashed"
+    assert max(case["limited_peaks"]) <= limit
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_runs_while_predicting(results, name):
+    case = results[name]
+    assert case["variables"] > 0
+    assert case["unchanged"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_op_is_modelled(results, name):
+    assert results[name]["unmodelled"] == []
+
+
+def test_all_cases_ran_with_their_batch(results):
+    assert set(results) == {*NAMES, "huge_batch"}
+    assert all(results[name]["batch_size"] > 1 for name in NAMES)
+
+
+def test_predicting_does_not_allocate_the_batch(results):
+    taken, predicted = results["huge_batch"]["huge"]
+    assert predicted > results["huge_batch"]["batch_bytes"]
+    assert taken < 1 << 20

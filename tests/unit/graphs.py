@@ -1,0 +1,119 @@
+"""Hand-made graphs, written as text, and what happened in them, told as text.
+
+    x = _Arg() [1000]                       float32 unless a type is named: int64[10], variant, resource
+    y = Relu(x) [1000]
+    a = Unpack(y, ^x) [500] [500]           several outputs are read as a and a:1; ^x waits for x
+    e = Enter(y) [1000] frame_name="loop"   attributes are Python values
+
+Nodes may be read before their line, as a loop's back edge is.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import Any
+
+import numpy as np
+
+from lowtide.graph.dtypes import DTYPES
+from lowtide.graph.graph import Graph
+from lowtide.tide.holdings import Schedule
+from lowtide.tide.workload import Workload, build_workload
+
+NUMBERS = {name: number for number, (name, _) in DTYPES.items()}
+_LINE = re.compile(r"(\S+) = (\w+)\((.*?)\)\s*(.*)")
+_OUTPUT = re.compile(r"\s*(?:([a-z]\w*?)?\[([\d, -]*)\]|(resource|variant|float32\?))(?=\s|$)")
+_ATTRIBUTE = re.compile(r"(\w+)=(\S+)")
+
+
+def make_graph(
+    text: str, values: dict[str, Any] | None = None, variables: dict[str, tuple[int, ...]] | None = None
+) -> Graph:
+    """The graph of a text; `values` are contents of constants, `variables` float32 shapes behind handles, by node."""
+    rows = [_LINE.fullmatch(line.strip()).groups() for line in text.strip().splitlines() if line.strip()]
+    graph = Graph([], [], [], [0], [], [0], [], [0], [], [])
+    for name, op, _, rest in rows:
+        graph.names.append(name)
+        graph.ops.append(op)
+        end = 0
+        while match := _OUTPUT.match(rest, end):
+            dtype, sizes, bare = match.groups()
+            unknown = bare == "float32?"
+            graph.dtypes.append(NUMBERS["float32" if unknown else bare or dtype or "float32"])
+            graph.shapes.append(
+                None if unknown else tuple(int(size) for size in (sizes or "").split(",") if size.strip())
+            )
+            end = match.end()
+        graph.first_output.append(len(graph.dtypes))
+        graph.attributes.append({key: ast.literal_eval(value) for key, value in _ATTRIBUTE.findall(rest[end:])})
+    for _, _, inputs, _ in rows:
+        for reference in filter(None, (part.strip() for part in inputs.split(","))):
+            if reference.startswith("^"):
+                graph.controls.append(graph.names.index(reference[1:]))
+            else:
+                graph.inputs.append(tensor(graph, reference))
+        graph.first_input.append(len(graph.inputs))
+        graph.first_control.append(len(graph.controls))
+    graph.values = {tensor(graph, name): np.asarray(value) for name, value in (values or {}).items()}
+    graph.variables = {tensor(graph, name): (NUMBERS["float32"], shape) for name, shape in (variables or {}).items()}
+    return graph
+
+
+def make_work(text: str, **details: Any) -> Workload:
+    return build_workload(make_graph(text, **details))
+
+
+def tensor(graph: Graph, reference: str) -> int:
+    """The id of a tensor written as `name` or `name:port`."""
+    name, _, port = reference.partition(":")
+    return graph.first_output[graph.names.index(name)] + int(port or 0)
+
+
+def tell(work: Workload, schedule: Schedule) -> list[str]:
+    """The events of a step in words: `+y` and `-y`, `+y:1`, `+y!` for what the kernel borrows, `+v*` for a variable."""
+    graph = work.graph
+
+    def word(buffer: int) -> str:
+        owner = schedule.owners[buffer]
+        if owner < 0:
+            return graph.names[-1 - owner] + "!"
+        node = graph.producer(owner)
+        port = owner - graph.first_output[node]
+        # A handle's own buffer is made before the step; later ones, and those of a variable's size, are the variable's.
+        variable = owner in graph.variables and schedule.sizes[buffer] == graph.variable_bytes(owner)
+        return graph.names[node] + (f":{port}" if port else "") + ("*" if variable else "")
+
+    return [f"+{word(event)}" if event >= 0 else f"-{word(~event)}" for event in schedule.events]
+
+
+def ran(work: Workload, schedule: Schedule) -> list[str]:
+    """The nodes in the order in which they finished."""
+    return [work.graph.names[node] for node in schedule.order]
+
+
+def alive(schedule: Schedule) -> set[int]:
+    """The buffers that are there when the step is over; fails on a double allocation or a double free."""
+    living = set(schedule.before)
+    for event in schedule.events:
+        if event >= 0:
+            assert event not in living
+            living.add(event)
+        else:
+            assert ~event in living
+            living.remove(~event)
+    return living
+
+
+def lasting(schedule: Schedule) -> set[int]:
+    """The buffers that should be there when the step is over: those from before, in the place where they are now."""
+    return {schedule.renewed.get(buffer, buffer) for buffer in schedule.before}
+
+
+def peak_of(schedule: Schedule) -> int:
+    """The most requested bytes that are alive at once."""
+    now = highest = sum(schedule.sizes[buffer] for buffer in schedule.before)
+    for event in schedule.events:
+        now += schedule.sizes[event] if event >= 0 else -schedule.sizes[~event]
+        highest = max(highest, now)
+    return highest

@@ -1,0 +1,136 @@
+"""Tensor lists hold references to their elements."""
+
+from lowtide.tide.executor import execute
+from tests.unit.graphs import alive, lasting, make_work, tell
+
+BEGIN = """
+x = _Arg() [100]
+s = Const() int32[1]
+n = Const() int32[]
+l = EmptyTensorList(s, n) variant
+"""
+
+
+def events(text):
+    work = make_work(BEGIN + text)
+    schedule = execute(work, threads=1)
+    assert alive(schedule) == lasting(schedule)
+    return tell(work, schedule)
+
+
+def test_a_pushed_tensor_lives_as_long_as_the_list():
+    told = events(
+        """
+        a = FancyOp(x, ^l) [100]
+        p = TensorListPushBack(l, a) variant
+        y = FancyOp(x, ^p) [5]
+        k = TensorListLength(p, ^y) int32[]
+        """
+    )
+    assert told == ["+l", "+a", "+y", "-y", "+k", "-l", "-a", "-k"]
+
+
+def test_a_popped_tensor_moves_to_its_reader():
+    told = events(
+        """
+        a = FancyOp(x, ^l) [100]
+        p = TensorListPushBack(l, a) variant
+        q = TensorListPopBack(p, s) variant [100]
+        z = Relu(q:1) [100]
+        w = FancyOp(z) [5]
+        """
+    )
+    # Relu is the popped tensor's only holder and takes its buffer over.
+    assert told == ["+l", "+a", "-l", "+w", "-a", "-w"]
+
+
+def test_popping_an_empty_list_makes_a_tensor():
+    assert events("q = TensorListPopBack(l, s) variant [100]") == ["+l", "+q:1", "-l", "-q:1"]
+
+
+def test_a_list_that_somebody_else_holds_is_copied_but_its_elements_are_not():
+    told = events(
+        """
+        a = FancyOp(x, ^l) [100]
+        p = TensorListPushBack(l, a) variant
+        b = FancyOp(x, ^p) [100]
+        q = TensorListPushBack(p, b) variant
+        k = TensorListLength(p, ^q) int32[]
+        m = TensorListLength(q, ^k) int32[]
+        """
+    )
+    assert told == ["+l", "+a", "+b", "+q", "+k", "-l", "-k", "+m", "-q", "-a", "-b", "-m"]
+
+
+def test_set_and_get():
+    told = events(
+        """
+        r = TensorListReserve(s, n, ^l) variant
+        a = FancyOp(x, ^r) [100]
+        t = TensorListSetItem(r, n, a) variant
+        g = TensorListGetItem(t, n, s) [100]
+        w = FancyOp(g) [5]
+        """
+    )
+    # What is read is the element itself; it outlives the list.
+    assert told == ["+l", "-l", "+r", "+a", "-r", "+w", "-a", "-w"]
+
+
+def test_reading_from_a_list_without_elements_makes_a_tensor():
+    assert events("g = TensorListGetItem(l, n, s) [100]") == ["+l", "+g", "-l", "-g"]
+
+
+def test_a_list_from_a_tensor_has_a_copy_of_each_row():
+    told = events(
+        """
+        a = FancyOp(x, ^l) [3,10]
+        f = TensorListFromTensor(a, s) variant
+        g = TensorListGetItem(f, n, s) [10]
+        w = FancyOp(g) [5]
+        """
+    )
+    # Three rows and the list itself; what is read outlives the list and the tensor.
+    assert told == ["+l", "-l", "+a", *["+f"] * 4, "-a", *["-f"] * 3, "+w", "-f", "-w"]
+
+
+def test_a_stack_is_a_new_tensor():
+    told = events("a = FancyOp(x, ^l) [100]\np = TensorListPushBack(l, a) variant\nk = TensorListStack(p, s) [1,100]")
+    assert told == ["+l", "+a", "+k", "-l", "-a", "-k"]
+
+
+def test_a_list_of_lists_lets_go_of_all():
+    told = events(
+        """
+        a = FancyOp(x, ^l) [100]
+        p = TensorListPushBack(l, a) variant
+        o = OptionalFromValue(p) variant
+        y = FancyOp(x, ^o) [5]
+        h = FancyOp(o, ^y) [1]
+        """
+    )
+    assert told == ["+l", "+a", "+o", "+y", "-y", "+h", "-o", "-l", "-a", "-h"]
+
+
+def test_an_optional_gives_back_what_it_was_made_from():
+    told = events(
+        """
+        a = FancyOp(x, ^l) [100]
+        b = FancyOp(a) [50]
+        o = OptionalFromValue(a, b) variant
+        g = OptionalGetValue(o) [100] [50]
+        w = FancyOp(g:1) [5]
+        """
+    )
+    assert told == ["+l", "-l", "+a", "+b", "+o", "-o", "-a", "+w", "-b", "-w"]
+
+
+def test_resizing_keeps_the_elements():
+    told = events(
+        """
+        a = FancyOp(x, ^l) [100]
+        p = TensorListPushBack(l, a) variant
+        z = TensorListResize(p, n) variant
+        g = TensorListGetItem(z, n, s) [100]
+        """
+    )
+    assert told == ["+l", "+a", "-l", "-a"]

@@ -1,0 +1,133 @@
+"""Peaks of tiny steps, computed by hand: chunks of 256 bytes, step after step."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lowtide.graph.machine import Machine, current_machine, use_machine
+from lowtide.tide.bfc import BfcAllocator
+from lowtide.tide.simulate import Residents, simulate
+from tests.unit.graphs import make_work, tensor
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """One inter-op thread, so that the order is known."""
+    machine = current_machine()
+    use_machine(Machine(1, 1, 32 << 10, 256 << 10, 2 << 20))
+    yield
+    use_machine(machine)
+
+
+def test_sizes_are_rounded_to_256_bytes():
+    # x 4000 -> 4096, y 40 -> 256, z 1200 -> 1280; all three are alive when z is made.
+    found = simulate(make_work("x = _Arg() [1000]\ny = FancyOp(x) [10]\nz = FancyOp(y) [300]"))
+    assert found.bytes_before == 4096
+    assert found.peak_bytes == 4096 + 256 + 1280
+    assert found.held_before.tolist() == [4096]
+
+
+def test_the_curve_follows_the_events():
+    found = simulate(make_work("x = _Arg() [1000]\ny = FancyOp(x) [1000]\nz = FancyOp(y) [300]\nw = Relu(z) [300]"))
+    assert found.replay.bytes_in_use.tolist() == [8192, 8192 + 1280, 4096 + 1280, 4096]
+    assert found.peak_bytes == max(found.replay.bytes_in_use) == 9472
+
+
+def test_what_a_kernel_borrows_counts():
+    found = simulate(make_work("x = _Arg() [1000]\ny = PartitionedCall(x) [10] lowtide_workspace_bytes=5000"))
+    assert found.peak_bytes == 4096 + 256 + 5120
+
+
+def test_constants_variables_and_handles_are_there_before():
+    text = "v = _Arg() resource\nc = Const() [64]\nr = ReadVariableOp(v) [500]\ny = AddV2(r, c) [500]"
+    found = simulate(make_work(text, variables={"v": (500,)}))
+    # The variable 2000 -> 2048, its handle 160 -> 256, the constant 256.
+    assert found.bytes_before == 2048 + 256 + 256
+    assert found.peak_bytes == 2560 + 2048
+
+
+def test_variables_that_the_step_does_not_touch_count():
+    work = make_work("x = _Arg() [1000]\ny = FancyOp(x) [1000]")
+    assert simulate(work, Residents(extra=(1000, 4))).peak_bytes == 8192 + 1024 + 256
+
+
+ASSIGNED = """
+v = _Arg() resource index=0
+x = _Arg() [250] index=1
+y = FancyOp(x) [250]
+a = AssignVariableOp(v, y)
+"""
+
+
+def test_the_next_step_finds_an_assigned_variable_where_it_is():
+    """The variable moves to a new buffer in each step; memory does not grow."""
+    found = simulate(make_work(ASSIGNED, variables={"v": (250,)}))
+    assert found.bytes_before == 1024 + 256 + 1024
+    assert set(found.peaks) == {1024 + 256 + 1024 + 1024}
+
+
+def test_a_variable_drawn_at_random_takes_no_more_once_it_is_made():
+    """Making it took three tensors of which one stays; the others leave a hole that the next buffers come from."""
+    work = make_work("v = _Arg() resource\nr = ReadVariableOp(v) [250]\ny = FancyOp(r) [64]", variables={"v": (250,)})
+    drawn = simulate(work, Residents(drawn=frozenset({tensor(work.graph, "v")})))
+    assert drawn.bytes_before == simulate(work).bytes_before == 1024 + 256
+    assert drawn.peak_bytes == 1024 + 256 + 256
+
+
+def test_a_chunk_is_taken_whole_when_the_rest_is_too_small():
+    # The first region is 2 MiB; 1.2 MiB of it are asked for, and 0.8 are too little to split off.
+    found = simulate(make_work("x = _Arg() [64]\ny = FancyOp(x) [307200]"))
+    assert found.peak_bytes == 2 << 20
+
+
+@pytest.mark.parametrize(("no", "yes"), [(3000, 1000), (1000, 3000)])
+def test_of_two_branches_that_hang_on_the_data_the_larger_is_told(no, yes):
+    text = f"""
+    x = _Arg() [64]
+    p = _Arg() bool[]
+    s = Switch(x, p) [64] [64]
+    no = FancyOp(s) [{no}]
+    yes = FancyOp(s:1) [{yes}]
+    """
+    found = simulate(make_work(text))
+    assert found.peak_bytes == 256 + 256 + 12032
+    assert found.schedule.guesses == {2}
+
+
+def survives(work, limit, steps):
+    """Whether a process with a hard limit runs some steps, each replayed by hand."""
+    found = simulate(work)
+    allocator = BfcAllocator(limit)
+    allocator.free(allocator.allocate(1))
+    schedule = found.schedule
+    addresses = [None] * len(schedule.sizes)
+    for buffer in schedule.before:
+        addresses[buffer] = allocator.allocate(schedule.sizes[buffer])
+    for _ in range(steps):
+        addresses = allocator.replay(schedule.sizes, schedule.events, addresses).addresses
+        for old, new in schedule.renewed.items():
+            addresses[old], addresses[new] = addresses[new], None
+    return allocator.peak_bytes_in_use <= limit
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.integers(1, 2_000_000), min_size=1, max_size=8), st.integers(1, 3))
+def test_the_safe_bound_is_no_lower_than_the_peak_and_enough(sizes, threads):
+    use_machine(Machine(threads, threads, 32 << 10, 256 << 10, 2 << 20))
+    lines = ["x = _Arg() [100]"] + [f"a{i} = FancyOp(x) [{size}]" for i, size in enumerate(sizes)]
+    lines += [f"b{i} = AddV2(a{i}, a{(i + 1) % len(sizes)}) [{size}]" for i, size in enumerate(sizes)]
+    work = make_work("\n".join(lines))
+    found = simulate(work)
+    assert found.safe_bytes >= max(found.peaks) >= found.peak_bytes >= min(found.peaks)
+    assert survives(work, found.safe_bytes, steps=4)
+
+
+def test_the_same_program_gives_the_same_answer():
+    use_machine(Machine(3, 3, 32 << 10, 256 << 10, 2 << 20))
+    text = "x = _Arg() [1000]\n" + "\n".join(
+        f"a{i} = FancyOp(x) [{1000 * i + 1}]\nb{i} = FancyOp(a{i}) [9]" for i in range(9)
+    )
+    first, second = simulate(make_work(text)), simulate(make_work(text))
+    assert first.peaks == second.peaks
+    assert (first.peak_bytes, first.safe_bytes) == (second.peak_bytes, second.safe_bytes)
+    assert first.schedule == second.schedule
