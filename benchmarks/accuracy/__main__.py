@@ -129,9 +129,31 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--fresh-estimates", action="store_true", help="predict again what is in the cache")
     parser.add_argument("--no-limit", action="store_true", help="do not run under `safe_bytes`")
     parser.add_argument("--no-grappler", action="store_true", help="leave out TensorFlow's estimator")
+    parser.add_argument("--assemble", action="store_true", help="run nothing: the table of what is in the cache")
     parser.add_argument("--jobs", type=int, default=1, help="predictions and limited runs at once")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the cache and the table")
     return parser.parse_args()
+
+
+def find_all(kind: str, chosen: list[Configuration], cache: Cache) -> dict[str, dict[str, Any]]:
+    """What is in the cache for each configuration, the newest entry whatever the source was."""
+    newest: dict[str, dict[str, Any]] = {}
+    for key, result in cache.read(kind).items():
+        newest[key.partition(" | ")[0]] = result
+    return {entry.name: newest.get(entry.name, {}) for entry in chosen}
+
+
+def collect(chosen: list[Configuration], cache: Cache, options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Measurements, predictions, limited runs and Grappler's estimates, each by name."""
+    if options.assemble:
+        return [find_all(kind, chosen, cache) for kind in ("measured", "lowtide", "limited", "grappler")]
+    measured = measure_all(chosen, cache, options)
+    predicted = {entry.name: result for entry, result in estimate_all(chosen, "lowtide", cache, options)}
+    grappler: dict[str, dict[str, Any]] = {}
+    if not options.no_grappler:
+        grappler = {entry.name: result for entry, result in estimate_all(chosen, "grappler", cache, options)}
+    limited = {} if options.no_limit else limit_all(chosen, predicted, cache, options)
+    return [measured, predicted, limited, grappler]
 
 
 def main() -> None:
@@ -140,16 +162,8 @@ def main() -> None:
     chosen = select(tuple(options.only), options.quick)
     if not chosen:
         raise SystemExit(f"error: no configuration matches {options.only}; see benchmarks/accuracy/zoo.py")
-    measured = measure_all(chosen, cache, options)
-    predicted = {entry.name: result for entry, result in estimate_all(chosen, "lowtide", cache, options)}
-    grappler: dict[str, dict[str, Any]] = {}
-    if not options.no_grappler:
-        grappler = {entry.name: result for entry, result in estimate_all(chosen, "grappler", cache, options)}
-    limited = {} if options.no_limit else limit_all(chosen, predicted, cache, options)
-    rows = [
-        make_row(entry, *(part.get(entry.name, {}) for part in (measured, predicted, limited, grappler)))
-        for entry in chosen
-    ]
+    parts = collect(chosen, cache, options)
+    rows = [make_row(entry, *(part.get(entry.name, {}) for part in parts)) for entry in chosen]
     print("\n" + summary_markdown(summarise(rows)))
     # A part of the zoo gets files of its own, so that it never replaces the whole table.
     name = "table" if not options.only and not options.quick else "part"

@@ -44,8 +44,9 @@ class BatchAnswer:
 
 
 # A batch this large is telling: no other size of the program is a multiple of it by accident.
-FIRST_TRACED_BATCH = 16
+FIRST_TRACED_BATCH = 23
 LARGEST_TRACES = 4
+FARTHEST_GUESS = 4
 
 
 def max_batch_size(
@@ -86,12 +87,16 @@ def solve_batch(bound: Callable[[int], int], budget: int, largest: int, first: i
     guess = min(first, largest)
     known: dict[int, int] = {}
     while high - low > 1:
+        width = high - low
         known[guess] = bound(guess)
         if known[guess] <= budget:
             low = guess
         else:
             high = guess
         guess = _next_guess(known, budget, low, high)
+        # Regions double, so the bound has steps; where a line closes in too slowly, the middle does not.
+        if high <= largest and 2 * (high - low) > width:
+            guess = (low + high) // 2
     return low
 
 
@@ -102,7 +107,8 @@ def _next_guess(known: dict[int, int], budget: int, low: int, high: int) -> int:
     left, right = sorted(sorted(known, key=lambda size: abs(known[size] - budget))[:2])
     slope = max((known[right] - known[left]) / (right - left), 1.0)
     guess = math.floor(left + (budget - known[left]) / slope)
-    return min(max(guess, low + 1), high - 1)
+    # A line says little far beyond what is known.
+    return min(max(guess, low + 1), high - 1, FARTHEST_GUESS * max(known))
 
 
 def _check_batch_size(batch_size: Any) -> None:

@@ -220,14 +220,14 @@ class CompiledStep:
 class SimulatedStep:
     """A step that TensorFlow's executor runs op by op."""
 
-    rescales = True
-
     def __init__(self, program: Program, model: keras.Model | None, label: str) -> None:
         self.program = program
         self.label = label
         self.layers = models.layer_names(model)
         self.kinds = models.variable_kinds(model, program.concrete.graph.variables)
         self.extra = models.variables_outside(program.concrete, model)
+        # Shapes that reach a loop from outside are not followed; such a step is traced again for another batch.
+        self.rescales = not any(op in ("Enter", "Switch") for op in program.graph.ops)
         self.seconds = dict(program.seconds)
 
     def tide(self, batch_size: int | None, progress: Progress | None, label: str | None) -> Tide:
@@ -314,16 +314,28 @@ def _unmodelled(work: Workload) -> tuple[Unmodelled, ...]:
 
 
 def _widened(work: Workload, simulation: Simulation) -> int:
-    """The safe bound, with room for what unknown ops may borrow: as much again as they put out."""
-    return simulation.safe_bytes + sum(row.bytes for row in _unmodelled(work))
+    """The safe bound, with room for what is not known: as much again as unknown ops put out.
+
+    A tensor whose size depends on the data may be as large as the largest that is known.
+    """
+    unknown = sum(row.bytes for row in _unmodelled(work))
+    open_sizes = max(work.sizes, default=0) if _unsized(work) else 0
+    return simulation.safe_bytes + unknown + open_sizes
+
+
+def _unsized(work: Workload) -> list[int]:
+    """Tensors of open size that may be large; shapes and lengths of lists are a few numbers each."""
+    producers = work.graph.producers()
+    return [tensor for tensor in work.unsized if not work.graph.ops[producers[tensor]].startswith("TensorList")]
 
 
 def _notes(work: Workload, simulation: Simulation) -> tuple[str, ...]:
     notes = []
-    if work.unsized:
+    unsized = _unsized(work)
+    if unsized:
         producers = work.graph.producers()
-        ops = sorted({work.graph.ops[producers[tensor]] for tensor in work.unsized})
-        notes.append(f"{len(work.unsized)} tensors have a size that depends on the data ({', '.join(ops[:5])})")
+        ops = sorted({work.graph.ops[producers[tensor]] for tensor in unsized})
+        notes.append(f"{len(unsized)} tensors have a size that depends on the data ({', '.join(ops[:5])})")
     if simulation.schedule.guesses:
         notes.append(
             f"{len(simulation.schedule.guesses)} branches or loop ends depend on the data; the larger case is shown"

@@ -94,7 +94,9 @@ class Trace:
 
     @property
     def graph_bytes(self) -> int:
-        return int(self.concrete.function_def.ByteSize())
+        inner = {function.name: function for function in _inner_functions(self.concrete)}
+        size = int(self.concrete.function_def.ByteSize())
+        return size + sum(int(function.cached_definition.ByteSize()) for function in inner.values())
 
     def host_bytes(self) -> int | None:
         """By how much this process grew since before the trace."""

@@ -42,7 +42,10 @@ def describe(work: Workload, simulation: Simulation, labels: Labels) -> tuple[Bu
     allocated = np.array(simulation.replay.allocated_bytes, np.int64)
     allocated[schedule.before] = simulation.held_before
     naming = _Naming(graph, labels)
-    rows = [naming.row(owner) for owner in schedule.owners]
+    rows = [
+        naming.handle(owner) if buffer in schedule.handles else naming.row(owner)
+        for buffer, owner in enumerate(schedule.owners)
+    ]
     sources = _sources(rows, allocated, born, died, simulation, labels)
     requested = np.array(schedule.sizes, np.int64)
     if labels.extra:
@@ -139,6 +142,11 @@ class _Naming:
             dtype_name(graph.dtypes[owner]),
             known,
         )
+
+    def handle(self, owner: int) -> Row:
+        """The few bytes that name a variable, beside the variable itself."""
+        name = self.graph.names[self.producers[owner]]
+        return f"{name}:0", "_Arg", None, _KIND["other"], "resource", ()
 
     def variable(self, kind: str, path: str, dtype: int, shape: Shape) -> Row:
         layers = self.labels.layers

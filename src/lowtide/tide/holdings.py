@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from lowtide.graph.dtypes import RESOURCE
 from lowtide.tide.lists import start_list
 from lowtide.tide.workload import (
     ARGUMENT,
@@ -46,6 +47,8 @@ class Schedule:
     """Requested bytes of each buffer."""
     owners: list[int] = field(default_factory=list)
     """What a buffer holds: a tensor id, or -1 - node for memory that a kernel borrows or a variable's copy."""
+    handles: set[BufferId] = field(default_factory=set)
+    """Buffers of resource handles themselves, whose owner is the variable behind them."""
     before: list[BufferId] = field(default_factory=list)
     """Buffers that exist before the step: variables, arguments, constants."""
     renewed: dict[BufferId, BufferId] = field(default_factory=dict)
@@ -93,7 +96,9 @@ class Holdings:
         constants = [node for node, role in enumerate(work.role) if role == CONSTANT]
         for node in (*arguments, *constants):
             for tensor in work.outputs[node]:
-                self.constants[tensor] = self._create(work.sizes[tensor], tensor)
+                buffer = self.constants[tensor] = self._create(work.sizes[tensor], tensor)
+                if graph.dtypes[tensor] == RESOURCE:
+                    self.schedule.handles.add(buffer)
         self.variables_before = dict(self.variables)
         self.schedule.before = list(range(len(self.holders)))
 

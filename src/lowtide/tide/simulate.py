@@ -68,7 +68,7 @@ class _Process:
         self.allocator.free(self.allocator.allocate(1))
         for buffer in schedule.before:
             size = schedule.sizes[buffer]
-            if schedule.owners[buffer] in residents.drawn:
+            if schedule.owners[buffer] in residents.drawn and buffer not in schedule.handles:
                 drawn, scaled = self.allocator.allocate(size), self.allocator.allocate(size)
                 self.addresses[buffer] = self.allocator.allocate(size)
                 self.allocator.free(scaled)
@@ -97,10 +97,11 @@ class _Process:
         lasting = set(schedule.before)
         for old, new in schedule.renewed.items():
             if new in lasting:
-                # It shares a constant's buffer; the next step's first update would copy it.
+                # It shares a constant's or another variable's buffer; the next step's first update would copy it.
                 self.addresses[old] = self.allocator.allocate(schedule.sizes[old])
             else:
                 self.addresses[old] = replay.addresses[new]
+                lasting.add(new)
         return replay
 
 
