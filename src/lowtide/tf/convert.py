@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,15 @@ def graph_from_def(graph_def: graph_pb2.GraphDef) -> Graph:
             handle_dtypes = node.attr["_handle_dtypes"].list.type
             _keep_variable(columns, tensor, handle_dtypes[0], node.attr["_handle_shapes"].list.shape[0])
     return columns
+
+
+def with_constants_of(graph: Graph, graph_def: graph_pb2.GraphDef) -> Graph:
+    """The same graph with the constants of another GraphDef that differs in nothing else."""
+    result = dataclasses.replace(graph, shapes=list(graph.shapes), values=dict(graph.values))
+    for index, op in enumerate(graph.ops):
+        if op == "Const":
+            _keep_constant(result, graph.first_output[index], graph_def.node[index].attr["value"].tensor)
+    return result
 
 
 def _keep_constant(columns: Graph, tensor: int, proto: tensor_pb2.TensorProto) -> None:

@@ -22,7 +22,7 @@ from tensorflow.python.eager import cancellation, context
 from lowtide.errors import LowtideError
 from lowtide.graph.batch import Axis, batch_axes
 from lowtide.graph.graph import Graph, Shape
-from lowtide.tf.convert import graph_from_def
+from lowtide.tf.convert import graph_from_def, with_constants_of
 from lowtide.tf.rescale import rescale, rescale_shape
 from lowtide.tf.resolve import resolve_shapes, topological_order
 
@@ -58,7 +58,7 @@ class Program:
         graph_def = rescale(self.graph_def, self._traced_graph, self._batch_axes, traced, batch_size)
         inputs = [rescale_shape(shape, traced, batch_size) for shape in self.argument_shapes[: self.input_count]]
         shapes = [*inputs, *self.argument_shapes[self.input_count :]]
-        return resolve_shapes(graph_from_def(graph_def), graph_def, _known(shapes))
+        return resolve_shapes(with_constants_of(self.graph, graph_def), graph_def, _known(shapes))
 
     @cached_property
     def _traced_graph(self) -> Graph:

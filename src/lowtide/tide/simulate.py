@@ -141,7 +141,7 @@ def _settle(schedules: list[Schedule], residents: Residents) -> Simulation:
     peak, bytes_before, held, schedule, replay = next(run for run in steady if run[0] == middle)
     in_loops = any(len(schedule.order) > len(set(schedule.order)) for schedule in schedules[:1])
     floor = int(peak * (1.0 + (SAFE_SPREAD_IN_LOOPS if in_loops else SAFE_SPREAD))) + SAFE_BYTES
-    safe = max(_safe_limit(schedules, residents, max(run[0] for run in runs)), floor)
+    safe = _safe_limit(schedules, residents, max(floor, int(max(run[0] for run in runs) * (1.0 + SAFE_MARGIN))))
     return Simulation(schedule, replay, held, bytes_before, peak, safe, tuple(peaks))
 
 
@@ -151,18 +151,18 @@ def _steps_until_aged(schedules: list[Schedule]) -> int:
     return min(max(AGING_EVENTS // events, len(schedules) + 2), MOST_AGING_STEPS)
 
 
-def _safe_limit(schedules: list[Schedule], residents: Residents, highest: int) -> int:
-    """The smallest limit at which no simulated step runs out, and a margin for the orders that were not tried."""
-    low, high = highest, highest
+def _safe_limit(schedules: list[Schedule], residents: Residents, floor: int) -> int:
+    """The floor, or the smallest limit above it at which no simulated step runs out, with its margin."""
+    low = high = int(floor / (1.0 + SAFE_MARGIN))
     while not _survives(schedules, residents, high):
         low, high = high, int(high * 1.04)
-    while high - low > highest * SAFE_RESOLUTION:
+    while high - low > floor * SAFE_RESOLUTION:
         middle = (low + high) // 2
         if _survives(schedules, residents, middle):
             high = middle
         else:
             low = middle
-    return int(high * (1.0 + SAFE_MARGIN))
+    return max(floor, int(high * (1.0 + SAFE_MARGIN)))
 
 
 def _survives(schedules: list[Schedule], residents: Residents, limit_bytes: int) -> bool:
