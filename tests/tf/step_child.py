@@ -104,9 +104,14 @@ def run(name: str) -> dict[str, Any]:
 
 
 def run_limited(name: str, safe_bytes: int) -> dict[str, Any]:
-    """Run a case with the hard limit that was called safe; the allocator takes whole mebibytes."""
-    os.environ["TF_CPU_BFC_MEM_LIMIT_IN_MB"] = str(-(-safe_bytes // 2**20))
-    return {"limited_peaks": measure(step_cases.CASES[name]())}
+    """Run a case with a hard limit a quarter above what was called safe; the allocator takes whole mebibytes.
+
+    How often the bound itself runs out is a frequency, and the accuracy benchmark counts it; here a bound that is off
+    by more than the spread of a busy machine must fail.
+    """
+    mebibytes = -(-safe_bytes * 5 // 4 // 2**20)
+    os.environ["TF_CPU_BFC_MEM_LIMIT_IN_MB"] = str(mebibytes)
+    return {"limit_bytes": mebibytes * 2**20, "limited_peaks": measure(step_cases.CASES[name]())}
 
 
 def in_fork(out: Path, name: str, function: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
