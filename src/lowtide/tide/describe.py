@@ -17,7 +17,7 @@ from lowtide.tide.tide import Buffers, Curve
 from lowtide.tide.workload import Workload
 
 # Source lines are looked up for the tensors that hold most: finding one means walking a Python traceback.
-LARGEST_SOURCED = 64
+LARGEST_SOURCED = 24
 
 _KIND = {name: number for number, name in enumerate(KINDS)}
 
