@@ -7,7 +7,7 @@ weights in blocked layouts and the scratchpads of backward convolutions, of pool
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from lowtide.graph import facts_arrays, facts_einsum  # noqa: F401  (their facts hold for the oneDNN variants, too)
 from lowtide.graph.facts import OpFact, fact_of, register
@@ -59,15 +59,12 @@ _NORMALIZATIONS_WITH_RESERVE = """
 _FILTER_GRADIENTS_WITH_BIAS = """
     _MklConv2DBackpropFilterWithBias _MklNativeConv2DBackpropFilterWithBias __MklDummyConv2DBackpropFilterWithBias
 """
-_SIZES: dict[str, Callable[[NodeView], Mapping[int, int]]] = dict.fromkeys(_MAX_POOLS.split(), _pooling_workspace)
-_SIZES |= dict.fromkeys(_NORMALIZATIONS_WITH_RESERVE.split(), _normalization_reserve)
-_SIZES |= dict.fromkeys(_FILTER_GRADIENTS_WITH_BIAS.split(), _bias_gradient)
 
 
 def output_sizes(node: NodeView) -> Mapping[int, int]:
     """Bytes of the outputs for which shape inference says nothing, or something else, by output."""
-    sizes = _SIZES.get(node.op)
-    return {} if sizes is None else sizes(node)
+    fact = fact_of(node.op)
+    return {} if fact is None or fact.sizes is None else fact.sizes(node)
 
 
 _CONVOLUTIONS = """
@@ -109,7 +106,7 @@ register("_MklEinsum", fact_of("Einsum") or OpFact())
 register("_MklTranspose", fact_of("Transpose") or OpFact())
 register("_MklConjugateTranspose _MklConcat _MklConcatV2 _MklQuantizedConcatV2", OpFact())
 
-register(_MAX_POOLS, OpFact())
+register(_MAX_POOLS, OpFact(sizes=_pooling_workspace))
 register(
     """
     _MklAvgPool _MklAvgPool3D _MklAvgPool3DGrad _MklAvgPoolGrad _MklMaxPool3DGrad _MklMaxPoolGrad
@@ -118,7 +115,7 @@ register(
     """,
     OpFact(),
 )
-register(_NORMALIZATIONS_WITH_RESERVE, OpFact())
+register(_NORMALIZATIONS_WITH_RESERVE, OpFact(sizes=_normalization_reserve))
 register(
     """
     _MklFusedBatchNorm _MklFusedBatchNormV2 _MklNativeFusedBatchNorm _MklNativeFusedBatchNormV2
