@@ -220,3 +220,21 @@ def test_a_node_runs_after_what_it_waits_for(work, threads):
     for node in range(len(work.graph)):
         sources = [work.graph.producer(tensor) for tensor in work.inputs[node]] + list(work.graph.controls_of(node))
         assert all(position[source] < position[node] for source in sources)
+
+
+def test_more_readers_than_tensorflow_keeps_in_order_are_told_in_any_order():
+    few = "x = _Arg() [4]\n" + "\n".join(f"a{index} = FancyOp(x) [4]" for index in range(8))
+    many = few + "\na8 = FancyOp(x) [4]"
+    for text, orders in ((few, 1), (many, 2)):
+        work = make_work(text)
+        found = {tuple(ran(work, execute(work, threads=1, seed=seed))) for seed in range(20)}
+        assert (len(found) == 1) == (orders == 1)
+
+
+def test_one_thread_meets_all_arguments_and_hands_reads_to_the_others():
+    # The reads of nine variables wait in the queue while their arguments pass; the last handed over runs first.
+    text = "\n".join(f"h{index} = _Arg() resource\nr{index} = ReadVariableOp(h{index}) [4]" for index in range(3))
+    work = make_work(text, variables={f"h{index}": (4,) for index in range(3)})
+    order = ran(work, execute(work, threads=1))
+    assert order[:3] == ["h0", "h1", "h2"]
+    assert order[3:] == ["r2", "r1", "r0"]

@@ -134,3 +134,42 @@ def test_resizing_keeps_the_elements():
         """
     )
     assert told == ["+l", "+a", "-l", "-a"]
+
+
+def test_a_sum_of_lists_has_new_elements_only_where_two_lists_have_one():
+    told = events(
+        """
+        a = FancyOp(x, ^l) [3,10]
+        f = TensorListFromTensor(a, s) variant
+        r = TensorListReserve(s, n, ^f) variant
+        b = FancyOp(x, ^r) [10]
+        t = TensorListSetItem(r, n, b) variant
+        u = AddN(f, t) variant
+        k = TensorListLength(u) int32[]
+        """
+    )
+    # Of the first list, one element is added to and gone with it; the other two live on in the sum.
+    added = told.index("+u")
+    assert told[added : added + 2] == ["+u", "+u"]
+    assert told.count("+u") == 2
+    assert told[added:].index("+k") > told[added:].index("-f")
+    assert told[added : told.index("+k")].count("-f") == 2
+    assert told.count("-f") == told.count("+f") == 4
+
+
+def test_a_loop_reads_each_element_once_and_what_it_keeps_outlives_the_list():
+    told = events(
+        """
+        a = FancyOp(x, ^l) [2,10]
+        f = TensorListFromTensor(a, s) variant
+        g = TensorListGetItem(f, n, s) [10]
+        p = TensorListPushBack(l, g) variant
+        h = TensorListGetItem(f, n, s, ^p) [10]
+        q = TensorListPushBack(p, h) variant
+        y = FancyOp(x, ^q) [5]
+        k = TensorListLength(q, ^y) int32[]
+        """
+    )
+    # Only the list itself goes when it was read; both rows are kept by the other list.
+    assert told[: told.index("+y")].count("-f") == 1
+    assert told[told.index("+k") :].count("-f") == 2

@@ -1,7 +1,10 @@
 """How long a node takes, roughly: enough to tell which of two ready nodes ends first.
 
-Only ratios matter: the executor simulation uses durations to interleave its threads. A kernel is bound by
-arithmetic (convolutions and matrix products) or by the bytes it moves.
+Only ratios matter: the executor simulation uses durations to interleave its threads. The rates are those of
+single kernels, each run alone on a small CPU with all its cores at work (`benchmarks/kernels.py` measures them
+again); what they share is how kernels work: a product packs its operands into panels, and slowly where they are
+transposed; the gradients of a convolution unfold the image into columns first, so they take long where a filter
+is large, even if few channels leave little to multiply.
 """
 
 from __future__ import annotations
@@ -10,29 +13,48 @@ import math
 from collections.abc import Sequence
 
 from lowtide.graph.graph import Graph
-from lowtide.graph.machine import current_machine
 
-# Throughput of a small CPU with all its cores at work, per microsecond. Gradients of convolutions are slower by
-# their rearranging; reductions and broadcasts do not reach the memory's speed.
-CONVOLUTION_FLOPS_PER_US = 120_000.0
-CONVOLUTION_GRADIENT_FLOPS_PER_US = 50_000.0
-PRODUCT_FLOPS_PER_US = 60_000.0
+FLOPS_PER_US = 150_000.0
+# Channels below this leave the vector units half empty.
+FULL_CHANNELS = 16
 # A product's operands are packed into panels first, which is what a thin product spends its time on.
-PACKED_BYTES_PER_US = 4_000.0
-BYTES_PER_US = 12_000.0
-REDUCED_BYTES_PER_US = 4_300.0
-# What fits into the last cache moves faster.
-CACHED_SPEEDUP = 3.0
+PACKED_BYTES_PER_US = 14_000.0
+PACKED_TRANSPOSED_BYTES_PER_US = 3_000.0
+PACKED_TRANSPOSED_RIGHT_BYTES_PER_US = 1_500.0
+# A product's result is added up in place, panel by panel.
+SUMMED_BYTES_PER_US = 8_000.0
+# A convolution's gradients unfold images into columns, and fold columns into images, patch by patch.
+FOLDED_BYTES_PER_US = 13_000.0
+UNFOLDED_BYTES_PER_US = 3_500.0
+PATCHES_PER_US = 160.0
+# The gradient of the input packs the whole filter anew for each image.
+FILTER_BYTES_PER_US = 2_000.0
+# An image whose channels do not fill a vector is gathered element by element.
+ODD_PATCHES_PER_US = 14.0
+DEPTHWISE_FLOPS_PER_US = 15_000.0
 
-_MATRIX_PRODUCTS = frozenset(
-    "MatMul _FusedMatMul _MklMatMul _MklFusedMatMul BatchMatMul BatchMatMulV2 BatchMatMulV3 _MklBatchMatMul "
-    "_MklBatchMatMulV2 _MklFusedBatchMatMulV2".split()
-)
+BYTES_PER_US = 35_000.0
+# Bytes in and out per microsecond, of kernels that do not reach the memory's speed.
+_SLOWER = {
+    10_000.0: "Sum Mean Prod Max Min All Any EuclideanNorm MaxPool MaxPool3D Slice StridedSlice StridedSliceGrad "
+    "BiasAddGrad",
+    15_000.0: "Exp Expm1 Log Log1p Sigmoid Sin Cos Softplus Elu Selu Tile BroadcastTo SelectV2 ResizeBilinear "
+    "ResizeNearestNeighbor",
+    7_000.0: "Softmax LogSoftmax Transpose ConjugateTranspose AvgPool AvgPoolGrad FusedBatchNormGradV3 "
+    "ResizeBilinearGrad ResizeNearestNeighborGrad Reverse ReverseV2 MirrorPad MirrorPadGrad",
+    4_000.0: "FusedBatchNormV3 _FusedBatchNormEx UnsortedSegmentSum SegmentSum SegmentSumV2 ScatterNd "
+    "TensorScatterAdd ResourceScatterAdd Unique",
+    2_500.0: "MaxPoolGrad MaxPool3DGrad AvgPool3D AvgPool3DGrad SparseSoftmaxCrossEntropyWithLogits "
+    "SoftmaxCrossEntropyWithLogits LRN LRNGrad",
+    1_500.0: "Pow Cumsum Cumprod TopKV2 Erfinv StatelessRandomUniformV2 RandomUniform StatelessRandomUniformIntV2 "
+    "StatelessRandomUniformFullIntV2",
+    500.0: "StatelessRandomNormalV2 StatelessTruncatedNormalV2 RandomStandardNormal TruncatedNormal",
+}
+_BYTES_PER_US = {op: rate for rate, ops in _SLOWER.items() for op in ops.split()}
 
-
-_REDUCTIONS = frozenset(
-    "Sum Mean Prod Max Min All Any BiasAddGrad Tile BroadcastTo Transpose FusedBatchNormV3 FusedBatchNormGradV3 "
-    "Softmax LogSoftmax GatherV2 UnsortedSegmentSum".split()
+_MATRIX_PRODUCTS = frozenset("MatMul _FusedMatMul _MklMatMul _MklFusedMatMul".split())
+_BATCHED_PRODUCTS = frozenset(
+    "BatchMatMul BatchMatMulV2 BatchMatMulV3 _MklBatchMatMul _MklBatchMatMulV2 _MklFusedBatchMatMulV2".split()
 )
 
 # These hand on a buffer or a handle: they move nothing, whatever its size.
@@ -49,47 +71,56 @@ def node_cost_us(graph: Graph, node: int, sizes: Sequence[int]) -> float:
     op = graph.ops[node]
     if op in _FREE:
         return 0.0
+    if op in _MATRIX_PRODUCTS or op in _BATCHED_PRODUCTS:
+        return _product_us(graph, node, op, sizes)
     moved = sum(sizes[tensor] for tensor in graph.outputs_of(node)) + sum(
         sizes[tensor] for tensor in graph.inputs_of(node)
     )
-    bytes_us = moved / (REDUCED_BYTES_PER_US if op in _REDUCTIONS else BYTES_PER_US)
-    if moved <= current_machine().l3_cache_bytes:
-        bytes_us /= CACHED_SPEEDUP
-    if op in _MATRIX_PRODUCTS:
-        bytes_us += sum(sizes[tensor] for tensor in graph.inputs_of(node)[:2]) / PACKED_BYTES_PER_US
-    return bytes_us + _arithmetic_us(graph, node, op)
+    moved_us = moved / _BYTES_PER_US.get(op, BYTES_PER_US)
+    return max(moved_us, _convolution_us(graph, node, op)) if "Conv" in op else moved_us
 
 
-def _arithmetic_us(graph: Graph, node: int, op: str) -> float:
-    """Time of the arithmetic of convolutions and matrix products; the rest is bound by the bytes it moves."""
-    if op in _MATRIX_PRODUCTS:
-        return _matrix_product(graph, node) / PRODUCT_FLOPS_PER_US
-    if "Conv" in op:
-        rate = CONVOLUTION_GRADIENT_FLOPS_PER_US if "Backprop" in op else CONVOLUTION_FLOPS_PER_US
-        return _convolution(graph, node, op) / rate
-    return 0.0
-
-
-def _matrix_product(graph: Graph, node: int) -> float:
-    left, result = graph.shapes[graph.inputs_of(node)[0]], graph.shapes[graph.outputs_of(node)[0]]
-    if not left or not result or -1 in left or -1 in result:
-        return 0.0
+def _product_us(graph: Graph, node: int, op: str, sizes: Sequence[int]) -> float:
+    left, right = graph.inputs_of(node)[:2]
+    (result,) = graph.outputs_of(node)[:1]
     attributes = graph.attributes[node]
-    transposed = attributes.get("transpose_a") or attributes.get("adj_x")
-    shared = left[-2] if transposed else left[-1]
-    return 2.0 * math.prod(result) * shared
-
-
-def _convolution(graph: Graph, node: int, op: str) -> float:
-    """Twice the filter's size per position of the smaller-scale side, whichever direction is computed."""
-    shapes = [graph.shapes[tensor] for tensor in (*graph.inputs_of(node)[:3], *graph.outputs_of(node)[:1])]
-    known = [shape for shape in shapes if shape and -1 not in shape and len(shape) >= 4]
-    if len(known) < 2:
-        return 0.0
-    if "BackpropFilter" in op:
-        filters, images = known[-1], known[-2]
-    elif "BackpropInput" in op:
-        filters, images = known[0], known[1]
+    left_turned = bool(attributes.get("transpose_a") or attributes.get("adj_x"))
+    right_turned = bool(attributes.get("transpose_b") or attributes.get("adj_y"))
+    if op in _BATCHED_PRODUCTS:
+        # Many small products: no panel is used often, and each result starts cold.
+        packing = (sizes[left] + sizes[right] + sizes[result]) / (PACKED_BYTES_PER_US / 2)
+        packing += (left_turned * sizes[left] + right_turned * sizes[right]) / PACKED_TRANSPOSED_BYTES_PER_US
     else:
-        filters, images = known[1], known[-1]
-    return 2.0 * float(math.prod(images[:-1]) * math.prod(filters))
+        packing = sizes[left] / (PACKED_TRANSPOSED_BYTES_PER_US if left_turned else PACKED_BYTES_PER_US)
+        packing += sizes[right] / (PACKED_TRANSPOSED_RIGHT_BYTES_PER_US if right_turned else PACKED_BYTES_PER_US)
+        packing += sizes[result] / SUMMED_BYTES_PER_US
+    rows, summed = graph.shapes[result], graph.shapes[left]
+    if not rows or not summed or -1 in rows or -1 in summed:
+        return packing
+    return packing + 2.0 * math.prod(rows) * summed[-2 if left_turned else -1] / FLOPS_PER_US
+
+
+def _convolution_us(graph: Graph, node: int, op: str) -> float:
+    """The arithmetic, and for gradients the unfolded columns: the filter's reach at every position."""
+    inputs, (result, *_) = graph.inputs_of(node), graph.outputs_of(node)
+    if "Backprop" in op:
+        filters, image = graph.shapes[result if "BackpropFilter" in op else inputs[1]], graph.shapes[inputs[2]]
+    else:
+        filters, image = graph.shapes[inputs[1]], graph.shapes[result]
+    if not filters or not image or -1 in filters or -1 in image or len(filters) < 4 or len(filters) != len(image):
+        return 0.0
+    positions = math.prod(image[:-1])
+    if "Depthwise" in op:
+        return 2.0 * positions * math.prod(filters) / DEPTHWISE_FLOPS_PER_US
+    *window, channels, results = filters
+    patches = positions * math.prod(window)
+    columns = 4.0 * patches * channels
+    flops = 2.0 * patches * channels * results
+    if "BackpropInput" in op:
+        folding = max(columns / FOLDED_BYTES_PER_US, patches / PATCHES_PER_US)
+        return flops / FLOPS_PER_US + folding + 4.0 * math.prod(filters) * image[0] / FILTER_BYTES_PER_US
+    if "BackpropFilter" in op:
+        unfolding = max((columns + 4.0 * positions * results) / UNFOLDED_BYTES_PER_US, patches / PATCHES_PER_US)
+        return flops / FLOPS_PER_US + unfolding
+    gathering = positions / ODD_PATCHES_PER_US if channels % 4 and math.prod(window) > 1 else 0.0
+    return flops * max(1.0, FULL_CHANNELS / results) / FLOPS_PER_US + gathering

@@ -10,12 +10,14 @@ estimated durations, because who runs first decides how many activations and gra
 from __future__ import annotations
 
 import heapq
+import math
 import random
 from collections import deque
+from statistics import NormalDist
 
 from lowtide.tide.flow import Flow, FramedFlow, Tag
 from lowtide.tide.holdings import Holdings, Schedule
-from lowtide.tide.workload import Workload
+from lowtide.tide.workload import MOST_ORDERED_EDGES, Workload
 
 # What it takes to move a node through the queues, in microseconds: more where frames are kept. Durations are those of
 # the whole machine at work; what one thread does alone counts half, for the other thread has the rest meanwhile.
@@ -23,8 +25,9 @@ NODE_OVERHEAD_US = 1.0
 FRAMED_NODE_OVERHEAD_US = 1.5
 # A sleeping thread of the pool takes this long to notice new work.
 WAKE_US = 20.0
-# Durations vary from step to step; a seed draws each from this spread around the estimate.
-SPREAD = 0.8
+# Durations vary from step to step; a seed draws each from a log-normal spread around the estimate.
+SPREAD = 0.3
+_FACTORS = [math.exp(SPREAD * NormalDist().inv_cdf((index + 0.5) / 256)) for index in range(256)]
 
 
 def execute(work: Workload, threads: int = 2, seed: int = 0, branch: bool = True) -> Schedule:
@@ -39,7 +42,9 @@ class _Pool:
         self.work = work
         self.chance = chance
         self.holdings = Holdings(work)
-        self.flow = FramedFlow(work, self.holdings, branch) if work.control_flow else Flow(work, self.holdings)
+        self.flow = (
+            FramedFlow(work, self.holdings, chance, branch) if work.control_flow else Flow(work, self.holdings, chance)
+        )
         self.tasks: list[deque[Tag]] = [deque() for _ in range(threads)]
         self.inline: list[deque[Tag]] = [deque() for _ in range(threads)]
         self.idle: list[int] = []
@@ -48,11 +53,13 @@ class _Pool:
         self.overhead_us = FRAMED_NODE_OVERHEAD_US if work.control_flow else NODE_OVERHEAD_US
 
     def run(self) -> Schedule:
-        threads = range(len(self.tasks))
-        for tag in self.flow.roots():
-            self.tasks[self.chance.choice(threads)].append(tag)
-        for thread in threads:
-            self._at(self.chance.random(), thread, None, [])
+        # One thread meets the node that all others wait for, and finds everything without inputs ready at once.
+        self.idle = list(range(1, len(self.tasks)))
+        roots = self.flow.roots()
+        if len(roots) > MOST_ORDERED_EDGES:
+            self.chance.shuffle(roots)
+        self._schedule(0.0, 0, roots)
+        self._at(0.0, 0, None, [])
         while self.clock:
             time, _, thread, running, borrowed = heapq.heappop(self.clock)
             self._work(time, thread, running, borrowed)
@@ -76,7 +83,7 @@ class _Pool:
                 self.idle.append(thread)
                 return
             borrowed = flow.start(tag)
-            time += self.overhead_us + costs[tag[0]] * (1.0 + SPREAD * (2.0 * spread() - 1.0))
+            time += self.overhead_us + costs[tag[0]] * _FACTORS[int(spread() * 256)]
             if clock and clock[0][0] < time:
                 self._at(time, thread, tag, borrowed)
                 return

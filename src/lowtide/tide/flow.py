@@ -8,6 +8,7 @@ not run but passes the death on, and `Merge` takes the input that lives.
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 from lowtide.graph.values import evaluate
@@ -71,9 +72,12 @@ Tag = tuple[int, Iteration, bool]
 class Flow:
     """Readiness of nodes in a graph without control flow: one iteration, plain counting."""
 
-    def __init__(self, work: Workload, holdings: Holdings) -> None:
+    def __init__(self, work: Workload, holdings: Holdings, chance: Random) -> None:
         self.work = work
         self.holdings = holdings
+        self.successors = list(work.successors)
+        for node in work.crowded:
+            self.successors[node] = chance.sample(work.successors[node], len(work.successors[node]))
         self.root = Iteration(Frame("", None), 0, list(work.pending), [0] * work.graph.tensor_count)
 
     def roots(self) -> list[Tag]:
@@ -87,7 +91,7 @@ class Flow:
         self.holdings.finish(node, iteration.buffers, borrowed)
         pending = iteration.pending
         ready = []
-        for successor in self.work.successors[node]:
+        for successor in self.successors[node]:
             left = pending[successor] = pending[successor] - 1
             if not left:
                 ready.append((successor, iteration, False))
@@ -97,15 +101,15 @@ class Flow:
 class FramedFlow(Flow):
     """Readiness of nodes with loops and branches."""
 
-    def __init__(self, work: Workload, holdings: Holdings, branch: bool) -> None:
-        super().__init__(work, holdings)
+    def __init__(self, work: Workload, holdings: Holdings, chance: Random, branch: bool) -> None:
+        super().__init__(work, holdings, chance)
         self.branch = branch
         graph = work.graph
         self.readers: list[list[int]] = [[] for _ in range(graph.tensor_count)]
         self.waiting: list[list[int]] = [[] for _ in range(len(graph))]
         self.initial = list(work.pending)
         self.enters: dict[str, int] = {}
-        for node in construction_order(graph):
+        for node in construction_order(graph, work.left_over):
             for tensor in work.inputs[node]:
                 self.readers[tensor].append(node)
             for source in graph.controls_of(node):
@@ -116,6 +120,9 @@ class FramedFlow(Flow):
             elif work.role[node] == ENTER:
                 name = graph.attributes[node]["frame_name"]
                 self.enters[name] = self.enters.get(name, 0) + 1
+        for node in work.crowded:
+            for told in (*(self.readers[tensor] for tensor in work.outputs[node]), self.waiting[node]):
+                chance.shuffle(told)
         self.root = Iteration(Frame("", None), 0, {}, {})
         self.root.values = dict(graph.values)
 
@@ -127,7 +134,9 @@ class FramedFlow(Flow):
         if role == MERGE:
             value, which = self.work.outputs[node]
             iteration.buffers[value] = holdings.share(iteration.buffers[iteration.chosen[node]])
-            iteration.buffers[which] = holdings.allocate(4, which, node)
+            # Which input came is only written down for somebody who asks.
+            if self.readers[which]:
+                iteration.buffers[which] = holdings.allocate(4, which, node)
             return []
         if role == SWITCH:
             taken = self.work.outputs[node][int(self._decide(node, iteration))]

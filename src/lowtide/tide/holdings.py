@@ -72,6 +72,7 @@ class Holdings:
         self.schedule = Schedule()
         self.holders: list[int] = []
         self.contents: dict[BufferId, list[BufferId | None]] = {}
+        self.reads: dict[BufferId, int] = {}
         self.variables: dict[int, BufferId] = {}
         self.constants: dict[int, BufferId] = {}
         self.returned: list[BufferId] = []
@@ -93,7 +94,7 @@ class Holdings:
             size = graph.variable_bytes(handle)
             if size is not None:
                 self.variables[handle] = self._create(size, handle)
-        constants = [node for node, role in enumerate(work.role) if role == CONSTANT]
+        constants = [node for node, role in enumerate(work.role) if role == CONSTANT and node not in work.left_over]
         for node in (*arguments, *constants):
             for tensor in work.outputs[node]:
                 buffer = self.constants[tensor] = self._create(work.sizes[tensor], tensor)

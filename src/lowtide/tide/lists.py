@@ -79,10 +79,13 @@ def _set(holdings: Holdings, node: int, buffers: Any) -> None:
 def _get(holdings: Holdings, node: int, buffers: Any) -> None:
     work = holdings.work
     output = work.outputs[node][0]
-    elements = [element for element in holdings.contents.get(buffers[work.inputs[node][0]], ()) if element is not None]
+    source = buffers[work.inputs[node][0]]
+    elements = [element for element in holdings.contents.get(source, ()) if element is not None]
     if elements:
-        # All elements are alike in size; which one is read does not change how long it lives.
-        buffers[output] = holdings.share(elements[0])
+        # Positions are not followed: each read takes the next element, because a loop reads each one once and often
+        # keeps it for its gradient, longer than the list lives.
+        position = holdings.reads[source] = holdings.reads.get(source, -1) + 1
+        buffers[output] = holdings.share(elements[position % len(elements)])
     else:
         buffers[output] = holdings.allocate(work.sizes[output], output, node)
 
@@ -98,13 +101,31 @@ def _from_tensor(holdings: Holdings, node: int, buffers: Any) -> None:
 
 
 def _zeros(holdings: Holdings, node: int, buffers: Any) -> None:
-    """Zeros like a list, or a sum of lists: as many new elements as the fullest input has."""
+    """Zeros like a list: as many new elements as it has."""
     work = holdings.work
     output = work.outputs[node][0]
-    fullest = max((holdings.contents.get(buffers[tensor], []) for tensor in work.inputs[node]), key=len)
     elements: list[BufferId | None] = [
         None if element is None else holdings.allocate(holdings.schedule.sizes[element], output, node)
-        for element in fullest
+        for element in holdings.contents.get(buffers[work.inputs[node][0]], [])
+    ]
+    buffers[output] = _make(holdings, node, output, elements)
+
+
+def _sum(holdings: Holdings, node: int, buffers: Any) -> None:
+    """A sum of lists: a new element where more than one list has one, else the element of the one that has it."""
+    work = holdings.work
+    output = work.outputs[node][0]
+    lists = [holdings.contents.get(buffers[tensor], []) for tensor in work.inputs[node]]
+    lists.sort(key=len)
+    *others, fullest = lists
+    added = len(others[-1]) if others else 0
+    elements: list[BufferId | None] = [
+        element
+        if element is None
+        else holdings.allocate(holdings.schedule.sizes[element], output, node)
+        if position < added
+        else holdings.share(element)
+        for position, element in enumerate(fullest)
     ]
     buffers[output] = _make(holdings, node, output, elements)
 
@@ -146,6 +167,6 @@ _OPS = {
     "TensorListGetItem": _get,
     "TensorListFromTensor": _from_tensor,
     "ZerosLike": _zeros,
-    "AddN": _zeros,
+    "AddN": _sum,
     "TensorListResize": _resize,
 }

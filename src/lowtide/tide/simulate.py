@@ -7,8 +7,10 @@ the prediction, and all of them together, with the allocator's regions cut to a 
 
 from __future__ import annotations
 
+import random
 import statistics
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +27,7 @@ WARM_UP_STEPS = 1
 FEWEST_STEPS, MOST_STEPS = 3, 20
 SIMULATED_NODES = 40_000
 AGING_EVENTS, MOST_AGING_STEPS = 70_000, 24
+REPLAYED_EVENTS, MOST_LIVES = 200_000, 8
 # The search for the safe bound ends when it is this close.
 SAFE_RESOLUTION = 0.004
 # Beyond what the simulated steps show: threads interleave in more ways than are tried. Real steps differ by this
@@ -126,23 +129,47 @@ def _schedules(work: Workload, branch: bool) -> list[Schedule]:
 
 
 def _settle(schedules: list[Schedule], residents: Residents) -> Simulation:
+    steady = [run for life in range(_lives(schedules)) for run in _live(_shuffled(schedules, life), residents)]
+    peaks = [run.peak_bytes for run in steady]
+    middle = statistics.median_low(peaks)
+    shown = next(run for run in steady if run.peak_bytes == middle)
+    in_loops = any(len(schedule.order) > len(set(schedule.order)) for schedule in schedules[:1])
+    floor = int(middle * (1.0 + (SAFE_SPREAD_IN_LOOPS if in_loops else SAFE_SPREAD))) + SAFE_BYTES
+    safe = _safe_limit(schedules, residents, max(floor, int(max(peaks) * (1.0 + SAFE_MARGIN))))
+    return Simulation(shown.schedule, shown.replay, shown.held, shown.bytes_before, middle, safe, tuple(peaks))
+
+
+class _Run(NamedTuple):
+    """One step in the life of a process."""
+
+    peak_bytes: int
+    bytes_before: int
+    held: npt.NDArray[np.int64]
+    schedule: Schedule
+    replay: Replay
+
+
+def _live(schedules: list[Schedule], residents: Residents) -> list[_Run]:
+    """The later steps of one process, which find the allocator as it will stay."""
     process = _Process(schedules[0], residents)
     runs = []
     for step in range(_steps_until_aged(schedules)):
         schedule = schedules[step % len(schedules)]
-        bytes_before = process.allocator.bytes_in_use
-        held = process.chunks(schedule)
+        bytes_before, held = process.allocator.bytes_in_use, process.chunks(schedule)
         replay = process.step(schedule)
-        runs.append((process.allocator.peak_bytes_in_use, bytes_before, held, schedule, replay))
-    # The later half has found the allocator as it will stay.
-    steady = runs[len(runs) // 2 :]
-    peaks = [run[0] for run in steady]
-    middle = statistics.median_low(peaks)
-    peak, bytes_before, held, schedule, replay = next(run for run in steady if run[0] == middle)
-    in_loops = any(len(schedule.order) > len(set(schedule.order)) for schedule in schedules[:1])
-    floor = int(peak * (1.0 + (SAFE_SPREAD_IN_LOOPS if in_loops else SAFE_SPREAD))) + SAFE_BYTES
-    safe = _safe_limit(schedules, residents, max(floor, int(max(run[0] for run in runs) * (1.0 + SAFE_MARGIN))))
-    return Simulation(schedule, replay, held, bytes_before, peak, safe, tuple(peaks))
+        runs.append(_Run(process.allocator.peak_bytes_in_use, bytes_before, held, schedule, replay))
+    return runs[len(runs) // 2 :]
+
+
+def _shuffled(schedules: list[Schedule], life: int) -> list[Schedule]:
+    """The same steps in another order: where a process' variables end up hangs on what came first."""
+    return random.Random(life).sample(schedules, len(schedules)) if life else schedules
+
+
+def _lives(schedules: list[Schedule]) -> int:
+    """One process is one draw of many; where steps are short, several are looked at."""
+    events = max(len(schedules[0].events), 1) * _steps_until_aged(schedules)
+    return min(max(REPLAYED_EVENTS // events, 1), MOST_LIVES)
 
 
 def _steps_until_aged(schedules: list[Schedule]) -> int:

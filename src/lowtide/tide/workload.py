@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from lowtide.graph.catalog import fact_of
 from lowtide.graph.dtypes import RESOURCE, VARIANT, element_bytes
 from lowtide.graph.facts import OpFact
+from lowtide.graph.fold import fold_constants
 from lowtide.graph.graph import Graph, follow_handle
 from lowtide.tide.cost import node_cost_us
 
@@ -109,6 +110,10 @@ class Workload:
     sparse: frozenset[int]
     """Variables that are read or written in parts: TensorFlow then copies them on every whole read or update."""
     control_flow: bool
+    crowded: list[int] = field(default_factory=list)
+    """Nodes that more others wait for than TensorFlow keeps in order: it tells these in the order of a hash."""
+    left_over: frozenset[int] = frozenset()
+    """Nodes that are not run: what they made is a constant now."""
     unknown: dict[str, list[int]] = field(default_factory=dict)
     """Nodes whose op has no fact, by op."""
     unsized: list[int] = field(default_factory=list)
@@ -123,6 +128,7 @@ _NO_TENSORS: frozenset[int] = frozenset()
 
 def build_workload(graph: Graph) -> Workload:
     """Resolve facts, sizes and edges of a graph whose shapes are known."""
+    graph, left_over = fold_constants(graph)
     count = len(graph)
     sizes, unsized = _tensor_sizes(graph)
     roles = [_role(op) for op in graph.ops]
@@ -147,11 +153,13 @@ def build_workload(graph: Graph) -> Workload:
         variable_of=(variable_of := _variables(graph)),
         sparse=_sparse_variables(graph, variable_of),
         control_flow=any(SWITCH <= role <= NEXT for role in roles),
-        unsized=unsized,
+        left_over=left_over,
+        unsized=[tensor for tensor in unsized if graph.producer(tensor) not in left_over] if left_over else unsized,
     )
     _link(work)
     for node in range(count):
-        _resolve(work, node)
+        if node not in left_over:
+            _resolve(work, node)
     return work
 
 
@@ -169,12 +177,16 @@ def _tensor_sizes(graph: Graph) -> tuple[list[int], list[int]]:
     return sizes, unsized
 
 
+# TensorFlow keeps the edges out of a node in order up to this many.
+MOST_ORDERED_EDGES = 8
+
+
 def _link(work: Workload) -> None:
     graph = work.graph
     producer = graph.producers()
     data: list[list[int]] = [[] for _ in range(len(graph))]
     control: list[list[int]] = [[] for _ in range(len(graph))]
-    for node in construction_order(graph):
+    for node in construction_order(graph, work.left_over):
         inputs, controls = work.inputs[node], graph.controls_of(node)
         for tensor in inputs:
             data[producer[tensor]].append(node)
@@ -185,13 +197,14 @@ def _link(work: Workload) -> None:
         if not work.pending[node]:
             work.roots.append(node)
     work.successors = [first + second for first, second in zip(data, control, strict=True)]
+    work.crowded = [node for node, told in enumerate(work.successors) if len(told) > MOST_ORDERED_EDGES]
 
 
 _FIRST = frozenset({"_Arg", "_DeviceArg"})
 _LAST = frozenset({"_Retval", "_DeviceRetval"})
 
 
-def construction_order(graph: Graph) -> list[int]:
+def construction_order(graph: Graph, left_over: frozenset[int] = frozenset()) -> list[int]:
     """The order in which TensorFlow builds the graph that it runs: its readers are told in this order.
 
     Arguments come first and results last; any other node follows when its inputs are there, the first in the file
@@ -216,7 +229,7 @@ def construction_order(graph: Graph) -> list[int]:
             waiting[reader] -= 1
             if not waiting[reader]:
                 heapq.heappush(ready, (rank[reader], reader))
-    return order
+    return [node for node in order if node not in left_over] if left_over else order
 
 
 def _resolve(work: Workload, node: int) -> None:
