@@ -21,9 +21,9 @@ LARGEST_FOLDED_BYTES = 10 << 20
 # Ops with a state, control flow, calls and what leaves the graph are never computed beforehand.
 _NOT_FOLDED = tuple(
     "_ Random Multinomial TruncatedNormal ParameterizedTruncatedNormal Resource ReadVariable Assign VarHandle VarIs "
-    "Variable Placeholder NoOp Iterator Optional TensorList EmptyTensorList Print Assert Stateful Partitioned Stateless "
-    "If While Case Switch Merge Enter Exit NextIteration LoopCond Ref Temporary DestroyTemporary Xla Send Recv PyFunc "
-    "EagerPyFunc Stack TensorArray Rng Anonymous Lookup Collective Barrier Queue".split()
+    "Variable Placeholder NoOp Iterator Optional TensorList EmptyTensorList Print Assert Stateful Partitioned "
+    "Stateless If While Case Switch Merge Enter Exit NextIteration LoopCond Ref Temporary DestroyTemporary Xla Send "
+    "Recv PyFunc EagerPyFunc Stack TensorArray Rng Anonymous Lookup Collective Barrier Queue".split()
 )
 _FOLDED_NONETHELESS = frozenset("StatelessRandomUniformV2 StatelessRandomNormalV2 StatelessTruncatedNormalV2".split())
 

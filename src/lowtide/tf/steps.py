@@ -226,6 +226,7 @@ class SimulatedStep:
         self.layers = models.layer_names(model)
         self.kinds = models.variable_kinds(model, program.concrete.graph.variables)
         self.extra = models.variables_outside(program.concrete, model)
+        self.together = models.steps_together(model)
         # Shapes that reach a loop from outside are not followed; such a step is traced again for another batch.
         self.rescales = not any(op in ("Enter", "Switch") for op in program.graph.ops)
         self.seconds = dict(program.seconds)
@@ -265,7 +266,7 @@ class SimulatedStep:
         tell("simulating")
         work = build_workload(graph)
         built = time.perf_counter()
-        simulation = simulate(work, self._residents(graph))
+        simulation = simulate(work, self._residents(graph), self.together)
         self.seconds |= {
             "shapes": inferred - started,
             "workload": built - inferred,

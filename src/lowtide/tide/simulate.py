@@ -28,12 +28,11 @@ FEWEST_STEPS, MOST_STEPS = 3, 20
 SIMULATED_NODES = 40_000
 AGING_EVENTS, MOST_AGING_STEPS = 70_000, 24
 REPLAYED_EVENTS, MOST_LIVES = 200_000, 8
-# The search for the safe bound ends when it is this close.
-SAFE_RESOLUTION = 0.004
+LIMITED_EVENTS, MOST_LIMITED_LIVES = 80_000, 6
 # Beyond what the simulated steps show: threads interleave in more ways than are tried. Real steps differ by this
 # much from their middle one; rounds of a loop overtake each other, so steps with loops differ more.
 SAFE_MARGIN = 0.02
-SAFE_SPREAD, SAFE_SPREAD_IN_LOOPS = 0.075, 0.15
+SAFE_SPREAD, SAFE_SPREAD_IN_LOOPS = 0.07, 0.15
 SAFE_BYTES = 1 << 19
 
 
@@ -108,15 +107,16 @@ class _Process:
         return replay
 
 
-def simulate(work: Workload, residents: Residents | None = None) -> Simulation:
+def simulate(work: Workload, residents: Residents | None = None, together: int = 1) -> Simulation:
     """Simulate steady steps in a process that holds `residents`.
 
-    Where a branch depends on the data, both are looked at and the one that takes more is shown.
+    Where a branch depends on the data, both are looked at and the one that takes more is shown. Where several steps
+    run `together`, as one call, the peak is that of the highest among them.
     """
-    found = _settle(_schedules(work, True), residents or Residents())
+    found = _settle(_schedules(work, True), residents or Residents(), together)
     if not found.schedule.guesses:
         return found
-    other = _settle(_schedules(work, False), residents or Residents())
+    other = _settle(_schedules(work, False), residents or Residents(), together)
     return max(found, other, key=lambda simulation: simulation.peak_bytes)
 
 
@@ -128,14 +128,19 @@ def _schedules(work: Workload, branch: bool) -> list[Schedule]:
     return [first, *(execute(work, threads, seed, branch) for seed in range(1, steps))]
 
 
-def _settle(schedules: list[Schedule], residents: Residents) -> Simulation:
-    steady = [run for life in range(_lives(schedules)) for run in _live(_shuffled(schedules, life), residents)]
-    peaks = [run.peak_bytes for run in steady]
+def _settle(schedules: list[Schedule], residents: Residents, together: int) -> Simulation:
+    lives = [_live(_shuffled(schedules, life), residents) for life in range(_lives(schedules))]
+    calls = [
+        max(runs[first : first + together], key=lambda run: run.peak_bytes)
+        for runs in lives
+        for first in range(max(len(runs) - together + 1, 1))
+    ]
+    peaks = [run.peak_bytes for run in calls]
     middle = statistics.median_low(peaks)
-    shown = next(run for run in steady if run.peak_bytes == middle)
+    shown = next(run for run in calls if run.peak_bytes == middle)
     in_loops = any(len(schedule.order) > len(set(schedule.order)) for schedule in schedules[:1])
     floor = int(middle * (1.0 + (SAFE_SPREAD_IN_LOOPS if in_loops else SAFE_SPREAD))) + SAFE_BYTES
-    safe = _safe_limit(schedules, residents, max(floor, int(max(peaks) * (1.0 + SAFE_MARGIN))))
+    safe = _safe_limit(schedules, residents, floor)
     return Simulation(shown.schedule, shown.replay, shown.held, shown.bytes_before, middle, safe, tuple(peaks))
 
 
@@ -179,17 +184,24 @@ def _steps_until_aged(schedules: list[Schedule]) -> int:
 
 
 def _safe_limit(schedules: list[Schedule], residents: Residents, floor: int) -> int:
-    """The floor, or the smallest limit above it at which no simulated step runs out, with its margin."""
-    low = high = int(floor / (1.0 + SAFE_MARGIN))
-    while not _survives(schedules, residents, high):
-        low, high = high, int(high * 1.04)
-    while high - low > floor * SAFE_RESOLUTION:
-        middle = (low + high) // 2
-        if _survives(schedules, residents, middle):
-            high = middle
-        else:
-            low = middle
-    return max(floor, int(high * (1.0 + SAFE_MARGIN)))
+    """The smallest limit from the floor on at which no process runs out, nor at one that is smaller by the margin.
+
+    A larger limit can run out where a smaller one did not, because its last region has another size.
+    """
+    count = LIMITED_EVENTS // max(len(schedules[0].events) * len(schedules), 1)
+    lives = [_shuffled(schedules, life) for life in range(min(max(count, 1), MOST_LIMITED_LIVES))]
+    known: dict[int, bool] = {}
+
+    def holds(position: int) -> bool:
+        if position not in known:
+            limit = int(floor * (1.0 + SAFE_MARGIN / 2) ** position)
+            known[position] = all(_survives(life, residents, limit) for life in lives)
+        return known[position]
+
+    position = 0
+    while not (holds(position - 2) and holds(position)):
+        position += 1
+    return int(floor * (1.0 + SAFE_MARGIN / 2) ** position)
 
 
 def _survives(schedules: list[Schedule], residents: Residents, limit_bytes: int) -> bool:
