@@ -56,13 +56,14 @@ def predict(case: step_cases.Case) -> dict[str, Any]:
         "variables": len(before),
         "predicted_bytes": tide.peak_bytes,
         "safe_bytes": tide.safe_bytes,
+        "predicted_before": int(tide.curve.bytes_in_use[0]),
         "batch_size": tide.batch_size,
         "unmodelled": [row.op for row in tide.unmodelled],
     }
 
 
-def measure(case: step_cases.Case) -> list[int]:
-    """The allocator's peaks of some steady steps."""
+def measure(case: step_cases.Case) -> dict[str, list[int]]:
+    """The allocator's peaks of some steady steps, and what it held before each."""
     batch = case.batch()
     if isinstance(case.target, keras.Model):
         # One element, again and again: the batch counts once.
@@ -76,12 +77,13 @@ def measure(case: step_cases.Case) -> list[int]:
         def step() -> None:
             case.target(*batch)
 
-    peaks = []
+    peaks, before = [], []
     for _ in range(WARM_UP_STEPS + STEADY_STEPS):
         tf.config.experimental.reset_memory_stats(DEVICE)
+        before.append(in_use())
         step()
         peaks.append(in_use("peak"))
-    return peaks[WARM_UP_STEPS:]
+    return {"peaks": peaks[WARM_UP_STEPS:], "before": before[WARM_UP_STEPS:]}
 
 
 def huge_batch() -> dict[str, Any]:
@@ -100,7 +102,7 @@ def run(name: str) -> dict[str, Any]:
     if name == "huge_batch":
         return huge_batch()
     case = step_cases.CASES[name]()
-    return predict(case) | {"peaks": measure(case)}
+    return predict(case) | measure(case)
 
 
 def run_limited(name: str, safe_bytes: int) -> dict[str, Any]:
@@ -111,7 +113,7 @@ def run_limited(name: str, safe_bytes: int) -> dict[str, Any]:
     """
     mebibytes = -(-safe_bytes * 5 // 4 // 2**20)
     os.environ["TF_CPU_BFC_MEM_LIMIT_IN_MB"] = str(mebibytes)
-    return {"limit_bytes": mebibytes * 2**20, "limited_peaks": measure(step_cases.CASES[name]())}
+    return {"limit_bytes": mebibytes * 2**20, "limited_peaks": measure(step_cases.CASES[name]())["peaks"]}
 
 
 def in_fork(out: Path, name: str, function: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:

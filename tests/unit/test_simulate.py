@@ -118,8 +118,20 @@ def test_the_safe_bound_is_no_lower_than_the_peak_and_enough(sizes, threads):
     lines += [f"b{i} = AddV2(a{i}, a{(i + 1) % len(sizes)}) [{size}]" for i, size in enumerate(sizes)]
     work = make_work("\n".join(lines))
     found = simulate(work)
-    assert found.safe_bytes >= max(found.peaks) >= found.peak_bytes >= min(found.peaks)
+    assert found.safe_bytes >= found.peak_bytes
+    assert max(found.peaks) >= found.peak_bytes >= min(found.peaks)
     assert survives(work, found.safe_bytes, steps=4)
+
+
+def test_of_steps_that_run_together_the_highest_counts():
+    text = "x = _Arg() [1000]\n" + "\n".join(
+        f"a{i} = FancyOp(x) [{1000 * i + 1}]\nb{i} = FancyOp(a{i}) [{300 * i + 9}]" for i in range(9)
+    )
+    use_machine(Machine(2, 2, 32 << 10, 256 << 10, 2 << 20))
+    alone, together = simulate(make_work(text)), simulate(make_work(text), together=4)
+    assert min(alone.peaks) < max(alone.peaks), "steps that are all alike show nothing"
+    assert together.peak_bytes > alone.peak_bytes
+    assert max(together.peaks) == max(alone.peaks)
 
 
 def test_the_same_program_gives_the_same_answer():

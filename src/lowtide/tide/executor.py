@@ -29,6 +29,11 @@ WAKE_US = 20.0
 SPREAD = 0.3
 _FACTORS = [math.exp(SPREAD * NormalDist().inv_cdf((index + 0.5) / 256)) for index in range(256)]
 
+# Kernels have threads of their own, so more threads want to run than there are processors: once in so much work the
+# system takes the processor away for up to a slice of its time. Meanwhile the other thread runs ahead, in a loop by
+# many rounds.
+STALL_EVERY_US, LONGEST_STALL_US = 5_000.0, 8_000.0
+
 
 def execute(work: Workload, threads: int = 2, seed: int = 0, branch: bool = True) -> Schedule:
     """Simulate one step and return its stream of allocations and frees."""
@@ -83,7 +88,10 @@ class _Pool:
                 self.idle.append(thread)
                 return
             borrowed = flow.start(tag)
-            time += self.overhead_us + costs[tag[0]] * _FACTORS[int(spread() * 256)]
+            cost = costs[tag[0]]
+            time += self.overhead_us + cost * _FACTORS[int(spread() * 256)]
+            if spread() * STALL_EVERY_US < cost:
+                time += spread() * LONGEST_STALL_US
             if clock and clock[0][0] < time:
                 self._at(time, thread, tag, borrowed)
                 return

@@ -25,10 +25,10 @@ from lowtide.tide.workload import Workload
 WARM_UP_STEPS = 1
 # Small programs are simulated for more steps: their variables wander through the allocator for a while.
 FEWEST_STEPS, MOST_STEPS = 3, 20
-SIMULATED_NODES = 40_000
+SIMULATED_NODES = 30_000
 AGING_EVENTS, MOST_AGING_STEPS = 70_000, 24
-REPLAYED_EVENTS, MOST_LIVES = 200_000, 8
-LIMITED_EVENTS, MOST_LIMITED_LIVES = 80_000, 6
+REPLAYED_EVENTS, MOST_LIVES = 130_000, 8
+LIMITED_EVENTS, MOST_LIMITED_LIVES = 70_000, 6
 # Beyond what the simulated steps show: threads interleave in more ways than are tried. Real steps differ by this
 # much from their middle one; rounds of a loop overtake each other, so steps with loops differ more.
 SAFE_MARGIN = 0.02
@@ -89,22 +89,40 @@ class _Process:
         return np.array(sizes, np.int64)
 
     def step(self, schedule: Schedule) -> Replay:
+        """Run one step and tell what it did."""
+        self.allocator.reset_peak()
+        replay = self.allocator.replay(schedule.sizes, schedule.events, self._held(schedule))
+        self._settle_variables(schedule, replay.addresses)
+        return replay
+
+    def rehearse(self, schedule: Schedule) -> None:
+        """Run one step only to see whether it runs out."""
+        allocate, free, sizes, held = self.allocator.allocate, self.allocator.free, schedule.sizes, self._held(schedule)
+        for event in schedule.events:
+            if event >= 0:
+                held[event] = allocate(sizes[event])
+            else:
+                free(held[~event])
+                held[~event] = None
+        self._settle_variables(schedule, held)
+
+    def _held(self, schedule: Schedule) -> list[int | None]:
         held: list[int | None] = [None] * len(schedule.sizes)
         for buffer in schedule.before:
             held[buffer] = self.addresses[buffer]
-        self.allocator.reset_peak()
-        replay = self.allocator.replay(schedule.sizes, schedule.events, held)
-        # A variable that took over another buffer is found there by the next step.
-        self.addresses = replay.addresses
+        return held
+
+    def _settle_variables(self, schedule: Schedule, addresses: list[int | None]) -> None:
+        """A variable that took over another buffer is found there by the next step."""
+        self.addresses = addresses
         lasting = set(schedule.before)
         for old, new in schedule.renewed.items():
             if new in lasting:
                 # It shares a constant's or another variable's buffer; the next step's first update would copy it.
                 self.addresses[old] = self.allocator.allocate(schedule.sizes[old])
             else:
-                self.addresses[old] = replay.addresses[new]
+                self.addresses[old] = addresses[new]
                 lasting.add(new)
-        return replay
 
 
 def simulate(work: Workload, residents: Residents | None = None, together: int = 1) -> Simulation:
@@ -208,7 +226,7 @@ def _survives(schedules: list[Schedule], residents: Residents, limit_bytes: int)
     try:
         process = _Process(schedules[0], residents, limit_bytes)
         for schedule in schedules:
-            process.step(schedule)
+            process.rehearse(schedule)
     except OutOfMemory:
         return False
     return True
