@@ -256,7 +256,7 @@ def tiny() -> Case:
 CASES: dict[str, Callable[[], Case]] = {
     function.__name__: function
     for function in (
-        mlp, conv, gru, embedding, cond, while_loop, nested_function, kept_constant, gan, several_inputs, shared_layer, conv3d,
-        attention, half_precision, accumulated, custom_train_step, several_steps, tiny,
+        mlp, conv, gru, embedding, cond, while_loop, nested_function, kept_constant, gan, several_inputs, shared_layer,
+        conv3d, attention, half_precision, accumulated, custom_train_step, several_steps, tiny,
     )
 }  # fmt: skip

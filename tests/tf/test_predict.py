@@ -16,7 +16,8 @@ ROOT = Path(__file__).parents[2]
 SLACK_BYTES = 256 << 10
 NAMES = (
     "mlp", "conv", "gru", "embedding", "cond", "while_loop", "nested_function", "kept_constant", "gan",
-    "several_inputs", "shared_layer", "conv3d", "attention", "half_precision", "accumulated", "custom_train_step", "several_steps", "tiny",
+    "several_inputs", "shared_layer", "conv3d", "attention", "half_precision", "accumulated", "custom_train_step",
+    "several_steps", "tiny",
 )  # fmt: skip
 LIMITED = ("mlp", "conv", "embedding", "gan", "attention", "while_loop")
 TOLERANCE = 0.1

@@ -25,14 +25,14 @@ from lowtide.tide.workload import Workload
 WARM_UP_STEPS = 1
 # Small programs are simulated for more steps: their variables wander through the allocator for a while.
 FEWEST_STEPS, MOST_STEPS = 3, 20
-SIMULATED_NODES = 30_000
+FEW_NODES = 20_000
 AGING_EVENTS, MOST_AGING_STEPS = 70_000, 24
 REPLAYED_EVENTS, MOST_LIVES = 130_000, 8
 LIMITED_EVENTS, MOST_LIMITED_LIVES = 70_000, 6
 # Beyond what the simulated steps show: threads interleave in more ways than are tried. Real steps differ by this
 # much from their middle one; rounds of a loop overtake each other, so steps with loops differ more.
-SAFE_MARGIN = 0.02
-SAFE_SPREAD, SAFE_SPREAD_IN_LOOPS = 0.07, 0.15
+SAFE_MARGIN = 0.015
+SAFE_SPREAD, SAFE_SPREAD_IN_LOOPS = 0.07, 0.25
 SAFE_BYTES = 1 << 19
 
 
@@ -141,7 +141,8 @@ def simulate(work: Workload, residents: Residents | None = None, together: int =
 def _schedules(work: Workload, branch: bool) -> list[Schedule]:
     threads = current_machine().inter_op_threads
     first = execute(work, threads, 0, branch)
-    steps = SIMULATED_NODES // max(len(first.order), 1)
+    # In a large program chance evens out; a small one is as likely to be high as low, and looking again costs little.
+    steps = int((FEW_NODES / max(len(first.order), 1)) ** 2)
     steps = WARM_UP_STEPS + min(max(steps, FEWEST_STEPS), MOST_STEPS)
     return [first, *(execute(work, threads, seed, branch) for seed in range(1, steps))]
 
