@@ -59,6 +59,7 @@ def predict(case: step_cases.Case) -> dict[str, Any]:
         "predicted_before": int(tide.curve.bytes_in_use[0]),
         "batch_size": tide.batch_size,
         "unmodelled": [row.op for row in tide.unmodelled],
+        "notes": list(tide.notes),
     }
 
 

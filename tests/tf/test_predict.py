@@ -14,11 +14,14 @@ import pytest
 ROOT = Path(__file__).parents[2]
 # What a process holds besides the step: random seeds, iterators, counters.
 SLACK_BYTES = 256 << 10
+# A tensor of 1 MiB may come to lie in a chunk of almost 2.
+CHUNK_SLACK_BYTES = 1 << 20
 NAMES = (
     "mlp", "conv", "gru", "embedding", "cond", "while_loop", "nested_function", "kept_constant", "gan",
     "several_inputs", "shared_layer", "conv3d", "attention", "half_precision", "accumulated", "custom_train_step",
     "several_steps", "tiny",
 )  # fmt: skip
+ONEDNN_NAMES = ("conv", "several_inputs", "conv3d", "custom_train_step")
 LIMITED = ("mlp", "conv", "embedding", "gan", "attention", "while_loop")
 TOLERANCE = 0.1
 
@@ -26,7 +29,17 @@ TOLERANCE = 0.1
 @pytest.fixture(scope="module")
 def results(tmp_path_factory) -> dict[str, dict]:
     """All cases, predicted and run in one child process and its forks."""
-    out = tmp_path_factory.mktemp("steps") / "results.jsonl"
+    return run_cases(tmp_path_factory.mktemp("steps") / "results.jsonl")
+
+
+@pytest.fixture(scope="module")
+def onednn_results(tmp_path_factory) -> dict[str, dict]:
+    """Some cases once more, with oneDNN's kernels where this processor's default is the other."""
+    folder = tmp_path_factory.mktemp("onednn_steps")
+    return run_cases(folder / "results.jsonl", *ONEDNN_NAMES, TF_ENABLE_ONEDNN_OPTS="1")
+
+
+def run_cases(out: Path, *names: str, **settings: str) -> dict[str, dict]:
     environment = {
         **os.environ,
         "TF_CPU_ALLOCATOR_USE_BFC": "true",
@@ -35,8 +48,9 @@ def results(tmp_path_factory) -> dict[str, dict]:
         "KERAS_BACKEND": "tensorflow",
         "CUDA_VISIBLE_DEVICES": "",
         "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests" / "tf")]),
+        **settings,
     }
-    command = [sys.executable, str(ROOT / "tests" / "tf" / "step_child.py"), str(out)]
+    command = [sys.executable, str(ROOT / "tests" / "tf" / "step_child.py"), str(out), *names]
     subprocess.run(command, env=environment, check=True, timeout=600)
     found: dict[str, dict] = {}
     for line in out.read_text().splitlines():
@@ -58,8 +72,8 @@ def test_the_prediction_is_near_the_measured_peaks(results, name):
 def test_what_lasts_between_steps_is_near_what_is_held(results, name):
     """Variables, the batch, and the constants that TensorFlow computes once and keeps."""
     case = results[name]
-    assert case["predicted_before"] >= (1 - TOLERANCE) * min(case["before"]) - SLACK_BYTES
-    assert case["predicted_before"] <= (1 + TOLERANCE) * max(case["before"]) + SLACK_BYTES
+    assert case["predicted_before"] >= (1 - TOLERANCE) * min(case["before"]) - CHUNK_SLACK_BYTES
+    assert case["predicted_before"] <= (1 + TOLERANCE) * max(case["before"]) + CHUNK_SLACK_BYTES
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -98,3 +112,12 @@ def test_predicting_does_not_allocate_the_batch(results):
     taken, predicted = results["huge_batch"]["huge"]
     assert predicted > results["huge_batch"]["batch_bytes"]
     assert taken < 1 << 20
+
+
+@pytest.mark.parametrize("name", ONEDNN_NAMES)
+def test_steps_with_onednn_kernels(onednn_results, name):
+    case = onednn_results[name]
+    assert case["predicted_bytes"] >= (1 - TOLERANCE) * min(case["peaks"]) - SLACK_BYTES
+    assert case["predicted_bytes"] <= (1 + TOLERANCE) * max(case["peaks"])
+    assert case["unmodelled"] == []
+    assert case["notes"] == []

@@ -27,6 +27,7 @@ def resolve_shapes(graph: Graph, graph_def: graph_pb2.GraphDef, arguments: Mappi
     """The graph with all shapes that can be told, and the values that follow from them."""
     order = topological_order(graph)
     current = dataclasses.replace(graph, shapes=infer_shapes(graph, graph_def, arguments))
+    _correct(current, order)
     lists: TensorLists | None = None
     for _ in range(LARGEST_ROUNDS):
         current.values = propagate_values(current, order)
@@ -65,6 +66,27 @@ def topological_order(graph: Graph) -> list[int]:
 def _is_open(graph: Graph, tensor: int) -> bool:
     shape = graph.shapes[tensor]
     return (shape is None or -1 in shape) and graph.dtypes[tensor] not in (RESOURCE, VARIANT)
+
+
+def _correct(graph: Graph, order: list[int]) -> None:
+    """Mend what inference gets wrong: a bias gradient fused into a filter's has the gradient's channels.
+
+    TensorFlow takes another axis for it, and what is computed from the bias and its slots then has no shape at all.
+    """
+    changed: set[int] = set()
+    for node in order:
+        op, inputs, first = graph.ops[node], graph.inputs_of(node), graph.first_output[node]
+        shape: Shape | None = None
+        if op.endswith("BackpropFilterWithBias"):
+            first, gradient = first + 1, graph.shapes[inputs[2]]
+            if gradient is not None:
+                shape = (gradient[1 if graph.attributes[node].get("data_format") == "NCHW" else -1],)
+        elif op in _ELEMENTWISE and changed.intersection(inputs):
+            shapes = [graph.shapes[tensor] for tensor in inputs]
+            shape = _broadcast(shapes) if all(_whole(one) for one in shapes) else None  # type: ignore[arg-type]
+        if shape is not None and shape != graph.shapes[first]:
+            graph.shapes[first] = shape
+            changed.add(first)
 
 
 def _settle(graph: Graph, order: list[int], lists: TensorLists) -> bool:
