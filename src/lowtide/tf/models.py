@@ -142,13 +142,13 @@ def _target(output: Any, loss: Any) -> tf.TensorSpec:
     return tf.TensorSpec((None, *output.shape[1:]), tf.float32)
 
 
-def variable_kinds(model: keras.Model | None, variables: Sequence[Any]) -> dict[int, tuple[str, str]]:
-    """Kind and name of each variable, by the identity of its handle."""
+def variable_kinds(owners: Sequence[Any], variables: Sequence[Any]) -> dict[int, tuple[str, str]]:
+    """Kind and name of each variable, by the identity of its handle. Owners are Keras models, layers and optimizers."""
     kinds: dict[int, tuple[str, str]] = {}
-    if model is not None:
-        groups = [("weights", model.variables), ("other", model.metrics_variables)]
-        if model.optimizer is not None:
-            groups.append(("optimizer", model.optimizer.variables))
+    for owner in owners:
+        groups = [("optimizer" if isinstance(owner, keras.optimizers.Optimizer) else "weights", owner.variables)]
+        if isinstance(owner, keras.Model):
+            groups.append(("other", owner.metrics_variables))
         for kind, members in groups:
             for variable in members:
                 kinds[_handle_key(variable.value)] = (kind, variable.path)
@@ -177,8 +177,14 @@ def _guess(variable: Any) -> tuple[str, str]:
     return ("weights" if variable.shape.rank else "other"), name
 
 
-def layer_names(model: keras.Model | None) -> frozenset[str]:
-    return frozenset(layer.name for layer in model._flatten_layers()) if model is not None else frozenset()
+def layer_names(owners: Sequence[Any]) -> frozenset[str]:
+    layers = [owner for owner in owners if isinstance(owner, keras.Layer)]
+    return frozenset(layer.name for owner in layers for layer in owner._flatten_layers())
+
+
+def owners_of(model: keras.Model) -> list[Any]:
+    """The model and its optimizer."""
+    return [model] if model.optimizer is None else [model, model.optimizer]
 
 
 def variables_outside(concrete: Any, model: keras.Model | None) -> list[tuple[str, str, int, tuple[int, ...]]]:

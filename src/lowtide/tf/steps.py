@@ -18,6 +18,7 @@ from lowtide.graph.dtypes import dtype_name, element_bytes
 from lowtide.graph.graph import Graph
 from lowtide.tf import models
 from lowtide.tf.calls import size_compiled_calls
+from lowtide.tf.reach import keras_objects
 from lowtide.tf.rescale import SMALLEST_TELLING_BATCH
 from lowtide.tf.sources import source_finder
 from lowtide.tf.trace import Program, Progress, Trace, program_of, trace
@@ -122,23 +123,26 @@ def _trace_first(target: Any, candidates: list[tuple[Any, ...]], progress: Progr
     """Trace with the first specs that the target accepts; the first error is the one to tell."""
     if not isinstance(target, keras.Model):
         label = getattr(target, "__name__", type(target).__name__)
-        return _step_of(trace(target, candidates[0], progress), None, label, progress)
+        return _step_of(trace(target, candidates[0], progress), None, keras_objects(target), label, progress)
     first_error: LowtideError | None = None
     for candidate in candidates:
         try:
             models.prepare(target, candidate)
-            return _step_of(trace(models.train_step_of(target), candidate, progress), target, target.name, progress)
+            traced = trace(models.train_step_of(target), candidate, progress)
+            return _step_of(traced, target, models.owners_of(target), target.name, progress)
         except LowtideError as error:
             first_error = first_error or error
     assert first_error is not None
     raise first_error
 
 
-def _step_of(traced: Trace, model: keras.Model | None, label: str, progress: Progress | None) -> Step:
+def _step_of(
+    traced: Trace, model: keras.Model | None, owners: list[Any], label: str, progress: Progress | None
+) -> Step:
     """XLA's own plan is the truth about a compiled step; any other step is simulated op by op."""
     if is_compiled(traced.concrete):
-        return CompiledStep(traced, model, label)
-    return SimulatedStep(program_of(traced, progress), model, label)
+        return CompiledStep(traced, model, owners, label)
+    return SimulatedStep(program_of(traced, progress), model, owners, label)
 
 
 class Step(Protocol):
@@ -158,11 +162,11 @@ class CompiledStep:
 
     rescales = False
 
-    def __init__(self, traced: Trace, model: keras.Model | None, label: str) -> None:
+    def __init__(self, traced: Trace, model: keras.Model | None, owners: list[Any], label: str) -> None:
         self.traced = traced
         self.label = label
-        self.layers = models.layer_names(model)
-        self.kinds = models.variable_kinds(model, traced.concrete.graph.variables)
+        self.layers = models.layer_names(owners)
+        self.kinds = models.variable_kinds(owners, traced.concrete.graph.variables)
         self.others = [
             XlaArgument(name, kind, dtype_name(dtype), shape, math.prod(shape) * element_bytes(dtype), True)
             for kind, name, dtype, shape in models.variables_outside(traced.concrete, model)
@@ -220,11 +224,11 @@ class CompiledStep:
 class SimulatedStep:
     """A step that TensorFlow's executor runs op by op."""
 
-    def __init__(self, program: Program, model: keras.Model | None, label: str) -> None:
+    def __init__(self, program: Program, model: keras.Model | None, owners: list[Any], label: str) -> None:
         self.program = program
         self.label = label
-        self.layers = models.layer_names(model)
-        self.kinds = models.variable_kinds(model, program.concrete.graph.variables)
+        self.layers = models.layer_names(owners)
+        self.kinds = models.variable_kinds(owners, program.concrete.graph.variables)
         self.extra = models.variables_outside(program.concrete, model)
         self.together = models.steps_together(model)
         # Shapes that reach a loop from outside are not followed; such a step is traced again for another batch.
