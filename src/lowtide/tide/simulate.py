@@ -32,7 +32,7 @@ LIMITED_EVENTS, MOST_LIMITED_LIVES = 70_000, 6
 # Beyond what the simulated steps show: threads interleave in more ways than are tried. Real steps differ by this
 # much from their middle one; rounds of a loop overtake each other, so steps with loops differ more.
 SAFE_MARGIN = 0.015
-SAFE_SPREAD, SAFE_SPREAD_IN_LOOPS = 0.07, 0.25
+SAFE_SPREAD, SAFE_SPREAD_IN_LOOPS = 0.07, 0.4
 SAFE_BYTES = 1 << 19
 
 
