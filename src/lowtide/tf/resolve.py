@@ -68,16 +68,21 @@ def _is_open(graph: Graph, tensor: int) -> bool:
     return (shape is None or -1 in shape) and graph.dtypes[tensor] not in (RESOURCE, VARIANT)
 
 
+_WITH_BIAS = "BackpropFilterWithBias"
+
+
 def _correct(graph: Graph, order: list[int]) -> None:
     """Mend what inference gets wrong: a bias gradient fused into a filter's has the gradient's channels.
 
     TensorFlow takes another axis for it, and what is computed from the bias and its slots then has no shape at all.
     """
+    if not any(op.endswith(_WITH_BIAS) for op in set(graph.ops)):
+        return
     changed: set[int] = set()
     for node in order:
         op, inputs, first = graph.ops[node], graph.inputs_of(node), graph.first_output[node]
         shape: Shape | None = None
-        if op.endswith("BackpropFilterWithBias"):
+        if op.endswith(_WITH_BIAS):
             first, gradient = first + 1, graph.shapes[inputs[2]]
             if gradient is not None:
                 shape = (gradient[1 if graph.attributes[node].get("data_format") == "NCHW" else -1],)
