@@ -113,6 +113,7 @@ def _with_constants(graph: Graph, folded: list[int], constant: list[int], values
         shapes=graph.shapes + [graph.shapes[tensor] for tensor in folded],
         values=graph.values | {replaced[tensor]: values[tensor] for tensor in folded if tensor in values},
         variables=graph.variables,
+        folded=range(len(graph), len(graph) + len(folded)),
     )
 
 

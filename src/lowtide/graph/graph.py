@@ -39,6 +39,8 @@ class Graph:
     """Contents of small constants, by tensor id: NumPy arrays."""
     variables: dict[int, tuple[int, Shape]] = field(default_factory=dict)
     """Dtype and shape of the variable behind a resource handle, by the handle's tensor id."""
+    folded: range = range(0)
+    """Constants that TensorFlow computes last and adds to the graph that it runs."""
 
     def __len__(self) -> int:
         return len(self.names)

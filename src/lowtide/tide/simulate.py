@@ -176,13 +176,17 @@ class _Run(NamedTuple):
 def _live(schedules: list[Schedule], residents: Residents) -> list[_Run]:
     """The later steps of one process, which find the allocator as it will stay."""
     process = _Process(schedules[0], residents)
+    steps = _steps_until_aged(schedules)
     runs = []
-    for step in range(_steps_until_aged(schedules)):
+    for step in range(steps):
         schedule = schedules[step % len(schedules)]
+        if step < steps // 2:
+            process.rehearse(schedule)
+            continue
         bytes_before, held = process.allocator.bytes_in_use, process.chunks(schedule)
         replay = process.step(schedule)
         runs.append(_Run(process.allocator.peak_bytes_in_use, bytes_before, held, schedule, replay))
-    return runs[len(runs) // 2 :]
+    return runs
 
 
 def _shuffled(schedules: list[Schedule], life: int) -> list[Schedule]:

@@ -208,17 +208,45 @@ def construction_order(graph: Graph, left_over: frozenset[int] = frozenset()) ->
     """The order in which TensorFlow builds the graph that it runs: its readers are told in this order.
 
     Arguments come first and results last; any other node follows when its inputs are there, the first in the file
-    first. Values that come from a loop's end are not waited for.
+    first. Values that come from a loop's end are not waited for. Folded constants are added to a graph that stands.
     """
     rank = [0 if op in _FIRST else 2 if op in _LAST else 1 for op in graph.ops]
+    for node in graph.folded:
+        rank[node] = 3
     producer = graph.producers()
+    order = sorted(range(len(graph)), key=rank.__getitem__)
+    if not _comes_after_its_inputs(graph, order, producer):
+        order = _by_readiness(graph, rank, producer)
+    return [node for node in order if node not in left_over] if left_over else order
+
+
+def _waits_for(graph: Graph, node: int, producer: list[int]) -> list[int]:
+    sources = [producer[tensor] for tensor in graph.inputs_of(node)]
+    sources += graph.controls_of(node)
+    if graph.folded:
+        sources = [source for source in sources if source not in graph.folded]
+    if graph.ops[node] == "Merge":
+        return [source for source in sources if graph.ops[source] != "NextIteration"]
+    return sources
+
+
+def _comes_after_its_inputs(graph: Graph, order: list[int], producer: list[int]) -> bool:
+    """Most files are in such an order already, and then nothing has to be sorted."""
+    position = [0] * len(graph)
+    for place, node in enumerate(order):
+        position[node] = place
+    return all(
+        position[source] < place for place, node in enumerate(order) for source in _waits_for(graph, node, producer)
+    )
+
+
+def _by_readiness(graph: Graph, rank: list[int], producer: list[int]) -> list[int]:
     readers: list[list[int]] = [[] for _ in range(len(graph))]
     waiting = [0] * len(graph)
     for node in range(len(graph)):
-        for source in (*(producer[tensor] for tensor in graph.inputs_of(node)), *graph.controls_of(node)):
-            if graph.ops[source] != "NextIteration" or graph.ops[node] != "Merge":
-                readers[source].append(node)
-                waiting[node] += 1
+        for source in _waits_for(graph, node, producer):
+            readers[source].append(node)
+            waiting[node] += 1
     ready = [(rank[node], node) for node in range(len(graph)) if not waiting[node]]
     heapq.heapify(ready)
     order = []
@@ -229,7 +257,7 @@ def construction_order(graph: Graph, left_over: frozenset[int] = frozenset()) ->
             waiting[reader] -= 1
             if not waiting[reader]:
                 heapq.heappush(ready, (rank[reader], reader))
-    return [node for node in order if node not in left_over] if left_over else order
+    return order
 
 
 def _resolve(work: Workload, node: int) -> None:
