@@ -11,10 +11,11 @@ import pytest
 from lowtide.graph import catalog
 from lowtide.graph.dtypes import element_bytes
 from lowtide.graph.facts import OpFact
-from lowtide.graph.graph import Graph, NodeView
+from lowtide.graph.graph import NodeView
 from lowtide.graph.machine import Machine, current_machine, use_machine
 from tests.tf.op_cases import CASES
 from tests.tf.probe import Case, Observed, Probes, run_probes
+from tests.unit.graphs import one_node
 
 pytestmark = pytest.mark.tensorflow
 
@@ -26,24 +27,11 @@ SIMULATED = {"ReadVariableOp"}
 
 def view_of(op: str, seen: Observed) -> NodeView:
     """The observed node in a graph of its own, behind one node for each input."""
-    count = len(seen.inputs)
-    shape = lambda entry: None if entry["shape"] is None else tuple(entry["shape"])  # noqa: E731
+    tensors = [*seen.inputs, *seen.outputs]
+    shapes = [None if entry["shape"] is None else tuple(entry["shape"]) for entry in tensors]
     values = {index: np.array(entry["value"]) for index, entry in enumerate(seen.inputs) if entry["value"] is not None}
     attributes = {key: tuple(value) if isinstance(value, list) else value for key, value in seen.attributes.items()}
-    graph = Graph(
-        names=[f"input{index}" for index in range(count)] + ["probe"],
-        ops=["Placeholder"] * count + [op],
-        attributes=[{}] * count + [attributes],
-        first_input=[0] * (count + 1) + [count],
-        inputs=list(range(count)),
-        first_control=[0] * (count + 2),
-        controls=[],
-        first_output=[*range(count + 1), count + len(seen.outputs)],
-        dtypes=[entry["dtype"] for entry in [*seen.inputs, *seen.outputs]],
-        shapes=[shape(entry) for entry in [*seen.inputs, *seen.outputs]],
-        values=values,
-    )
-    return graph.view(count)
+    return one_node(op, len(seen.inputs), [entry["dtype"] for entry in tensors], shapes, attributes, values)
 
 
 def resolve(fact: OpFact, node: NodeView) -> tuple[list, list, list, list]:

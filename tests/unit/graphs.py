@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from lowtide.graph.dtypes import DTYPES
-from lowtide.graph.graph import Graph
+from lowtide.graph.graph import Graph, NodeView
 from lowtide.tide.holdings import Schedule
 from lowtide.tide.workload import Workload, build_workload
 
@@ -62,6 +62,30 @@ def make_graph(
 
 def make_work(text: str, **details: Any) -> Workload:
     return build_workload(make_graph(text, **details))
+
+
+def one_node(
+    op: str,
+    inputs: int,
+    dtypes: list[int],
+    shapes: list[tuple[int, ...] | None],
+    attributes: dict[str, Any],
+    values: dict[int, Any] | None = None,
+) -> NodeView:
+    """One node in a graph of its own, behind a placeholder for each input; tensors are its inputs, then its outputs."""
+    return Graph(
+        names=[f"input{index}" for index in range(inputs)] + ["node"],
+        ops=["Placeholder"] * inputs + [op],
+        attributes=[{}] * inputs + [attributes],
+        first_input=[0] * (inputs + 1) + [inputs],
+        inputs=list(range(inputs)),
+        first_control=[0] * (inputs + 2),
+        controls=[],
+        first_output=[*range(inputs + 1), len(shapes)],
+        dtypes=dtypes,
+        shapes=shapes,
+        values=values or {},
+    ).view(inputs)
 
 
 def tensor(graph: Graph, reference: str) -> int:

@@ -11,18 +11,17 @@ import pytest
 from lowtide.graph import catalog
 from lowtide.graph.dtypes import DTYPES
 from lowtide.graph.facts import OpFact, register
-from lowtide.graph.graph import Graph, NodeView
+from lowtide.graph.graph import NodeView
 from lowtide.graph.machine import Machine, current_machine, use_machine
+from tests.unit.graphs import one_node
 
 NUMBERS = {name: number for number, (name, _) in DTYPES.items()}
 
 
 def node(op: str, inputs: list[Any], outputs: list[Any], **attributes: Any) -> NodeView:
     """One node in a graph of its own. A tensor is a shape, (shape, dtype), None, or an array for a constant."""
-    count = len(inputs)
-    tensors = [*inputs, *outputs]
     shapes, dtypes, values = [], [], {}
-    for index, tensor in enumerate(tensors):
+    for index, tensor in enumerate([*inputs, *outputs]):
         if isinstance(tensor, np.ndarray):
             values[index] = tensor
             shape, dtype = tensor.shape, str(tensor.dtype)
@@ -32,19 +31,7 @@ def node(op: str, inputs: list[Any], outputs: list[Any], **attributes: Any) -> N
             shape, dtype = tensor, "float32"
         shapes.append(shape)
         dtypes.append(NUMBERS[dtype])
-    return Graph(
-        names=[f"input{index}" for index in range(count)] + ["node"],
-        ops=["Placeholder"] * count + [op],
-        attributes=[{}] * count + [attributes],
-        first_input=[0] * (count + 1) + [count],
-        inputs=list(range(count)),
-        first_control=[0] * (count + 2),
-        controls=[],
-        first_output=[*range(count + 1), count + len(outputs)],
-        dtypes=dtypes,
-        shapes=shapes,
-        values=values,
-    ).view(count)
+    return one_node(op, len(inputs), dtypes, shapes, attributes, values)
 
 
 def aliases(view: NodeView) -> list[tuple[int, int]]:

@@ -13,8 +13,9 @@ from lowtide.graph.facts import fact_of
 from lowtide.graph.facts_onednn import output_sizes
 from lowtide.graph.facts_onednn_convolution import Convolution, scratchpad_bytes
 from lowtide.graph.facts_onednn_isa import VectorIsa, _of_limit, current_isa, use_isa
-from lowtide.graph.graph import Graph, NodeView
+from lowtide.graph.graph import NodeView
 from lowtide.graph.machine import Machine, current_machine, use_machine
+from tests.unit.graphs import one_node
 
 FLOAT32, UINT8, BFLOAT16 = 1, 4, 14
 KIB = 1024
@@ -37,19 +38,8 @@ def _node(
     dtype: int = FLOAT32,
     **attributes: Any,
 ) -> NodeView:
-    count = len(inputs)
-    return Graph(
-        names=[*(f"input{index}" for index in range(count)), "node"],
-        ops=["Placeholder"] * count + [op],
-        attributes=[{}] * count + [attributes],
-        first_input=[0] * (count + 1) + [count],
-        inputs=list(range(count)),
-        first_control=[0] * (count + 2),
-        controls=[],
-        first_output=[*range(count + 1), count + len(outputs)],
-        dtypes=[dtype] * (count + len(outputs)),
-        shapes=[*inputs, *outputs],
-    ).view(count)
+    shapes = [*inputs, *outputs]
+    return one_node(op, len(inputs), [dtype] * len(shapes), shapes, attributes)
 
 
 def _temporaries(node: NodeView) -> list[int]:
