@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NewType
 
+import numpy as np
+
 from lowtide.graph.dtypes import dtype_name, element_bytes
 
 NodeId = NewType("NodeId", int)
@@ -60,11 +62,8 @@ class Graph:
 
     def producers(self) -> list[int]:
         """The node that makes each tensor."""
-        made_by = [0] * self.tensor_count
-        for node in range(len(self)):
-            for tensor in self.outputs_of(node):
-                made_by[tensor] = node
-        return made_by
+        made: list[int] = np.repeat(np.arange(len(self)), np.diff(self.first_output)).tolist()
+        return made
 
     def producer(self, tensor: int) -> int:
         """The node that makes one tensor."""

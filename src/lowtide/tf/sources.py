@@ -7,6 +7,7 @@ names what it makes after the node it was made from. So a name is followed down 
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import sysconfig
@@ -122,10 +123,16 @@ def _operation(graph: Any, name: str) -> Any:
         return None
 
 
+@functools.lru_cache(maxsize=4096)
+def _real_path(filename: str) -> str:
+    """Tracebacks name few files, each many times, and every link on the way to one asks the disk."""
+    return os.path.realpath(filename)
+
+
 def _user_line(operation: Any) -> str | None:
     """The innermost frame of neither Python's nor TensorFlow's nor Keras's; behind lowtide's own lies its caller."""
     for frame in reversed(list(operation.traceback or ())):
-        filename = os.path.realpath(frame.filename)
+        filename = _real_path(frame.filename)
         if filename.startswith(_OWN):
             return None
         if frame.filename.startswith("<") or filename.startswith(_LIBRARIES):
