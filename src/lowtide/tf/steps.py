@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import math
 import time
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Protocol
 
 import keras
@@ -21,7 +18,7 @@ from lowtide.tf.calls import size_compiled_calls
 from lowtide.tf.reach import keras_objects
 from lowtide.tf.rescale import SMALLEST_TELLING_BATCH
 from lowtide.tf.sources import source_finder
-from lowtide.tf.trace import Program, Progress, Trace, program_of, trace
+from lowtide.tf.trace import Program, Progress, Trace, program_of, trace, without_garbage_collection
 from lowtide.tf.xla import XlaArgument, guess_kind, is_compiled, xla_allocations
 from lowtide.tf.xla_tide import tide_of
 from lowtide.tide.describe import Labels, describe
@@ -30,19 +27,6 @@ from lowtide.tide.layers import find_layer
 from lowtide.tide.simulate import Residents, Simulation, simulate
 from lowtide.tide.tide import Building, Tide, Unmodelled
 from lowtide.tide.workload import Workload, build_workload
-
-
-@contextmanager
-def _without_garbage_collection() -> Iterator[None]:
-    """A simulation makes millions of small objects and no cycles; the collector would walk them again and again."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
 
 _KNOWN: weakref.WeakKeyDictionary[Any, tuple[Any, dict[int | None, Step]]] = weakref.WeakKeyDictionary()
 
@@ -237,7 +221,7 @@ class SimulatedStep:
 
     def tide(self, batch_size: int | None, progress: Progress | None, label: str | None) -> Tide:
         tell = progress or (lambda text: None)
-        with _without_garbage_collection():
+        with without_garbage_collection():
             work, simulation = self._simulate(batch_size, tell)
             started = time.perf_counter()
             buffers, curve = describe(work, simulation, self._labels())
@@ -258,7 +242,7 @@ class SimulatedStep:
         )
 
     def safe_bytes(self, batch_size: int) -> int:
-        with _without_garbage_collection():
+        with without_garbage_collection():
             return _widened(*self._simulate(batch_size, lambda text: None))
 
     def _simulate(self, batch_size: int | None, tell: Progress) -> tuple[Workload, Simulation]:

@@ -7,10 +7,12 @@ before the first node. Arguments are passed as scalars, because nothing ever loo
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -114,6 +116,18 @@ def trace(function: Callable[..., Any], specs: Sequence[Any], progress: Progress
     return Trace(concrete, time.perf_counter() - started, before)
 
 
+@contextmanager
+def without_garbage_collection() -> Iterator[None]:
+    """Graphs and simulations are millions of small objects without cycles, which the collector would walk for nothing."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 def program_of(traced: Trace, progress: Progress | None = None) -> Program:
     """The graph that TensorFlow would run for a traced function."""
     concrete = traced.concrete
@@ -122,9 +136,11 @@ def program_of(traced: Trace, progress: Progress | None = None) -> Program:
     started = time.perf_counter()
     graph_def = executed_graph(concrete)
     optimized = time.perf_counter()
+    with without_garbage_collection():
+        graph = graph_from_def(graph_def)
     program = Program(
         concrete=concrete,
-        graph=graph_from_def(graph_def),
+        graph=graph,
         graph_def=graph_def,
         argument_shapes=[_plain(tensor.shape) for tensor in concrete.inputs],
         input_count=len(concrete.inputs) - len(concrete.captured_inputs),
