@@ -73,9 +73,10 @@ def test_the_prediction_is_near_the_measured_peaks(results, name):
 def test_what_lasts_between_steps_is_near_what_is_held(results, name):
     """Variables, the batch, and the constants that TensorFlow computes once and keeps."""
     case = results[name]
-    tolerance = TOLERANCES.get(name, TOLERANCE)
-    assert case["predicted_before"] >= (1 - tolerance) * min(case["before"]) - SLACK_BYTES
-    assert case["predicted_before"] <= (1 + tolerance) * max(case["before"]) + SLACK_BYTES
+    # A tensor of 1 MiB may come to lie in a chunk of almost 2.
+    slack = max(SLACK_BYTES, min(1 << 20, max(case["before"]) // 4))
+    assert case["predicted_before"] >= (1 - TOLERANCE) * min(case["before"]) - slack
+    assert case["predicted_before"] <= (1 + TOLERANCE) * max(case["before"]) + slack
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -118,7 +118,7 @@ def trace(function: Callable[..., Any], specs: Sequence[Any], progress: Progress
 
 @contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """Graphs and simulations are millions of small objects without cycles, which the collector would walk for nothing."""
+    """Graphs and simulations are many small objects without cycles: the collector would walk them for nothing."""
     enabled = gc.isenabled()
     gc.disable()
     try:
