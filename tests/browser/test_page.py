@@ -18,7 +18,8 @@ NEEDED = [program for program in ("chromium", "chromedriver") if shutil.which(pr
 def browser():
     if NEEDED:
         pytest.skip(f"{' and '.join(NEEDED)} not found: the page is not tested (apt install chromium chromium-driver)")
-    webdriver = pytest.importorskip("selenium.webdriver")
+    from selenium import webdriver
+
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which("chromium")
     for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1280,1400"):

@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 
-from lowtide.graph.machine import Machine, current_machine, use_machine
 from lowtide.tide.describe import Labels, describe
 from lowtide.tide.kinds import KINDS
 from lowtide.tide.simulate import Residents, simulate
 from lowtide.tide.tide import Building, Tide
 from tests.unit.graphs import make_work, tensor
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 # A dense layer with its gradient and a plain update, by hand.
 STEP = """
@@ -24,14 +25,6 @@ scaled = Mul(gradient_tape/model/dense/product,rate) [25,4]
 update = AssignSubVariableOp(kernel,scaled)
 """
 EXTRA = (("weights", "unused/kernel", 1, (7, 10)), ("other", "count", 9, ()))
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    machine = current_machine()
-    use_machine(Machine(1, 1, 32 << 10, 256 << 10, 2 << 20))
-    yield
-    use_machine(machine)
 
 
 @pytest.fixture

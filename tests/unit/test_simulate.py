@@ -4,19 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowtide.graph.machine import Machine, current_machine, use_machine
+from lowtide.graph.machine import Machine, use_machine
 from lowtide.tide.bfc import BfcAllocator
 from lowtide.tide.simulate import Residents, simulate
 from tests.unit.graphs import make_work, tensor
 
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """One inter-op thread, so that the order is known."""
-    machine = current_machine()
-    use_machine(Machine(1, 1, 32 << 10, 256 << 10, 2 << 20))
-    yield
-    use_machine(machine)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def test_sizes_are_rounded_to_256_bytes():

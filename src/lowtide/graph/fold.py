@@ -146,6 +146,6 @@ def _left_over(result: Graph, folded: list[int]) -> frozenset[int]:
         left_over.add(node)
         for source in (*(producers[tensor] for tensor in result.inputs_of(node)), *result.controls_of(node)):
             readers[source] -= 1
-            if not readers[source] and (result.ops[source] == "Const" or _foldable(result, source)):
+            if not readers[source] and _foldable(result, source):
                 stack.append(source)
     return frozenset(left_over)

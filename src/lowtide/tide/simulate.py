@@ -157,7 +157,7 @@ def _settle(schedules: list[Schedule], residents: Residents, together: int) -> S
     peaks = [run.peak_bytes for run in calls]
     middle = statistics.median_low(peaks)
     shown = next(run for run in calls if run.peak_bytes == middle)
-    in_loops = any(len(schedule.order) > len(set(schedule.order)) for schedule in schedules[:1])
+    in_loops = len(schedules[0].order) > len(set(schedules[0].order))
     floor = int(middle * (1.0 + (SAFE_SPREAD_IN_LOOPS if in_loops else SAFE_SPREAD))) + SAFE_BYTES
     safe = _safe_limit(schedules, residents, floor)
     return Simulation(shown.schedule, shown.replay, shown.held, shown.bytes_before, middle, safe, tuple(peaks))
