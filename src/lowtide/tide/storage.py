@@ -18,7 +18,7 @@ from lowtide.errors import LowtideError
 from lowtide.tide.kinds import KINDS
 
 if TYPE_CHECKING:
-    from lowtide.tide.tide import Tide
+    from lowtide.tide.tide import Recording, Tide
 
 FORMAT = "lowtide tide"
 SCHEMA_VERSION = 1
@@ -38,6 +38,8 @@ def find_inconsistency(tide: Tide) -> str | None:
     for column in (*_TEXT_COLUMNS, *_NUMBER_COLUMNS):
         if len(getattr(buffers, column)) != rows:
             return f"its column {column} has {len(getattr(buffers, column))} rows, not {rows}"
+    if buffers.address is not None and len(buffers.address) != rows:
+        return f"its column address has {len(buffers.address)} rows, not {rows}"
     if events == 0:
         return "its curve has no events"
     if len(curve.node) != events:
@@ -67,6 +69,7 @@ def save(tide: Tide, path: str | PathLike[str]) -> None:
         "building": asdict(tide.building),
         "unmodelled": [asdict(op) for op in tide.unmodelled],
         "notes": tide.notes,
+        "recording": None if tide.recording is None else asdict(tide.recording),
         "nodes": tide.curve.nodes,
         "buffers": {column: getattr(tide.buffers, column) for column in _TEXT_COLUMNS},
     }
@@ -75,6 +78,8 @@ def save(tide: Tide, path: str | PathLike[str]) -> None:
             archive.writestr("tide.json", json.dumps(header))
             for column, kind in _NUMBER_COLUMNS.items():
                 _write_column(archive, f"buffers/{column}", getattr(tide.buffers, column), kind)
+            if tide.buffers.address is not None:
+                _write_column(archive, "buffers/address", tide.buffers.address, "int64")
             for column, kind in _CURVE_COLUMNS.items():
                 _write_column(archive, f"curve/{column}", getattr(tide.curve, column), kind)
     except OSError as error:
@@ -108,9 +113,14 @@ def load(path: str | PathLike[str]) -> Tide:
 def _rebuild(archive: zipfile.ZipFile, header: dict[str, Any]) -> Tide:
     from lowtide.tide.tide import Buffers, Building, Curve, Tide, Unmodelled
 
+    # Tides of earlier versions have neither addresses nor a recording.
+    members = archive.namelist()
+
     columns: dict[str, Any] = {name: list(header["buffers"][name]) for name in _TEXT_COLUMNS}
     columns["shape"] = [None if shape is None else tuple(shape) for shape in columns["shape"]]
     columns |= {name: _read_column(archive, f"buffers/{name}", kind) for name, kind in _NUMBER_COLUMNS.items()}
+    if "buffers/address.npy" in members:
+        columns["address"] = _read_column(archive, "buffers/address", "int64")
     curve: dict[str, Any] = {
         name: _read_column(archive, f"curve/{name}", kind) for name, kind in _CURVE_COLUMNS.items()
     }
@@ -128,7 +138,16 @@ def _rebuild(archive: zipfile.ZipFile, header: dict[str, Any]) -> Tide:
         building=Building(**header["building"]),
         unmodelled=tuple(Unmodelled(**op) for op in header["unmodelled"]),
         notes=tuple(header["notes"]),
+        recording=_recording(header.get("recording")),
     )
+
+
+def _recording(stored: dict[str, Any] | None) -> Recording | None:
+    from lowtide.tide.tide import Recording, StepPeak
+
+    if stored is None:
+        return None
+    return Recording(**{**stored, "steps": tuple(StepPeak(**step) for step in stored["steps"])})
 
 
 def _write_column(archive: zipfile.ZipFile, name: str, column: npt.NDArray[Any], kind: str) -> None:

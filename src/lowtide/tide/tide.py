@@ -41,6 +41,8 @@ class Buffers:
     born: npt.NDArray[np.int32]
     died: npt.NDArray[np.int32]
     source: list[str | None]
+    address: npt.NDArray[np.int64] | None = None
+    """Where each buffer lies, from the lowest address on; only a record knows it."""
 
     def __len__(self) -> int:
         return len(self.name)
@@ -81,6 +83,28 @@ class Unmodelled:
     bytes: int
 
 
+@dataclass(frozen=True)
+class StepPeak:
+    """The high-water mark of one recorded step, counted from 1."""
+
+    step: int
+    peak_bytes: int
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What is known of a recorded step beside its events."""
+
+    allocator: str
+    limit_bytes: int | None
+    step: int
+    """Which step of the run this tide is, counted from 1."""
+    steps: tuple[StepPeak, ...]
+    """Every step that was recorded."""
+    fragmentation: float
+    """At the peak: the share of the free bytes that lies outside the largest free block."""
+
+
 @dataclass(frozen=True, eq=False)
 class Tide:
     """The memory of one training step over time.
@@ -98,6 +122,7 @@ class Tide:
     building: Building
     unmodelled: tuple[Unmodelled, ...] = ()
     notes: tuple[str, ...] = ()
+    recording: Recording | None = None
 
     def __post_init__(self) -> None:
         problem = storage.find_inconsistency(self)
@@ -172,6 +197,7 @@ class Tide:
             "building": asdict(self.building),
             "unmodelled": [asdict(op) for op in self.unmodelled],
             "notes": list(self.notes),
+            "recording": None if self.recording is None else asdict(self.recording),
         }
 
     def to_json(self, *, top: int = 10, points: int = 400, indent: int | None = 2) -> str:
