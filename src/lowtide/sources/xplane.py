@@ -1,8 +1,8 @@
 """The allocator's own record: the memory events of a profile (`.xplane.pb`), without TensorFlow.
 
-With `host_tracer_level=3` TensorFlow's profiler writes a MemoryAllocation or MemoryDeallocation for
-each call of a BFC allocator, with the allocator's state after it. A profile is an XSpace of planes
-(devices), lines (threads) and events; an event refers to its name and to the names of its values
+TensorFlow's profiler writes a MemoryAllocation or MemoryDeallocation for each call of a BFC allocator, with the
+allocator's state after it. Among them lie the marks that lowtide's recorder set to tell steps apart. A profile is an
+XSpace of planes (devices), lines (threads) and events; an event refers to its name and to the names of its values
 (stats) by numbers that each plane defines for itself.
 """
 
@@ -20,7 +20,9 @@ from numpy.typing import NDArray
 from lowtide.graph.dtypes import DTYPES
 from lowtide.sources.wire import WireError, read_fields, read_varint, signed
 
-_EVENT_NAMES = {b"MemoryAllocation": True, b"MemoryDeallocation": False}
+MARK = "lowtide_mark"
+_ALLOCATION, _DEALLOCATION, _MARK = range(3)
+_EVENT_NAMES = {b"MemoryAllocation": _ALLOCATION, b"MemoryDeallocation": _DEALLOCATION, MARK.encode(): _MARK}
 
 # How far an event may be from its place by time. The time is taken while the allocator is locked,
 # so only clocks of two cores that disagree can swap events, and by little.
@@ -81,34 +83,66 @@ class AllocationRecord:
         return broken
 
 
+@dataclass(frozen=True)
+class Mark:
+    """A moment of the profile that the recorder gave a number."""
+
+    time_ps: int
+    number: int
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What the allocator did, and the moments that were marked, in the order of time."""
+
+    allocations: AllocationRecord
+    marks: tuple[Mark, ...]
+
+
 def read_allocations(path: str | Path) -> AllocationRecord:
     """Read the memory events of a profile."""
-    return parse_allocations(Path(path).read_bytes())
+    return read_profile(path).allocations
 
 
 def parse_allocations(data: bytes) -> AllocationRecord:
     """Read the memory events of a serialised XSpace."""
+    return parse_profile(data).allocations
+
+
+def read_profile(path: str | Path) -> Profile:
+    """Read the memory events and the marks of a profile."""
+    return parse_profile(Path(path).read_bytes())
+
+
+def parse_profile(data: bytes) -> Profile:
+    """Read the memory events and the marks of a serialised XSpace."""
     rows: list[tuple[Any, ...]] = []
+    marks: list[Mark] = []
     for number, value in read_fields(data):
         if number == 1:
-            rows.extend(_plane_rows(_expect_bytes(value)))
+            for row in _plane_rows(_expect_bytes(value)):
+                if isinstance(row, Mark):
+                    marks.append(row)
+                else:
+                    rows.append(row)
     rows.sort(key=lambda row: row[0])
+    marks.sort(key=lambda mark: mark.time_ps)
     record = _columns(rows)
     order = _order_by_bytes_in_use(record)
-    return record if order is None else record.take(order)
+    return Profile(record if order is None else record.take(order), tuple(marks))
 
 
-def _plane_rows(plane: bytes) -> Iterator[tuple[Any, ...]]:
+def _plane_rows(plane: bytes) -> Iterator[tuple[Any, ...] | Mark]:
     lines: list[bytes] = []
     stat_names: dict[int, str] = {}
-    kinds: dict[int, bool] = {}
+    kinds: dict[int, int] = {}
     for number, value in read_fields(plane):
         if number == 3:
             lines.append(_expect_bytes(value))
         elif number == 4:
             entry = _expect_bytes(value)
-            # A plane defines thousands of event names; only two of them matter here.
-            if b"Memory" in entry:
+            # A plane defines thousands of event names; only three of them matter here.
+            if b"Memory" in entry or b"lowtide" in entry:
                 identifier, name = _metadata(entry)
                 if name in _EVENT_NAMES:
                     kinds[identifier] = _EVENT_NAMES[name]
@@ -135,8 +169,8 @@ def _metadata(entry: bytes) -> tuple[int, bytes]:
 
 
 def _line_rows(
-    line: bytes, kinds: dict[int, bool], read_stat: Callable[[bytes], tuple[str, StatValue]]
-) -> Iterator[tuple[Any, ...]]:
+    line: bytes, kinds: dict[int, int], read_stat: Callable[[bytes], tuple[str, StatValue]]
+) -> Iterator[tuple[Any, ...] | Mark]:
     thread = start_ps = 0
     events: list[bytes] = []
     for number, value in read_fields(line):
@@ -161,9 +195,12 @@ def _line_rows(
                 identifier = value
             elif number == 2 and isinstance(value, int):
                 offset_ps = signed(value)
+        kind = kinds.get(identifier)
+        if kind == _MARK and isinstance(stats.get("at"), int):
+            yield Mark(start_ps + offset_ps, int(stats["at"]))
         # Other allocators write events of the same name without the state of the allocator.
-        if identifier in kinds and "bytes_allocated" in stats and "addr" in stats:
-            yield _row(start_ps + offset_ps, kinds[identifier], thread, stats)
+        elif kind is not None and "bytes_allocated" in stats and "addr" in stats:
+            yield _row(start_ps + offset_ps, kind == _ALLOCATION, thread, stats)
 
 
 def _stat_reader(names: dict[int, str]) -> Callable[[bytes], tuple[str, StatValue]]:

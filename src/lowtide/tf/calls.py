@@ -6,6 +6,7 @@ buffer assignment for the function behind it tells its workspace.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import tensorflow as tf
@@ -14,15 +15,22 @@ from lowtide.errors import LowtideError
 from lowtide.graph.dtypes import RESOURCE
 from lowtide.graph.graph import Graph, follow_handle
 from lowtide.tf.trace import Program
+from lowtide.tf.xla import XlaMemory
 from lowtide.tf.xla_call import is_compiled_call, xla_call_memory
 from lowtide.tide.workload import WORKSPACE
 
 # Layers that are alike compile alike: what was compiled once is known for all of them.
-_KNOWN: dict[bytes, int] = {}
+_KNOWN: dict[bytes, XlaMemory] = {}
 
 
 def size_compiled_calls(program: Program, graph: Graph) -> None:
     """State the workspace of every compiled call as an attribute of its node."""
+    for index, memory in compiled_calls(program, graph):
+        graph.attributes[index][WORKSPACE] = memory.workspace_bytes
+
+
+def compiled_calls(program: Program, graph: Graph) -> Iterator[tuple[int, XlaMemory]]:
+    """The nodes that call a compiled function, and the memory of that function; not those that cannot be compiled."""
     library = {function.signature.name: function for function in program.graph_def.library.function}
     for index, node in enumerate(program.graph_def.node):
         if not is_compiled_call(node):
@@ -34,11 +42,11 @@ def size_compiled_calls(program: Program, graph: Graph) -> None:
         key = _key(function, inputs)
         if key not in _KNOWN:
             try:
-                _KNOWN[key] = xla_call_memory(function, inputs, list(library.values())).workspace_bytes
+                _KNOWN[key] = xla_call_memory(function, inputs, list(library.values()))
             except (LowtideError, tf.errors.OpError, ValueError):
                 # The node is then reported as not modelled.
                 continue
-        graph.attributes[index][WORKSPACE] = _KNOWN[key]
+        yield index, _KNOWN[key]
 
 
 def _inputs(program: Program, graph: Graph, index: int) -> list[Any] | None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 import time
 import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import keras
@@ -19,7 +22,7 @@ from lowtide.tf.reach import keras_objects
 from lowtide.tf.rescale import SMALLEST_TELLING_BATCH
 from lowtide.tf.sources import source_finder
 from lowtide.tf.trace import Program, Progress, Trace, program_of, trace, without_garbage_collection
-from lowtide.tf.xla import XlaArgument, guess_kind, is_compiled, xla_allocations
+from lowtide.tf.xla import XlaArgument, XlaMemory, guess_kind, is_compiled, xla_allocations
 from lowtide.tf.xla_tide import tide_of
 from lowtide.tide.describe import Labels, describe
 from lowtide.tide.kinds import KINDS
@@ -124,9 +127,33 @@ def _step_of(
     traced: Trace, model: keras.Model | None, owners: list[Any], label: str, progress: Progress | None
 ) -> Step:
     """XLA's own plan is the truth about a compiled step; any other step is simulated op by op."""
+    belongings = belongings_of(traced.concrete, model, owners)
     if is_compiled(traced.concrete):
-        return CompiledStep(traced, model, owners, label)
-    return SimulatedStep(program_of(traced, progress), model, owners, label)
+        return CompiledStep(traced, belongings, label)
+    return SimulatedStep(program_of(traced, progress), belongings, label)
+
+
+@dataclass(frozen=True)
+class Belongings:
+    """What is known of the layers and variables of a step."""
+
+    layers: frozenset[str]
+    kinds: Mapping[int, tuple[str, str]]
+    """Kind and name of each variable, by the identity of its handle."""
+    outside: Sequence[tuple[str, str, int, tuple[int, ...]]] = ()
+    """Variables that the step does not touch: kind, name, dtype, shape."""
+    together: int = 1
+    """How many steps one call runs."""
+
+
+def belongings_of(concrete: Any, model: keras.Model | None, owners: list[Any]) -> Belongings:
+    """What Keras's objects say of the variables of a traced function."""
+    return Belongings(
+        models.layer_names(owners),
+        models.variable_kinds(owners, concrete.graph.variables),
+        models.variables_outside(concrete, model),
+        models.steps_together(model),
+    )
 
 
 class Step(Protocol):
@@ -146,27 +173,44 @@ class CompiledStep:
 
     rescales = False
 
-    def __init__(self, traced: Trace, model: keras.Model | None, owners: list[Any], label: str) -> None:
+    def __init__(
+        self,
+        traced: Trace,
+        belongings: Belongings,
+        label: str,
+        specs: Sequence[tf.TensorSpec] | None = None,
+    ) -> None:
         self.traced = traced
         self.label = label
-        self.layers = models.layer_names(owners)
-        self.kinds = models.variable_kinds(owners, traced.concrete.graph.variables)
+        self.layers = belongings.layers
+        self.kinds = belongings.kinds
         self.others = [
             XlaArgument(name, kind, dtype_name(dtype), shape, math.prod(shape) * element_bytes(dtype), True)
-            for kind, name, dtype, shape in models.variables_outside(traced.concrete, model)
+            for kind, name, dtype, shape in belongings.outside
         ]
+        inputs = traced.concrete.inputs[: len(traced.concrete.inputs) - len(traced.concrete.captured_inputs)]
+        # A function may be traced for open shapes; XLA compiles for those that it is called with.
+        self.specs = list(specs) if specs is not None else [tf.TensorSpec(each.shape, each.dtype) for each in inputs]
         self.seconds = {"trace": traced.seconds}
         self._compiled: Tide | None = None
+
+    @cached_property
+    def memory(self) -> XlaMemory:
+        """What the compiled program asks for."""
+        return xla_allocations(self.traced.concrete, self.specs, variable_kind=self._kind)
+
+    @property
+    def building(self) -> Building:
+        """What building it took."""
+        traced = self.traced
+        return Building(traced.nodes, len(self.memory.module.instructions), traced.graph_bytes, traced.host_bytes())
 
     def tide(self, batch_size: int | None, progress: Progress | None, label: str | None) -> Tide:
         if progress is not None:
             progress("compiling with XLA")
         started = time.perf_counter()
-        concrete = self.traced.concrete
-        inputs = concrete.inputs[: len(concrete.inputs) - len(concrete.captured_inputs)]
-        specs = [tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in inputs]
-        memory = xla_allocations(concrete, specs, variable_kind=self._kind)
-        source = source_finder(concrete)
+        memory = self.memory
+        source = source_finder(self.traced.concrete)
         tide = tide_of(
             memory,
             target=label or self.label,
@@ -174,9 +218,7 @@ class CompiledStep:
             others=self.others,
             layers=self.layers,
             locate=lambda name: (find_layer(name, self.layers), source(name)),
-            building=Building(
-                self.traced.nodes, len(memory.module.instructions), self.traced.graph_bytes, self.traced.host_bytes()
-            ),
+            building=self.building,
         )
         self.seconds |= {
             "compile": memory.compile_seconds,
@@ -199,22 +241,20 @@ class CompiledStep:
 
     @property
     def _batch_size(self) -> int | None:
-        concrete = self.traced.concrete
-        inputs = concrete.inputs[: len(concrete.inputs) - len(concrete.captured_inputs)]
-        sizes = {tensor.shape[0] for tensor in inputs if tensor.shape.rank}
+        sizes = {spec.shape[0] for spec in self.specs if spec.shape.rank}
         return sizes.pop() if len(sizes) == 1 else None
 
 
 class SimulatedStep:
     """A step that TensorFlow's executor runs op by op."""
 
-    def __init__(self, program: Program, model: keras.Model | None, owners: list[Any], label: str) -> None:
+    def __init__(self, program: Program, belongings: Belongings, label: str) -> None:
         self.program = program
         self.label = label
-        self.layers = models.layer_names(owners)
-        self.kinds = models.variable_kinds(owners, program.concrete.graph.variables)
-        self.extra = models.variables_outside(program.concrete, model)
-        self.together = models.steps_together(model)
+        self.layers = belongings.layers
+        self.kinds = belongings.kinds
+        self.extra = belongings.outside
+        self.together = belongings.together
         # Shapes that reach a loop from outside are not followed; such a step is traced again for another batch.
         self.rescales = not any(op in ("Enter", "Switch") for op in program.graph.ops)
         self.seconds = dict(program.seconds)
@@ -224,7 +264,7 @@ class SimulatedStep:
         with without_garbage_collection():
             work, simulation = self._simulate(batch_size, tell)
             started = time.perf_counter()
-            buffers, curve = describe(work, simulation, self._labels())
+            buffers, curve = describe(work, simulation, self.labels())
             self.seconds["explain"] = time.perf_counter() - started
         return Tide(
             target=label or self.label,
@@ -272,7 +312,8 @@ class SimulatedStep:
         }
         return Residents(extra, frozenset(drawn))
 
-    def _labels(self) -> Labels:
+    def labels(self) -> Labels:
+        """What names mean in this step's graph."""
         return Labels(self._variables(), self.layers, source_finder(self.program.concrete), tuple(self.extra))
 
     def _variables(self) -> dict[int, tuple[str, str]]:

@@ -8,6 +8,7 @@ before the first node. Arguments are passed as scalars, because nothing ever loo
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import threading
 import time
@@ -199,15 +200,20 @@ def _inner_functions(concrete: Any) -> list[Any]:
 _RUN_METADATA = threading.Lock()
 
 
-def executed_graph(concrete: Any) -> graph_pb2.GraphDef:
-    """The partition graph that TensorFlow's executor would run for this function."""
+def executed_graph(concrete: Any, stand_in: Callable[[tf.DType], Any] | None = None) -> graph_pb2.GraphDef:
+    """The partition graph that TensorFlow's executor would run for this function.
+
+    Its inputs need not be there: something of the same type stands in for each.
+    """
+    stand_in = stand_in or _stand_in
     runtime = context.context()
     runtime.ensure_initialized()
     captured = list(concrete.captured_inputs)
     with tf.device("CPU:0"):
         zero = tf.constant(0)
         # Scalars stand for the inputs: the function is stopped before it reads them.
-        stand_ins = [_stand_in(tensor.dtype) for tensor in concrete.inputs[: len(concrete.inputs) - len(captured)]]
+        inputs = concrete.inputs[: len(concrete.inputs) - len(captured)]
+        stand_ins = [stand_in(tensor.dtype) for tensor in inputs]
     manager = cancellation.CancellationManager()
     manager.start_cancel()
     with _RUN_METADATA:
@@ -215,7 +221,7 @@ def executed_graph(concrete: Any) -> graph_pb2.GraphDef:
         try:
             try:
                 with cancellation.CancellationManagerContext(manager):
-                    concrete._inference_function.call_flat(*stand_ins, *captured)
+                    _call_copy(runtime, concrete.function_def, [*stand_ins, *captured])
             except tf.errors.CancelledError:
                 pass
             # The graphs of a function that failed are filed by the next op that succeeds.
@@ -235,6 +241,21 @@ def executed_graph(concrete: Any) -> graph_pb2.GraphDef:
             "TensorFlow did not show the graph it would run", given=concrete.name, cure="please report this"
         )
     return max(graphs, key=lambda graph: len(graph.node))
+
+
+def _call_copy(runtime: Any, definition: Any, inputs: list[Any]) -> None:
+    """Call a function under another name: TensorFlow files the graph of one that has run before no second time."""
+    copy = type(definition)()
+    copy.CopyFrom(definition)
+    copy.signature.name = f"{definition.signature.name}_lowtide_{next(_COPIES)}"
+    runtime.add_function_def(copy)
+    try:
+        runtime.call_function(copy.signature.name.encode(), inputs, len(copy.signature.output_arg))
+    finally:
+        runtime.remove_function(copy.signature.name)
+
+
+_COPIES = itertools.count()
 
 
 def _stand_in(dtype: tf.DType) -> tf.Tensor:

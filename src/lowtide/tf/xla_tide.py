@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from lowtide.sources.hlo_memory import HeldValue, TemporaryBlock
-from lowtide.tf.xla import TEMPORARY, VariableKind, XlaAllocation, XlaArgument, XlaMemory, xla_allocations
+from lowtide.tf.xla import TEMPORARY, VariableKind, XlaArgument, XlaMemory, xla_allocations
 from lowtide.tide.bfc import BfcAllocator, OutOfMemory, Replay, round_up
-from lowtide.tide.kinds import KINDS
 from lowtide.tide.layers import find_layer, find_owner, find_slot_owners, without_number
-from lowtide.tide.tide import Buffers, Building, Curve, Tide
+from lowtide.tide.rows import Part, Row, buffers_of, rows_of_block
+from lowtide.tide.tide import Building, Curve, Tide
 
 # From the name of a TensorFlow node to its layer and the user's own line.
 Locate = Callable[[str], tuple[str | None, str | None]]
@@ -21,21 +20,6 @@ Locate = Callable[[str], tuple[str | None, str | None]]
 _BACKWARD = "gradient_tape/"
 # The first run of a step may fetch regions that later runs find free; from then on every run is the same.
 _RUNS_UNTIL_STEADY = 3
-
-
-@dataclass(frozen=True)
-class _Row:
-    name: str
-    op: str
-    layer: str | None
-    kind: str
-    dtype: str
-    shape: tuple[int, ...] | None
-    requested: int
-    allocated: int
-    born: int
-    died: int
-    source: str | None
 
 
 def predict_xla(
@@ -100,7 +84,7 @@ def tide_of(
         batch_size=batch_size,
         peak_bytes=peak,
         safe_bytes=max(peak, smallest_limit(memory, residents)),
-        buffers=_columns(rows),
+        buffers=buffers_of(rows),
         curve=_curve(memory, in_use),
         building=building,
         notes=_notes(memory),
@@ -172,41 +156,43 @@ def _settle(allocator: BfcAllocator, residents: Sequence[XlaArgument], with_spar
 
 def _resident_rows(
     residents: Sequence[XlaArgument], chunks: Sequence[int], events: int, layers: Collection[str]
-) -> Iterator[_Row]:
+) -> Iterator[Row]:
     labels = {kind: [each.label for each in residents if each.kind == kind] for kind in ("weights", "optimizer")}
     owners = {label: find_owner(label, layers) for label in labels["weights"]}
     owners |= find_slot_owners(labels["optimizer"], labels["weights"], layers)
     for resident, chunk in zip(residents, chunks, strict=True):
         op = "VarHandleOp" if resident.is_resource else "Placeholder" if resident.kind == "input" else "Const"
-        yield _Row(
+        yield Row(
             resident.label, op, owners.get(resident.label), resident.kind, resident.dtype, resident.shape,
             resident.bytes, chunk, 0, events, None,
         )  # fmt: skip
 
 
-def _step_rows(memory: XlaMemory, replay: Replay, locate: Locate) -> Iterator[_Row]:
-    optimizers = {without_number(each.label.split("/")[0]) for each in memory.arguments if each.kind == "optimizer"}
-    labels = _parameter_labels(memory)
+def _step_rows(memory: XlaMemory, replay: Replay, locate: Locate) -> Iterator[Row]:
     for allocation, chunk in zip(memory.allocations, replay.allocated_bytes.tolist(), strict=True):
         if allocation.block is None:
             layer, source = locate(allocation.label)
-            yield _Row(
+            yield Row(
                 allocation.label, allocation.role, layer, allocation.kind, allocation.dtype, allocation.shape,
                 allocation.bytes, chunk, allocation.born, allocation.died, source,
             )  # fmt: skip
         else:
-            yield from _block_rows(allocation, allocation.block, chunk, labels, optimizers, locate)
+            parts = tuple(_parts(memory, allocation.block, locate))
+            yield from rows_of_block(parts, allocation.bytes, chunk, allocation.born, allocation.died)
 
 
-def _block_rows(
-    allocation: XlaAllocation,
-    block: TemporaryBlock,
-    chunk: int,
-    labels: dict[int, str],
-    optimizers: set[str],
-    locate: Locate,
-) -> Iterator[_Row]:
-    """One row for each value that lies in the block at its fullest moment, and one for what is left over."""
+def block_parts(memory: XlaMemory, locate: Locate) -> dict[int, tuple[Part, ...]]:
+    """The values that lie in each temporary block at its fullest moment, by the size of the block."""
+    return {
+        allocation.bytes: tuple(_parts(memory, allocation.block, locate))
+        for allocation in memory.allocations
+        if allocation.block is not None
+    }
+
+
+def _parts(memory: XlaMemory, block: TemporaryBlock, locate: Locate) -> Iterator[Part]:
+    optimizers = {without_number(each.label.split("/")[0]) for each in memory.arguments if each.kind == "optimizer"}
+    labels = _parameter_labels(memory)
     place = None if block.peak_event is None else block.instructions[block.peak_event]
     # The value that brought the block to its fullest comes first: it says where in the program that is.
     for value in sorted(block.held, key=lambda value: value.name != place):
@@ -214,18 +200,12 @@ def _block_rows(
         layer, source = locate(name)
         shape = None if value.instruction is None else value.instruction.shape.part(value.shape_index)
         is_array = shape is not None and shape.dtype != "tuple"
-        yield _Row(
+        yield Part(
             name, op, layer, kind,
             shape.dtype if shape is not None and is_array else "uint8",
             shape.dimensions if shape is not None and is_array else None,
-            value.size, value.size, allocation.born, allocation.died, source,
+            value.size, value.offset, source,
         )  # fmt: skip
-    unused = block.unused_bytes
-    rest = chunk - sum(value.size for value in block.held)
-    yield _Row(
-        "unused in the temporary block", "XlaLaunch", None, "workspace", "uint8", None, unused, rest, allocation.born,
-        allocation.died, None,
-    )  # fmt: skip
 
 
 def _identify(value: HeldValue, labels: dict[int, str], optimizers: set[str]) -> tuple[str, str, str]:
@@ -249,22 +229,6 @@ def _identify(value: HeldValue, labels: dict[int, str], optimizers: set[str]) ->
 
 def _parameter_labels(memory: XlaMemory) -> dict[int, str]:
     return {each.parameter: each.label for each in memory.arguments if each.parameter is not None}
-
-
-def _columns(rows: Sequence[_Row]) -> Buffers:
-    return Buffers(
-        name=[row.name for row in rows],
-        op=[row.op for row in rows],
-        layer=[row.layer for row in rows],
-        kind=np.array([KINDS.index(row.kind) for row in rows], np.uint8),
-        dtype=[row.dtype for row in rows],
-        shape=[row.shape for row in rows],
-        requested=np.array([row.requested for row in rows], np.int64),
-        allocated=np.array([row.allocated for row in rows], np.int64),
-        born=np.array([row.born for row in rows], np.int32),
-        died=np.array([row.died for row in rows], np.int32),
-        source=[row.source for row in rows],
-    )
 
 
 def _curve(memory: XlaMemory, in_use: np.ndarray) -> Curve:

@@ -18,6 +18,8 @@ from lowtide.tide.workload import Workload
 
 # Source lines are looked up for the tensors that hold most: finding one means walking a Python traceback.
 LARGEST_SOURCED = 24
+# How many of a node's origins are asked for a layer.
+FARTHEST_ORIGIN = 32
 
 _KIND = {name: number for number, name in enumerate(KINDS)}
 
@@ -32,6 +34,24 @@ class Labels:
     source_of: Callable[[str], str | None] | None = None
     extra: tuple[tuple[str, str, int, Shape], ...] = ()
     """Variables outside the graph: kind, name, dtype, shape."""
+
+
+@dataclass(frozen=True)
+class NodeFact:
+    """What is known of a node of the executed graph."""
+
+    op: str
+    layer: str | None
+    kind: str
+
+
+def node_facts(graph: Graph, labels: Labels) -> dict[str, NodeFact]:
+    """Op, layer and kind of every node, by its name."""
+    naming = _Naming(graph, labels)
+    return {
+        name: NodeFact(graph.ops[node], naming.layer(node), KINDS[naming.kind(node)])
+        for node, name in enumerate(graph.names)
+    }
 
 
 def describe(work: Workload, simulation: Simulation, labels: Labels) -> tuple[Buffers, Curve]:
@@ -115,17 +135,18 @@ class _Naming:
         self.graph = graph
         self.labels = labels
         self.producers = graph.producers()
-        self.backward = _backward_nodes(graph)
         self.layer_cache: dict[str, str | None] = {}
+        self.inherited: dict[int, str | None] = {}
         named = [*labels.variables.values(), *((kind, path) for kind, path, _, _ in labels.extra)]
         weights, slots = ([path for kind, path in named if kind == each] for each in ("weights", "optimizer"))
+        self.backward = _backward_nodes(graph, {path.partition("/")[0] for path in slots})
         self.slot_owners = find_slot_owners(slots, weights, labels.layers) if labels.layers else {}
 
     def row(self, owner: int) -> Row:
         graph = self.graph
         if owner < 0:
             node = -1 - owner
-            return graph.names[node], graph.ops[node], self.layer(graph.names[node]), _KIND["workspace"], "uint8", None
+            return graph.names[node], graph.ops[node], self.layer(node), _KIND["workspace"], "uint8", None
         node = self.producers[owner]
         name = graph.names[node]
         if owner in graph.variables:
@@ -137,7 +158,7 @@ class _Naming:
         return (
             f"{name}:{port}",
             graph.ops[node],
-            self.layer(name),
+            self.layer(node),
             self.kind(node),
             dtype_name(graph.dtypes[owner]),
             known,
@@ -161,17 +182,53 @@ class _Naming:
             return _KIND["constants"]
         return _KIND["gradients" if self.backward[node] else "activations"]
 
-    def layer(self, name: str) -> str | None:
+    def layer(self, node: int) -> str | None:
+        """The Keras layer that a node works for.
+
+        An optimizer's ops are in nobody's scope: they belong to the layer whose gradient they use, or whose weight.
+        """
+        if not self.labels.layers:
+            return None
+        own = self.layer_in_path(self.graph.names[node])
+        if own is not None or not self.backward[node]:
+            return own
+        if node not in self.inherited:
+            self.inherited[node] = self.inherit(node)
+        return self.inherited[node]
+
+    def layer_in_path(self, name: str) -> str | None:
         """The Keras layer in a node's path; many nodes share one path."""
         scope = name.rpartition("/")[0]
         if scope not in self.layer_cache:
-            self.layer_cache[scope] = find_layer(name, self.labels.layers) if self.labels.layers else None
+            self.layer_cache[scope] = find_layer(name, self.labels.layers)
         return self.layer_cache[scope]
 
+    def inherit(self, node: int) -> str | None:
+        """The layer of the nearest of a node's origins that has one: a gradient, or a variable that is read."""
+        waiting, seen = [node], {node}
+        for current in waiting:
+            if len(seen) > FARTHEST_ORIGIN:
+                break
+            for tensor in self.graph.inputs_of(current):
+                producer = self.producers[tensor]
+                if producer in seen:
+                    continue
+                seen.add(producer)
+                layer = self.row(tensor)[2] if tensor in self.graph.variables else None
+                if layer is None and self.backward[producer]:
+                    layer = self.layer_in_path(self.graph.names[producer])
+                if layer is not None:
+                    return layer
+                waiting.append(producer)
+        return None
 
-def _backward_nodes(graph: Graph) -> list[bool]:
-    """Nodes that compute gradients or use them: those TensorFlow names so, and all that depend on them."""
-    backward = ["gradient_tape/" in name or name.startswith("gradients/") for name in graph.names]
+
+def _backward_nodes(graph: Graph, optimizers: set[str]) -> list[bool]:
+    """Nodes that compute gradients or use them: those named so, an optimizer's own, and all that depend on them."""
+    backward = [
+        "gradient_tape/" in name or name.startswith("gradients/") or not optimizers.isdisjoint(name.split("/")[:-1])
+        for name in graph.names
+    ]
     readers: list[list[int]] = [[] for _ in range(len(graph))]
     producers = graph.producers()
     for node in range(len(graph)):

@@ -1,0 +1,80 @@
+"""A process that dies by a signal: time to write down what was heard.
+
+On the CPU a oneDNN kernel that gets no memory writes to address zero. The handler holds the dying thread; another one,
+which waited for this, ends the recording as at the end of a script, and then lets the process die as it would have.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import threading
+import time
+from typing import Any
+
+# Where a look at a large step takes longer, the record alone has to do.
+LONGEST_SECONDS = 120.0
+_FATAL = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT)
+_Handler = ctypes.CFUNCTYPE(None, ctypes.c_int)
+
+# The C library keeps the addresses of the handlers; Python must not free them.
+_KEPT: list[Any] = []
+
+
+def listen(recorder: Any) -> None:
+    """From now on, dying takes a little longer."""
+    dying = threading.Event()
+    caught: list[int] = []
+
+    def speak() -> None:
+        dying.wait()
+        with contextlib.suppress(BaseException):
+            _write_down(recorder)
+        _die(caught[0])
+
+    def hold(number: int) -> None:
+        if caught:
+            # A second thread may die of the same cause, or the last words themselves.
+            _wait_or_die(number)
+            return
+        caught.append(number)
+        dying.set()
+        _wait_or_die(number)
+
+    handler = _Handler(hold)
+    library = ctypes.CDLL(None)
+    library.signal.restype = ctypes.c_void_p
+    library.signal.argtypes = [ctypes.c_int, _Handler]
+    for number in _FATAL:
+        library.signal(int(number), handler)
+    speaker = threading.Thread(target=speak, name="lowtide last words", daemon=True)
+    _KEPT.extend((handler, speaker))
+    speaker.start()
+
+
+def _write_down(recorder: Any) -> None:
+    from lowtide.tf.ending import conclude
+
+    recorder.end()
+    conclude(recorder, is_dying=True)
+
+
+def _wait_or_die(number: int) -> None:
+    # Sleeping gives the other thread the interpreter. It ends the process; if it cannot, this does.
+    if threading.current_thread().name == "lowtide last words":
+        _die(number)
+    time.sleep(LONGEST_SECONDS)
+    _die(number)
+
+
+def _die(number: int) -> None:
+    """End as the signal would have ended the process."""
+    library = ctypes.CDLL(None)
+    library.signal.restype = ctypes.c_void_p
+    library.signal.argtypes = [ctypes.c_int, ctypes.c_void_p]
+    library.signal(number, None)
+    os.kill(os.getpid(), number)
+    time.sleep(1.0)
+    os._exit(128 + number)

@@ -1,0 +1,113 @@
+"""What can be said of a recorded step by looking at its function: names, layers, lines, and what was predicted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from lowtide.graph.dtypes import element_bytes
+from lowtide.graph.graph import Shape
+from lowtide.run.names import Names
+from lowtide.tf.called import batch_size_of, program_of_call
+from lowtide.tf.calls import compiled_calls
+from lowtide.tf.predict import solve_batch
+from lowtide.tf.sources import source_finder
+from lowtide.tf.steps import Belongings, CompiledStep, SimulatedStep
+from lowtide.tf.trace import Program, Progress, Trace
+from lowtide.tf.xla import is_compiled
+from lowtide.tf.xla_tide import block_parts
+from lowtide.tide.describe import node_facts
+from lowtide.tide.layers import find_layer
+from lowtide.tide.rows import Part
+from lowtide.tide.tide import Building, Tide
+
+Recorded = Iterable[tuple[str, tuple[int, ...]]]
+LARGEST_BATCH = 1 << 20
+
+
+@dataclass(frozen=True)
+class Look:
+    """What is known of a step's function."""
+
+    names: Names
+    batch_size: int | None
+    building: Building
+    step: SimulatedStep | CompiledStep | None
+
+    def predict(self, label: str) -> Tide | None:
+        """What `predict` says of this step."""
+        return None if self.step is None else self.step.tide(self.batch_size, None, label)
+
+    def largest_batch(self, budget: int) -> int | None:
+        """The largest batch whose safe bound stays in the budget; None where the step says nothing of other sizes."""
+        step, batch = self.step, self.batch_size
+        if step is None or batch is None or not getattr(step, "rescales", False):
+            return None
+        return solve_batch(step.safe_bytes, budget, LARGEST_BATCH, batch)
+
+
+def look_at_nothing(belongings: Belongings) -> Look:
+    """A step without a function of its own: the names of layers are all that is known."""
+    return Look(Names(layers=belongings.layers), None, Building(0, 0, 0, None), None)
+
+
+def look_at(
+    concrete: Any, shapes: Sequence[Shape | None], recorded: Recorded, belongings: Belongings, progress: Progress
+) -> Look:
+    """Look at the function of a call with these shapes."""
+    recorded = list(recorded)
+    if is_compiled(concrete):
+        return _look_at_compiled(concrete, shapes, recorded, belongings, progress)
+    progress("looking at the graph of the step")
+    program = program_of_call(concrete, shapes, recorded)
+    batch = program.batch_size
+    step = SimulatedStep(program, belongings, concrete.name)
+    graph = program.at(batch)
+    source = source_finder(concrete)
+    layers = belongings.layers
+    blocks: dict[int, tuple[Part, ...]] = {}
+    for _, memory in compiled_calls(program, graph):
+        blocks |= block_parts(memory, lambda name: (find_layer(name, layers), source(name)))
+    names = Names(
+        nodes=node_facts(graph, step.labels()),
+        layers=layers,
+        input_bytes=frozenset(_drawn_bytes(program)),
+        blocks=blocks,
+        source_of=source,
+    )
+    building = Building(program.traced_nodes, len(program.graph), program.graph_bytes, None)
+    return Look(names, batch, building, step)
+
+
+def _look_at_compiled(
+    concrete: Any, shapes: Sequence[Shape | None], recorded: Recorded, belongings: Belongings, progress: Progress
+) -> Look:
+    progress("compiling the step once more")
+    inputs = concrete.inputs[: len(concrete.inputs) - len(concrete.captured_inputs)]
+    specs = [
+        tf.TensorSpec(shape if shape is not None else tensor.shape, tensor.dtype)
+        for tensor, shape in zip(inputs, [*shapes, *[None] * len(inputs)], strict=False)
+    ]
+    step = CompiledStep(Trace(concrete, 0.0, None), belongings, concrete.name, specs)
+    source = source_finder(concrete)
+    layers = belongings.layers
+    blocks = block_parts(step.memory, lambda name: (find_layer(name, layers), source(name)))
+    names = Names(layers=layers, blocks=blocks, source_of=source)
+    leading = {spec.shape[0] for spec in specs if spec.shape.rank}
+    batch = leading.pop() if len(leading) == 1 else batch_size_of(concrete, recorded)
+    return Look(names, batch, step.building, step)
+
+
+def _drawn_bytes(program: Program) -> Iterable[int]:
+    """Sizes of what the step draws from a data set, or is given."""
+    graph = program.graph
+    for node, op in enumerate(graph.ops):
+        index = graph.attributes[node].get("index") if op in ("_Arg", "_DeviceArg") else None
+        if index is not None and index < program.input_count:
+            shape = program.argument_shapes[index]
+            if shape and -1 not in shape:
+                yield math.prod(shape) * element_bytes(graph.dtypes[graph.first_output[node]])

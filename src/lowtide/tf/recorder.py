@@ -1,0 +1,297 @@
+"""Recording a script that knows nothing of it: which calls are steps, and when the allocator is listened to.
+
+The recorder sits where every program passes: the call of a traced function, the run of a session, the opening of a
+gradient tape. It counts these as steps and turns TensorFlow's profiler on for a bounded number of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import shutil
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.client import session as sessions
+from tensorflow.python.eager import backprop, context
+from tensorflow.python.eager.polymorphic_function import concrete_function
+from tensorflow.python.profiler import profiler_v2
+from tensorflow.python.profiler.internal import _pywrap_profiler, _pywrap_traceme
+
+from lowtide.run.record import Call, Place, Record, Window, save_record
+from lowtide.sources.xplane import MARK
+from lowtide.tf.places import Lookup, device_name
+
+# The first steps create variables and trace; the allocator settles within about ten.
+EARLY_STEPS = 2
+SETTLED_STEP = 11
+# Bytes in use after every step, thinned out when there are more than this.
+MOST_SAMPLES = 4096
+
+_TRACED_NAME = re.compile(r"^__(inference|forward|backward)_(.+?)_\d+$")
+
+
+@dataclass
+class OpenWindow:
+    """What is noted while the profiler runs."""
+
+    session: Any
+    profile: str
+    calls: list[Call] = field(default_factory=list)
+    places: dict[int, tuple[Place, ...]] = field(default_factory=dict)
+
+
+class Recorder:
+    """Counts steps, and records the first and some settled ones."""
+
+    def __init__(self, folder: Path, steps: int, limit_bytes: int | None = None) -> None:
+        self.folder = folder
+        self.first_settled, self.last_settled = SETTLED_STEP, SETTLED_STEP + steps - 1
+        self.limit_bytes = limit_bytes
+        self.step = 0
+        self.functions: dict[str, Any] = {}
+        """The function of the last call of each kind: at the end, its graph tells names."""
+        self._variables: dict[str, tuple[Any, ...]] = {}
+        self.arguments: dict[str, tuple[tuple[int, ...] | None, ...]] = {}
+        self.windows: list[Window] = []
+        self.samples: list[tuple[int, int]] = []
+        self.notes: list[str] = []
+        self._counts: dict[str, int] = {}
+        self._calls = 0
+        self._open: OpenWindow | None = None
+        self.lookup = Lookup()
+        self._inside = threading.local()
+        self._sampled_every = 1
+        self._lock = threading.RLock()
+
+    # -- calls ------------------------------------------------------------------------------------
+
+    def begin(self, function: str, concrete: Any, inputs: Sequence[Any]) -> int:
+        """An outermost call of something that may be a step, or a part of one, begins."""
+        self._inside.depth = 1
+        try:
+            return self._begin(function, concrete, inputs)
+        except Exception:
+            # Whatever goes wrong here must not change what the script does.
+            self._open = None
+            report_failure(self.folder)
+            return 0
+
+    def end_call(self, number: int) -> None:
+        self._inside.depth = 0
+        self._mark(2 * number + 1)
+
+    @property
+    def is_inside(self) -> bool:
+        return getattr(self._inside, "depth", 0) > 0
+
+    def _begin(self, function: str, concrete: Any, inputs: Sequence[Any]) -> int:
+        with self._lock:
+            count = self._counts[function] = self._counts.get(function, 0) + 1
+            if count > self.step:
+                self._begin_step(count)
+            if concrete is not None:
+                self._keep(function, concrete)
+            number = self._calls = self._calls + 1
+            if self._open is not None:
+                self.arguments[function] = tuple(_shape(tensor) for tensor in inputs)
+                call = Call(number, self.step, function)
+                self._open.calls.append(call)
+                self._open.places[call.begin_mark] = self.lookup.places(concrete, inputs)
+                self._mark(call.begin_mark)
+            return number
+
+    def _keep(self, function: str, concrete: Any) -> None:
+        """A function knows its variables by weak references, though it keeps their memory."""
+        if self.functions.get(function) is not concrete:
+            self.functions[function] = concrete
+            self._variables[function] = concrete.graph.variables
+
+    def _begin_step(self, step: int) -> None:
+        if self.step:
+            self._sample()
+        self.step = step
+        if step in (EARLY_STEPS + 1, self.last_settled + 1):
+            self.close_window()
+        if step == self.first_settled:
+            self.open_window()
+
+    def _sample(self) -> None:
+        if self.step % self._sampled_every:
+            return
+        self.samples.append((self.step, bytes_in_use()))
+        if len(self.samples) > MOST_SAMPLES:
+            self._sampled_every *= 2
+            self.samples = [sample for sample in self.samples if sample[0] % self._sampled_every == 0]
+
+    def _mark(self, number: int) -> None:
+        if self._open is not None:
+            _pywrap_traceme.TraceMe(MARK, at=number).Stop()
+
+    # -- windows ----------------------------------------------------------------------------------
+
+    def open_window(self) -> None:
+        """Listen to the allocator."""
+        session = _pywrap_profiler.ProfilerSession()
+        try:
+            session.start(str(self.folder / "profile"), {})
+        except tf.errors.OpError:
+            self.notes.append("the script's own profiler was running, so some steps were not recorded")
+            return
+        self._open = OpenWindow(session, f"window-{len(self.windows) + 1}.xplane.pb")
+        self.lookup.refresh()
+
+    def close_window(self) -> None:
+        """Stop listening, and write down what was heard."""
+        with self._lock:
+            opened, self._open = self._open, None
+            if opened is None:
+                return
+            opened.session.export_to_tb()
+            written = max((self.folder / "profile").rglob("*.xplane.pb"), key=lambda path: path.stat().st_mtime_ns)
+            shutil.move(written, self.folder / opened.profile)
+            shutil.rmtree(self.folder / "profile", ignore_errors=True)
+            self.windows.append(Window(opened.profile, tuple(opened.calls), opened.places))
+            self.save()
+
+    def record(self) -> Record:
+        return Record(
+            device_name(), self.limit_bytes, tuple(self.windows), tuple(self.samples), self.step, tuple(self.notes)
+        )
+
+    def save(self) -> None:
+        save_record(self.record(), self.folder)
+
+    def end(self) -> Record:
+        """No more is recorded."""
+        with self._lock:
+            if self.step:
+                self._sample()
+            self.close_window()
+            self.save()
+            return self.record()
+
+
+def _shape(tensor: Any) -> tuple[int, ...] | None:
+    shape = getattr(tensor, "shape", None)
+    return None if shape is None or shape.rank is None else tuple(shape.as_list())
+
+
+def bytes_in_use() -> int:
+    """What the allocator has given out; 0 where it does not count."""
+    try:
+        return int(context.context().get_memory_info(device_name())["current"])
+    except (tf.errors.OpError, ValueError):
+        return 0
+
+
+# -- where programs pass ---------------------------------------------------------------------------
+
+_RECORDER: Recorder | None = None
+
+
+def start(folder: Path, steps: int, limit_bytes: int | None = None) -> Recorder:
+    """Begin to record this process; TensorFlow has just been imported."""
+    global _RECORDER
+    recorder = _RECORDER = Recorder(folder, steps, limit_bytes)
+    recorder.save()
+    recorder.open_window()
+    _watch_functions(recorder)
+    _watch_sessions(recorder)
+    _watch_tapes(recorder)
+    _make_way_for_the_scripts_profiler(recorder)
+    from lowtide.tf.last_words import listen
+
+    listen(recorder)
+    return recorder
+
+
+def finish(error: BaseException | None) -> None:
+    """The script has ended: say what is known of its steps."""
+    global _RECORDER
+    recorder, _RECORDER = _RECORDER, None
+    if recorder is None:
+        return
+    from lowtide.tf.ending import conclude
+
+    recorder.end()
+    conclude(recorder, error)
+
+
+def function_name(concrete: Any) -> str:
+    """What a traced function is called from call to call: Keras's functions for training and testing share a name."""
+    match = _TRACED_NAME.match(tf.compat.as_str(concrete.name))
+    name = f"{match[2]}" if match else tf.compat.as_str(concrete.name)
+    role = "backward " if match and match[1] == "backward" else ""
+    return f"{role}{name}/{len(concrete.captured_inputs)}"
+
+
+def _watch_functions(recorder: Recorder) -> None:
+    owner = concrete_function.ConcreteFunction
+    original = owner._call_flat
+
+    def _call_flat(self: Any, tensor_inputs: Any, captured_inputs: Any) -> Any:
+        if recorder.is_inside or not context.executing_eagerly():
+            return original(self, tensor_inputs, captured_inputs)
+        number = recorder.begin(function_name(self), self, tensor_inputs)
+        try:
+            return original(self, tensor_inputs, captured_inputs)
+        finally:
+            recorder.end_call(number)
+
+    owner._call_flat = _disguised(_call_flat, original)
+
+
+def _watch_sessions(recorder: Recorder) -> None:
+    original = sessions.BaseSession.run
+
+    def run(self: Any, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
+        if recorder.is_inside:
+            return original(self, fetches, feed_dict, options, run_metadata)
+        number = recorder.begin("session", None, ())
+        try:
+            return original(self, fetches, feed_dict, options, run_metadata)
+        finally:
+            recorder.end_call(number)
+
+    sessions.BaseSession.run = _disguised(run, original)
+
+
+def _watch_tapes(recorder: Recorder) -> None:
+    """A loop that runs op by op has no function to call, but it opens a tape for each step."""
+    original = backprop.GradientTape.__enter__
+
+    def __enter__(self: Any) -> Any:  # noqa: N807
+        if not recorder.is_inside and context.executing_eagerly():
+            recorder.end_call(recorder.begin("gradient tape", None, ()))
+        return original(self)
+
+    backprop.GradientTape.__enter__ = _disguised(__enter__, original)
+
+
+def _make_way_for_the_scripts_profiler(recorder: Recorder) -> None:
+    """TensorFlow has one profiler; the script's own use of it comes first."""
+    original = profiler_v2.start
+
+    def start(logdir: str, options: Any = None) -> Any:
+        recorder.close_window()
+        return original(logdir, options)
+
+    profiler_v2.start = tf.profiler.experimental.start = _disguised(start, original)
+
+
+def _disguised(function: Callable[..., Any], original: Any) -> Any:
+    """TensorFlow and Keras hide their own files from tracebacks: what stands in between is hidden likewise."""
+    function.__code__ = function.__code__.replace(co_filename=original.__code__.co_filename)
+    return functools.wraps(original)(function)
+
+
+def report_failure(folder: Path) -> None:
+    """A recorder that fails must not change what the script does; it leaves a note."""
+    (folder / "recorder-error.txt").write_text("".join(traceback.format_exception(*sys.exc_info())), encoding="utf-8")
