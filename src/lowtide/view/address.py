@@ -8,16 +8,13 @@ from lowtide.units import format_bytes
 from lowtide.view.frame import LEFT, RIGHT, WIDTH, draw_legend, frame
 from lowtide.view.report import Report, shape_text
 from lowtide.view.scale import COLOURS, ticks
-from lowtide.view.tiles import AddressScale, Tile, address_scale, tiles_of
+from lowtide.view.tiles import TILES, AddressScale, Tile, address_scale, tiles_of
 
-TILES = 2400
 _HEIGHT, _TOP, _BOTTOM = 560, 96, 84
 # The largest are rectangles of their own, with a name to point at; the others are one path for each look.
 _NAMED = 300
 # A line of a buffer that is thinner than this would not be seen at all.
 _THINNEST = 0.5
-# A space in more pieces than this is drawn, and marked, where its largest pieces are.
-_BANDS, _FOLDS = 500, 40
 
 
 def render_address_picture(report: Report) -> str:
@@ -45,7 +42,7 @@ def render_address_picture(report: Report) -> str:
 
 def _space(scale: AddressScale) -> list[str]:
     right = WIDTH - RIGHT
-    bands = sorted(scale.bands, key=lambda band: -band.bytes)[:_BANDS]
+    bands = scale.largest_bands
     outline = "".join(f"M{LEFT} {_y(band.low):.1f}H{right}V{_y(band.high):.1f}H{LEFT}z" for band in bands)
     parts = [f'<path class="free" d="{outline}"><title>free</title></path>'] if bands else []
     for tick in ticks(scale.bytes, 9):
@@ -92,7 +89,7 @@ def _describe(tide: Tide, tile: Tile) -> str:
 def _folds(scale: AddressScale) -> list[str]:
     """Mark where the picture leaves something out, with a broken line and how much it is."""
     parts = []
-    for fold in sorted(scale.folds, key=lambda fold: -fold.bytes)[:_FOLDS]:
+    for fold in scale.largest_folds:
         y = (_y(fold.low) + _y(fold.high)) / 2
         waves = "q4 -4 8 0t8 0" * ((WIDTH - LEFT - RIGHT) // 16)
         title = f"{format_bytes(fold.bytes)} that no buffer of this step covers, folded"

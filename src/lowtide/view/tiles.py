@@ -12,6 +12,10 @@ from lowtide.tide.kinds import KINDS
 from lowtide.tide.space import pinnings_at, placed_rows, spans_of
 from lowtide.tide.tide import Tide
 
+# Enough to show all that is above a pixel, and few enough for a page to draw them at once.
+TILES = 6000
+# A space in more pieces than this is drawn, and marked, where its largest pieces are.
+_BANDS, _FOLDS = 500, 40
 # What no buffer ever covers is drawn no higher than this share of the picture, and all of it within a quarter.
 _FOLD = 0.02
 _ALL_FOLDS = 0.25
@@ -67,6 +71,16 @@ class AddressScale:
     def bytes(self) -> int:
         """All space that the step uses, gaps not counted."""
         return sum(band.bytes for band in self.bands)
+
+    @property
+    def largest_bands(self) -> list[Band]:
+        """The bands, or the largest of them where there are more than can be drawn."""
+        return sorted(self.bands, key=lambda band: -band.bytes)[:_BANDS]
+
+    @property
+    def largest_folds(self) -> list[Fold]:
+        """The folds, or the largest of them where there are more than can be marked."""
+        return sorted(self.folds, key=lambda fold: -fold.bytes)[:_FOLDS]
 
     def height_of(self, addresses: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """Return where addresses are."""
