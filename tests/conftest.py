@@ -1,10 +1,12 @@
 """What tests of every room share: a small tide whose every number is known."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from lowtide.tide.kinds import KINDS
-from lowtide.tide.tide import Buffers, Building, Curve, Tide, Unmodelled
+from lowtide.tide.tide import Buffers, Building, Curve, Recording, StepPeak, Tide, Unmodelled
 
 # name, op, layer, kind, dtype, shape, requested, allocated, born, died, source
 TINY = [
@@ -15,6 +17,9 @@ TINY = [
     ("dense/MatMul:temp", "MatMul", "dense", "workspace", "uint8", (300,), 300, 512, 2, 3, None),
     ("gradient_tape/MatMul:0", "MatMul", "dense", "gradients", "float32", None, 1000, 1024, 4, 6, "train.py:9"),
 ]
+# Of each row. The kernel lies in a region of its own; all others side by side: velocity between Relu and the workspace,
+# then x and the gradient.
+TINY_ADDRESSES = [2**20, 4096, 6656, 0, 6144, 7168]
 TINY_CURVE = [3584, 7680, 8192, 7680, 8704, 4608, 3584]
 TINY_NODES = ["dense/Relu", "dense/MatMul", "gradient_tape/MatMul", "adam/update"]
 TINY_NODE = [0, 0, 1, 1, 2, 2, 3]
@@ -56,6 +61,26 @@ def make_tide(rows=TINY, curve=TINY_CURVE, node=TINY_NODE, nodes=TINY_NODES, **c
 @pytest.fixture
 def tide() -> Tide:
     return make_tide()
+
+
+def make_recorded_tide(**changes) -> Tide:
+    """Return the same tide as if it had been recorded."""
+    buffers = replace(make_buffers(TINY), address=np.array(TINY_ADDRESSES, np.int64))
+    recording = Recording("cpu", None, 12, (StepPeak(11, 8192), StepPeak(12, 8704), StepPeak(13, 8448)), 0.25)
+    fields = {
+        "method": "recorded",
+        "buffers": buffers,
+        "recording": recording,
+        "building": Building(0, 0, 0, None),
+        "unmodelled": (),
+        "notes": (),
+    }
+    return make_tide(**(fields | changes))
+
+
+@pytest.fixture
+def recorded_tide() -> Tide:
+    return make_recorded_tide()
 
 
 @pytest.fixture

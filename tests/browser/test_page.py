@@ -131,6 +131,8 @@ def test_the_table_sorts_and_filters(open_page, tide):
 
 def test_amounts_are_written_as_everywhere_else(open_page, tide_factory):
     sizes = [0, 1, 1023, 1024, 1536, 10188, 10240, 102400, 2**20 - 1, 2**20, 123456789, 2**30 - 1, 6 * 2**30 + 7, 2**44]
+    # Half-way between two digits.
+    sizes = sorted([*sizes, 1152, 1408, 10496, 11008])
     made = [(f"t{size}:0", "Op", None, "other", "uint8", (size,), size, size, 0, 1, None) for size in sizes]
     tide = tide_factory(rows=made, curve=[sum(sizes)], node=[0], nodes=[], peak_bytes=sum(sizes), safe_bytes=sum(sizes))
     browser = open_page(Report(tide))
@@ -167,3 +169,101 @@ def test_it_fits_the_window(open_page, tide, width):
     size = "document.querySelector('#curve').viewBox.baseVal.width == document.querySelector('#chart').clientWidth"
     WebDriverWait(browser, 10).until(lambda browser: browser.execute_script(f"return {size}"))
     browser.set_window_size(1280, 1400)
+
+
+@pytest.fixture
+def window(browser):
+    """Make the window as wide as asked, narrower than Chromium itself allows if need be, light or dark."""
+
+    def resize(width: int, *, dark: bool = False):
+        metrics = {"width": width, "height": 1400, "deviceScaleFactor": 1, "mobile": False}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+
+    yield resize
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def point_to_buffer(browser, name: str, *, aside: int = 0, click: bool = False) -> None:
+    """Move the pointer to the middle of a buffer in the address space, or `aside` of it."""
+    from selenium.webdriver import ActionChains
+
+    chart = browser.find_element("id", "space")
+    x, y = browser.execute_script(
+        """
+        // Scrolled before the pointer moves: a page that scrolls under the pointer moves it too.
+        document.getElementById("space").scrollIntoView({ block: "center", behavior: "instant" });
+        const data = JSON.parse(document.getElementById("data").textContent), { tiles } = data.space;
+        const tile = tiles.row.findIndex((row) => data.buffers.name[row] === arguments[0]);
+        const chart = document.getElementById("space").getBoundingClientRect();
+        const free = document.querySelector("#addresses .free").getBBox();
+        const x = free.x + free.width * (tiles.born[tile] + tiles.died[tile]) / 2 / data.curve.events;
+        const y = free.y + free.height * (1 - (tiles.low[tile] + tiles.high[tile]) / 2);
+        return [x - chart.width / 2, y - chart.height / 2];
+        """,
+        name,
+    )
+    actions = ActionChains(browser).move_to_element_with_offset(chart, round(x) + aside, round(y))
+    (actions.click() if click else actions).perform()
+
+
+@pytest.mark.parametrize(("width", "dark"), [(390, False), (1280, True)])
+def test_pointing_at_the_address_space_names_the_buffer(open_page, window, recorded_tide, tide, width, dark):
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    window(width, dark=dark)
+    browser = open_page(Report(recorded_tide, predicted=tide))
+    for name, words in [
+        ("dense/Relu:0", ("dense\n", "float32 100×10", "4 KiB", "activations", "events 1 to 5")),
+        ("x:0", ("512 B", "input", "events 0 to 7")),
+    ]:
+        point_to_buffer(browser, name)
+        WebDriverWait(browser, 10).until(lambda browser, name=name: name in text(browser, "#space-tooltip"))
+        for word in words:
+            assert word in text(browser, "#space-tooltip")
+    assert "Predicted" in text(browser, "#answers")
+    overflow = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert browser.execute_script(overflow) == 0
+    inside = (
+        "const box = document.getElementById('space-tooltip').getBoundingClientRect(); return [box.left, box.right]"
+    )
+    left, right = browser.execute_script(inside)
+    assert 0 <= left < right <= width
+    dark_page = "return document.documentElement.dataset.theme"
+    assert browser.execute_script(dark_page) == ("dark" if dark else "light")
+
+
+def test_the_keyboard_reads_the_address_space(open_page, recorded_tide):
+    browser = open_page(Report(recorded_tide))
+    chart = browser.find_element("id", "space")
+    assert "512 B lie free after event 4, the largest block is 512 B" in text(browser, "#space-free")
+    chart.send_keys("\ue013")  # up: from the lowest address on
+    read = "return document.getElementById('space-read').textContent"
+    assert browser.execute_script(read) == "dense/Relu:0, activations, dense, float32 100×10, 4 KiB, events 1 to 5"
+    chart.send_keys("\ue013")
+    assert browser.execute_script(read).startswith("adam/dense_kernel_velocity:0, optimizer")
+    chart.send_keys("\ue014")  # right: the next moment, here and in the curve
+    assert "4.5 KiB lie free after event 5, the largest block is 4 KiB" in text(browser, "#space-free")
+    assert "after event 5" in text(browser, "#moment")
+    assert "Addresses over the step, 9 KiB" in chart.get_attribute("aria-label")
+
+
+def test_clicking_in_the_address_space_chooses_the_moment(open_page, recorded_tide):
+    browser = open_page(Report(recorded_tide))
+    point_to_buffer(browser, "gradient_tape/MatMul:0", aside=4, click=True)
+    assert "after event 5" in text(browser, "#moment")
+
+
+def test_a_predicted_step_shows_no_address_space_and_a_prediction_is_a_line(open_page, recorded_tide, tide):
+    browser = open_page(Report(tide))
+    assert not browser.find_element("id", "space-section").is_displayed()
+    assert browser.find_elements("css selector", "#curve .predicted") == []
+    browser = open_page(Report(recorded_tide, predicted=tide))
+    assert browser.find_element("id", "space-section").is_displayed()
+    (line,) = browser.find_elements("css selector", "#curve .predicted")
+    assert len(line.get_attribute("points").split()) == 7
+    assert "within 0.1% of the recorded peak" in text(browser, "#answers")
+    assert "recorded in step 12 of 13" in text(browser, "#answers")
+    assert "building" not in text(browser, "#grounds")

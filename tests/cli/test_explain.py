@@ -48,6 +48,20 @@ def test_files_are_written_and_not_overwritten_without_force(lowtide, refused, t
     assert page.read_text() != "mine"
 
 
+def test_the_address_space_of_a_recorded_step_is_written(lowtide, refused, recorded_tide, tide_file, tmp_path):
+    recorded, picture, page = tmp_path / "recorded.tide", tmp_path / "space.svg", tmp_path / "page.html"
+    recorded_tide.save(recorded)
+    answer = lowtide("explain", recorded, "--space", picture)
+    assert answer.code == 0
+    assert "recorded in step 12 of 13" in answer.out
+    assert f"wrote {picture}" in answer.err
+    ElementTree.parse(picture)
+    assert "--force" in refused("explain", recorded, "--space", picture)
+    # A predicted tide has none, and nothing else is written either.
+    assert "no addresses" in refused("explain", tide_file, "--html", page, "--space", tmp_path / "other.svg")
+    assert not page.exists()
+
+
 def test_bad_input_is_one_line(refused, tide_file, tmp_path):
     assert "8 bananas" in refused("explain", tide_file, "--budget", "8 bananas")
     assert "nowhere.tide" in refused("explain", "nowhere.tide")

@@ -28,6 +28,12 @@ def report_options(function: _Function) -> _Function:
     return function
 
 
+def space_option(function: _Function) -> _Function:
+    """Add the option that writes the address space, for the verbs whose tides may have been recorded."""
+    text = "Write the address space of a recorded step as a picture."
+    return click.option("--space", type=_file(), metavar="FILE", help=text)(function)
+
+
 def _file() -> click.Path:
     return click.Path(dir_okay=False, path_type=Path)
 

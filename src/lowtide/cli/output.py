@@ -17,17 +17,25 @@ if TYPE_CHECKING:
     from lowtide.view.report import Report
 
 
-def emit(report: Report, *, as_json: bool, html: Path | None, svg: Path | None) -> int:
+def emit(
+    report: Report, *, as_json: bool, html: Path | None = None, svg: Path | None = None, space: Path | None = None
+) -> int:
     """Write the report to all that was asked for, and return the exit code: 1 if it does not fit, else 0."""
-    written: list[Path] = []
+    # All are drawn before the first is written, so that one that cannot be drawn leaves nothing half done.
+    drawn: list[tuple[Path, str]] = []
     if html is not None:
         from lowtide.view.page import render_page
 
-        written.append(_write(html, render_page(report)))
+        drawn.append((html, render_page(report)))
     if svg is not None:
         from lowtide.view.picture import render_picture
 
-        written.append(_write(svg, render_picture(report)))
+        drawn.append((svg, render_picture(report)))
+    if space is not None:
+        from lowtide.view.address import render_address_picture
+
+        drawn.append((space, render_address_picture(report)))
+    written = [_write(path, text) for path, text in drawn]
     if as_json:
         click.echo(json.dumps(report.to_dict(), indent=2))
     else:

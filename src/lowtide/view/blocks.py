@@ -11,7 +11,7 @@ from lowtide.tide.sample import highest_in, stretches
 from lowtide.tide.tide import Tide
 from lowtide.units import format_bytes
 from lowtide.view.report import Report
-from lowtide.view.scale import BUDGET_COLOUR, COLOURS, STACK, axis_top, stack_at, ticks
+from lowtide.view.scale import BUDGET_COLOUR, COLOURS, STACK, stack_at, ticks
 
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 _DIM = Style(dim=True)
@@ -35,7 +35,7 @@ def draw_curve(report: Report, width: int, height: int, *, colour: bool = True) 
     Without `colour` the kinds cannot be told apart, and only the outline is drawn.
     """
     tide = report.tide
-    top = axis_top(tide.peak_bytes, tide.safe_bytes, report.budget_bytes)
+    top = report.top_bytes
     labels = {_row_of(tick, top, height): format_bytes(tick) for tick in ticks(top, max(3, height // 2))}
     margin = max(len(label) for label in labels.values()) + 1
     columns = max(10, width - margin - 1)

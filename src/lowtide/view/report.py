@@ -1,10 +1,18 @@
 """What the views show: a tide and the questions that were asked about it."""
 
-from dataclasses import dataclass
+import math
+from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
+from lowtide.tide.space import Occupancy, Pinning, occupancy_at, pinnings_at
 from lowtide.tide.tide import METHODS, Tide
 from lowtide.units import format_bytes
+from lowtide.view.scale import axis_top
+
+# Free bytes matter once they are a share of the peak that a batch could use, and lie in pieces.
+_NOTABLE_FREE = 0.05
+_NOTABLE_FRAGMENTATION = 0.3
 
 
 @dataclass(frozen=True)
@@ -17,12 +25,19 @@ class LargestBatch:
 
 @dataclass(frozen=True)
 class Report:
-    """A tide, the budget it was asked about if any, and the answer to that."""
+    """A tide, the budget it was asked about if any, and the answer to that; for a recorded tide also its prediction."""
 
     tide: Tide
     budget_bytes: int | None = None
     largest_batch: LargestBatch | None = None
     top: int = 10
+    predicted: Tide | None = None
+
+    @property
+    def top_bytes(self) -> int:
+        """Where the axis of bytes ends."""
+        highest = max(self.tide.peak_bytes, 0 if self.predicted is None else self.predicted.peak_bytes)
+        return axis_top(highest, self.tide.safe_bytes, self.budget_bytes)
 
     @property
     def fits(self) -> bool | None:
@@ -65,17 +80,105 @@ class Report:
         return METHODS.get(self.tide.method, self.tide.method)
 
     @property
-    def building_line(self) -> str:
-        """What building the graph took, apart from executing it."""
+    def building_line(self) -> str | None:
+        """What building the graph took, apart from executing it; None where nothing is known, as of some records."""
         building = self.tide.building
         parts = [
-            f"{building.traced_nodes:,} nodes traced",
-            f"{building.executed_nodes:,} executed",
-            f"graph {format_bytes(building.graph_bytes)}",
+            f"{building.traced_nodes:,} nodes traced" if building.traced_nodes else None,
+            f"{building.executed_nodes:,} executed" if building.executed_nodes else None,
+            f"graph {format_bytes(building.graph_bytes)}" if building.graph_bytes else None,
+            None if building.host_bytes is None else f"host memory {format_bytes(building.host_bytes)}",
         ]
-        if building.host_bytes is not None:
-            parts.append(f"host memory {format_bytes(building.host_bytes)}")
-        return " · ".join(parts)
+        return " · ".join(part for part in parts if part is not None) or None
+
+    @property
+    def gap(self) -> float | None:
+        """How far the predicted peak is above this one, as a share of it; None without a prediction."""
+        if self.predicted is None or self.tide.peak_bytes == 0:
+            return None
+        return self.predicted.peak_bytes / self.tide.peak_bytes - 1
+
+    @property
+    def gap_line(self) -> str | None:
+        """What was predicted, and how far that is from this peak."""
+        if self.predicted is None or self.gap is None:
+            return None
+        peak = "the recorded peak" if self.tide.recording is not None else "this peak"
+        predicted = f"predicted {format_bytes(self.predicted.peak_bytes)}"
+        if abs(self.gap) < 0.0005:
+            return f"{predicted}: within 0.1% of {peak}"
+        return f"{predicted}: {abs(self.gap):.1%} {'above' if self.gap > 0 else 'below'} {peak}"
+
+    @property
+    def recorded_line(self) -> str | None:
+        """Which step was recorded, and how much the recorded steps differ; None for a prediction."""
+        recording = self.tide.recording
+        if recording is None:
+            return None
+        if len(recording.steps) < 2:
+            return f"recorded in step {recording.step:,}"
+        line = f"recorded in step {recording.step:,} of {max(step.step for step in recording.steps):,}"
+        peaks = [step.peak_bytes for step in recording.steps]
+        lowest, highest = format_bytes(min(peaks)), format_bytes(max(peaks))
+        if lowest == highest:
+            return f"{line}; every recorded step has a peak of {lowest}"
+        return f"{line}; peaks of the recorded steps {lowest} to {highest}"
+
+    @property
+    def limit_line(self) -> str | None:
+        """The hard limit that the step ran under; None if there was none."""
+        recording = self.tide.recording
+        if recording is None or recording.limit_bytes is None:
+            return None
+        left = format_bytes(max(recording.limit_bytes - self.tide.peak_bytes, 0))
+        return f"{format_bytes(recording.limit_bytes)}, of which {left} were not in use at the peak"
+
+    @cached_property
+    def occupancy(self) -> Occupancy | None:
+        """The address space at the peak; None for a tide without addresses."""
+        return None if self.tide.buffers.address is None else occupancy_at(self.tide, self.tide.peak_event)
+
+    @cached_property
+    def pinnings(self) -> tuple[Pinning, ...]:
+        """What keeps the holes at the peak apart, the widest first."""
+        return () if self.tide.buffers.address is None else pinnings_at(self.tide, self.tide.peak_event)
+
+    @property
+    def fragmented(self) -> bool:
+        """Whether enough lies free at the peak, in small enough pieces, to be worth a look."""
+        if self.occupancy is None or self.occupancy.free_bytes < _NOTABLE_FREE * self.tide.peak_bytes:
+            return False
+        # The allocator also knows of blocks that no buffer of this step touches.
+        recording = self.tide.recording
+        share = self.occupancy.fragmentation if recording is None else recording.fragmentation
+        return share >= _NOTABLE_FRAGMENTATION
+
+    @property
+    def holes_line(self) -> str | None:
+        """What lies free between the buffers at the peak; None for a tide without addresses."""
+        if self.occupancy is None:
+            return None
+        if not self.occupancy.holes:
+            return "nothing lies free between the buffers at the peak"
+        free, largest = format_bytes(self.occupancy.free_bytes), format_bytes(self.occupancy.largest_hole_bytes)
+        return f"of the {free} that lie free between the buffers at the peak, the largest block is {largest}"
+
+    @property
+    def free_line(self) -> str | None:
+        """What lies free at the peak, by the addresses and by the allocator; None where nothing is known about it."""
+        recording = self.tide.recording
+        own = None
+        # Where nothing is free the allocator divides by zero, and there is nothing to say.
+        if recording is not None and not math.isnan(recording.fragmentation):
+            own = f"of all that the allocator has free, {recording.fragmentation:.0%} is outside its largest block"
+        return "; ".join(line for line in (self.holes_line, own) if line is not None) or None
+
+    @property
+    def pinning_line(self) -> str | None:
+        """What keeps the holes apart, in words; None where they are not worth a look."""
+        if not self.fragmented or not self.pinnings:
+            return None
+        return "; ".join(_pinning_text(pinning) for pinning in self.pinnings)
 
     @property
     def unmodelled_line(self) -> str | None:
@@ -96,7 +199,31 @@ class Report:
                 "fits": self.fits,
                 "largest_batch_size": None if self.largest_batch is None else self.largest_batch.batch_size,
             }
+        data["predicted"] = None
+        if self.predicted is not None:
+            predicted = self.predicted
+            data["predicted"] = {
+                "peak_bytes": predicted.peak_bytes,
+                "safe_bytes": predicted.safe_bytes,
+                "gap": self.gap,
+            }
+        data["free_at_peak"] = None
+        if self.occupancy is not None:
+            data["free_at_peak"] = {
+                "free_bytes": self.occupancy.free_bytes,
+                "largest_bytes": self.occupancy.largest_hole_bytes,
+                "holes": len(self.occupancy.holes),
+                "fragmentation": self.occupancy.fragmentation,
+                "pinnings": [asdict(pinning) for pinning in self.pinnings],
+            }
         return data
+
+
+def _pinning_text(pinning: Pinning) -> str:
+    others = pinning.buffers - 1
+    beside = "" if others == 0 else f" and {others:,} beside it"
+    splits = "splits" if others == 0 else "split"
+    return f"{pinning.name}{beside} ({format_bytes(pinning.bytes)}) {splits} {format_bytes(pinning.hole_bytes)}"
 
 
 def shape_text(dtype: str, shape: tuple[int, ...] | None) -> str:

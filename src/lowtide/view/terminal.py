@@ -47,6 +47,10 @@ def _answer(report: Report) -> list[Text]:
         format_bytes(tide.safe_bytes),
     )
     lines = [Text(report.title, "bold"), numbers]
+    if report.gap_line is not None:
+        lines.append(Text(report.gap_line))
+    if report.recorded_line is not None:
+        lines.append(Text(report.recorded_line, "dim"))
     if report.verdict is not None:
         sign, style = ("✓", "bold green") if report.fits else ("✗", f"bold {BUDGET_COLOUR}")
         lines.append(Text(f"{sign} {report.verdict}", style))
@@ -157,10 +161,17 @@ def _grounds(report: Report) -> Padding:
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(style="dim", no_wrap=True)
     table.add_column()
-    table.add_row("method", report.method_line)
-    table.add_row("building", report.building_line)
-    if report.unmodelled_line is not None:
-        table.add_row("not modelled", Text(report.unmodelled_line, "yellow"))
+    rows = [
+        ("method", report.method_line, ""),
+        ("limit", report.limit_line, ""),
+        ("free space", report.free_line, "yellow" if report.fragmented else ""),
+        ("split by", report.pinning_line, "yellow"),
+        ("building", report.building_line, ""),
+        ("not modelled", report.unmodelled_line, "yellow"),
+    ]
+    for name, line, style in rows:
+        if line is not None:
+            table.add_row(name, Text(line, style))
     for note in report.tide.notes:
         table.add_row("note", Text(note))
     return Padding(table, (0, 0, 1, 2))

@@ -1,4 +1,3 @@
-"use strict";
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const { curve, buffers, kinds } = data;
@@ -7,13 +6,21 @@
   const find = (id) => document.getElementById(id);
   const state = { at: peak, pointed: null, key: "bytes", descending: true, shown: 10, words: "" };
 
+  // A number half-way between two goes to the even one, as in Python; toFixed would take the larger.
+  function toDigits(value, digits) {
+    const last = 10 ** digits, halves = 2 ** (digits + 1);
+    const even = Math.floor(value * last) % 2 === 0;
+    const halfway = Number.isInteger(value * halves) && !Number.isInteger((value * halves) / 2);
+    return (halfway && even ? Math.floor(value * last) / last : value).toFixed(digits);
+  }
+
   // Amounts as lowtide.units.format_bytes writes them.
   function formatBytes(count) {
     if (count < 1024) return `${count} B`;
     const units = ["KiB", "MiB", "GiB", "TiB", "PiB"];
     let size = count, unit = -1;
     do { size /= 1024; unit += 1; } while (size >= 1023.95 && unit < units.length - 1);
-    const text = size < 9.995 ? size.toFixed(2) : size.toFixed(1);
+    const text = size < 9.995 ? toDigits(size, 2) : toDigits(size, 1);
     return `${text.replace(/\.?0+$/, "")} ${units[unit]}`;
   }
 
@@ -39,9 +46,13 @@
       element("div", { class: `answer ${mood}` }, element("div", { class: "what" }, what),
         element("div", { class: "value" }, value), element("div", { class: "why" }, why));
     const cards = [
-      answer("Peak", formatBytes(data.peak_bytes), `at ${data.peak_place}`),
+      answer("Peak", formatBytes(data.peak_bytes), [`at ${data.peak_place}`, data.recorded].filter((text) => text !== null).join("; ")),
       answer("Safe bound", formatBytes(data.safe_bytes), "a hard limit of this size does not run out"),
     ];
+    if (data.predicted !== null) {
+      const [, gap] = (data.predicted.gap ?? "").split(": ");
+      cards.push(answer("Predicted", formatBytes(data.predicted.peak_bytes), gap ?? ""));
+    }
     if (data.budget_bytes !== null) {
       const verdict = data.fits ? "Fits" : data.peak_bytes <= data.budget_bytes ? "May run out" : "Does not fit";
       cards.push(answer(`In ${formatBytes(data.budget_bytes)}`, verdict, data.verdict, data.fits ? "good" : "over"));
@@ -53,6 +64,7 @@
     find("answers").append(...cards);
     const used = kinds.filter((kind, row) => curve.strata[row].some((size) => size > 0));
     find("legend").append(...used.map((kind) => element("span", {}, swatch(kind.colour), kind.name)));
+    if (data.predicted !== null) find("legend").append(element("span", {}, element("span", { class: "dashes" }), "predicted"));
   }
 
   const margin = { left: 76, right: 12, top: 26, bottom: 26 };
@@ -68,7 +80,7 @@
       bottom: margin.top + inner.height, right: margin.left + inner.width, width,
     };
     svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-    svg.replaceChildren(...drawGrid(), ...drawAreas(), ...drawLevels(), ...drawPeak(), shape("g", { id: "marks" }));
+    svg.replaceChildren(...drawGrid(), ...drawAreas(), ...drawPredicted(), ...drawLevels(), ...drawPeak(), shape("g", { id: "marks" }));
     drawMarks();
   }
 
@@ -96,6 +108,14 @@
       lower = upper;
       return shape("polygon", { fill: kind.colour, points: outline, "data-kind": kind.name });
     });
+  }
+
+  // Steps of any number of events take the whole width.
+  function drawPredicted() {
+    if (data.predicted === null) return [];
+    const { event, bytes, events } = data.predicted;
+    const at = (point) => `${place.x((event[point] / Math.max(events - 1, 1)) * (curve.events - 1)).toFixed(1)},${place.y(bytes[point]).toFixed(1)}`;
+    return [shape("polyline", { class: "predicted", points: event.map((_, point) => at(point)).join(" ") })];
   }
 
   function drawLevels() {
@@ -220,7 +240,7 @@
   }
 
   function drawGrounds() {
-    const facts = [["method", data.method], ["building", data.building], ["not modelled", data.unmodelled], ...data.notes.map((note) => ["note", note])];
+    const facts = [["method", data.method], ["limit", data.limit], ["free space", data.free], ["split by", data.pinning], ["building", data.building], ["not modelled", data.unmodelled], ...data.notes.map((note) => ["note", note])];
     find("grounds").append(...facts.filter(([, text]) => text !== null).flatMap(([name, text]) => [element("dt", {}, name), element("dd", {}, text)]));
   }
 
@@ -238,6 +258,7 @@
     state.at = Math.min(points - 1, Math.max(0, point));
     drawMarks();
     drawMoment();
+    markSpace();
   }
   function pointTo(point) {
     state.pointed = point;
@@ -275,5 +296,6 @@
   drawGrounds();
   drawCurve();
   drawMoment();
+  const markSpace = drawAddressSpace({ data, find, element, shape, swatch, formatBytes, read, margin, choose, chosen: () => state.at });
   listen();
 })();
