@@ -29,7 +29,8 @@ def match_layers(before: Sequence[str], after: Sequence[str]) -> list[LayerPair]
             families.setdefault(_family(name), ([], []))[side].append(name)
     pairs: list[LayerPair] = []
     for old, new in families.values():
-        pairs += _match_family(sorted(old, key=_numbers), sorted(new, key=_numbers))
+        # By name too, as "dense" and "dense_0" have the same number.
+        pairs += _match_family(*(sorted(sorted(side), key=_numbers) for side in (old, new)))
     return pairs
 
 

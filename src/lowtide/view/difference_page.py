@@ -5,7 +5,7 @@ from html import escape
 
 from lowtide.tide.diff import Change, LayerChange
 from lowtide.units import format_change
-from lowtide.view.difference import DifferenceReport, change_cells, layer_text, tensor_name, tensor_sign, tensor_text
+from lowtide.view.difference import DifferenceReport, change_cells, layer_text, tensor_sign, tensor_text
 from lowtide.view.page import page_frame
 from lowtide.view.report import Report
 from lowtide.view.scale import COLOURS
@@ -93,13 +93,17 @@ def _bar(amount: int, amounts: list[int]) -> str:
 def _tensors(layer: LayerChange) -> str:
     rows = "".join(
         f'<tr><td><span class="swatch" style="background:{COLOURS[change.tensor.kind]}"></span>'
-        f"{tensor_sign(change)} {escape(tensor_name(change))}</td>"
+        f"{tensor_sign(change)} {escape(change.tensor.op)}</td>"
         f'<td class="dim" title="{escape(change.tensor.name)}">{escape(change.tensor.name)}</td>'
         f"<td>{escape(tensor_text(change))}</td>"
         f'<td class="number">{format_change(change.growth_bytes)}</td>'
         f'<td class="dim">{escape(change.tensor.source or "")}</td></tr>'
         for change in layer.tensors[:_TENSORS]
     )
+    rest = layer.tensors[_TENSORS:]
+    if rest:
+        growth = format_change(sum(change.growth_bytes for change in rest))
+        rows += f'<tr><td colspan="3">{len(rest):,} more</td><td class="number">{growth}</td><td></td></tr>'
     headings = '<th>op</th><th>tensor</th><th>type</th><th class="number">growth</th><th>line</th>'
     return f"<table><thead><tr>{headings}</tr></thead><tbody>{rows}</tbody></table>" if rows else ""
 
