@@ -97,6 +97,11 @@ def test_another_kernel_for_the_same_op_is_the_same_tensor():
     assert match_tensors([before], [after]) == [(before, after)]
 
 
+def test_the_same_bytes_under_another_name_are_no_change():
+    before, after = tensor("f/conv/Relu:0", "_FusedConv2D", (8, 8)), tensor("f/conv/out:0", "Conv2D", (8, 8))
+    assert match_tensors([before], [after]) == [(before, after)]
+
+
 def test_a_weight_is_never_paired_with_an_activation():
     before, after = tensor("dense/kernel", "Variable", (8,), "weights"), tensor("dense/kernel", "Variable", (8,))
     assert match_tensors([before], [after]) == [(before, None), (None, after)]

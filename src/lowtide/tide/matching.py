@@ -82,6 +82,7 @@ def match_tensors(
             lambda tensor: (tensor.name, tensor.kind),
             lambda tensor: (_without_numbers(tensor.name), tensor.kind),
             lambda tensor: (tensor.op, *_type(tensor)),
+            _type,
             lambda tensor: (tensor.op, tensor.kind, None if tensor.shape is None else len(tensor.shape)),
         ),
     )
