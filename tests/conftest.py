@@ -24,6 +24,18 @@ TINY_CURVE = [3584, 7680, 8192, 7680, 8704, 4608, 3584]
 TINY_NODES = ["dense/Relu", "dense/MatMul", "gradient_tape/MatMul", "adam/update"]
 TINY_NODE = [0, 0, 1, 1, 2, 2, 3]
 
+# The same in a process that has built other layers before, with a wider layer and one more.
+WIDER = [
+    ("dense_3/kernel:0", "VarHandleOp", "dense_3", "weights", "float32", (50, 10), 2000, 2048, 0, 7, None),
+    ("adam_1/dense_3_kernel_velocity:0", "VarHandleOp", "dense_3", "optimizer", "float32", (50, 10), 2000, 2048, 0, 7)
+    + (None,),
+    ("x:0", "_Arg", None, "input", "float32", (5, 25), 500, 512, 0, 7, None),
+    ("dense_3/Relu:0", "Relu", "dense_3", "activations", "float32", (200, 10), 8000, 8192, 1, 5, "train.py:8"),
+    ("norm/mul:0", "Mul", "norm", "activations", "float32", (25,), 100, 256, 2, 5, None),
+    ("gradient_tape/MatMul:0", "MatMul", "dense_3", "gradients", "float32", None, 900, 1024, 4, 6, "train.py:9"),
+]
+WIDER_CURVE = [4608, 12800, 13056, 13056, 14080, 5632, 4608]
+
 
 def make_buffers(rows) -> Buffers:
     name, op, layer, kind, dtype, shape, requested, allocated, born, died, source = map(list, zip(*rows, strict=True))
@@ -84,6 +96,11 @@ def recorded_tide() -> Tide:
 
 
 @pytest.fixture
+def wider() -> Tide:
+    return make_tide(WIDER, WIDER_CURVE, peak_bytes=14080, safe_bytes=16384)
+
+
+@pytest.fixture
 def tide_factory():
     return make_tide
 
@@ -92,6 +109,13 @@ def tide_factory():
 def tide_file(tide, tmp_path):
     path = tmp_path / "step.tide"
     tide.save(path)
+    return path
+
+
+@pytest.fixture
+def wider_file(wider, tmp_path):
+    path = tmp_path / "wider.tide"
+    wider.save(path)
     return path
 
 

@@ -7,16 +7,18 @@ if TYPE_CHECKING:
     from lowtide.errors import LowtideError as LowtideError
     from lowtide.tf.predict import max_batch_size as max_batch_size
     from lowtide.tf.predict import predict as predict
+    from lowtide.tide.diff import diff as diff
     from lowtide.tide.tide import Tide as Tide
 
 __version__ = "0.1.0"
 
-__all__ = ["LowtideError", "Tide", "__version__", "max_batch_size", "predict"]
+__all__ = ["LowtideError", "Tide", "__version__", "diff", "max_batch_size", "predict"]
 
 # Each name is imported when it is first used: TensorFlow costs seconds, and most of lowtide does without it.
 _HOME = {
     "LowtideError": "lowtide.errors",
     "Tide": "lowtide.tide.tide",
+    "diff": "lowtide.tide.diff",
     "max_batch_size": "lowtide.tf.predict",
     "predict": "lowtide.tf.predict",
 }

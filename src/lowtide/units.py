@@ -3,6 +3,7 @@
 import math
 import operator
 import re
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import SupportsIndex
 
@@ -21,7 +22,10 @@ _AMOUNT = re.compile(
     r"\s*(?P<number>\d+(?:\.\d*)?|\.\d+)(?P<exponent>e\+?\d{1,2})?\s*(?P<unit>[a-z]*)\s*", re.IGNORECASE
 )
 
+_SHARE = re.compile(r"\s*(?P<number>\d+(?:\.\d*)?|\.\d+)\s*%\s*")
+
 _CURE = "write an amount of memory such as 8GiB, 512 MiB, 8GB, 1.5g or 8589934592"
+_GROWTH_CURE = "write a share such as 5% or an amount such as 200MiB"
 
 
 def parse_bytes(amount: str | float | SupportsIndex) -> int:
@@ -52,6 +56,67 @@ def _parse_text(text: str) -> int:
         raise LowtideError("not an amount of memory", given=repr(text), cure=_CURE)
     # Decimal, because 0.1 GiB in binary floating point is off by a byte here and there.
     return int(Decimal(match["number"] + (match["exponent"] or "")) * factor)
+
+
+@dataclass(frozen=True)
+class Growth:
+    """By how much something may grow: a share of what it was, or an amount of bytes; one of them is None."""
+
+    share: Decimal | None
+    bytes: int | None
+
+    def above(self, before_bytes: int) -> int:
+        """Return how many bytes more than `before_bytes` are allowed."""
+        return int(before_bytes * self.share) if self.share is not None else (self.bytes or 0)
+
+    def __str__(self) -> str:
+        return format_bytes(self.bytes or 0) if self.share is None else f"{(self.share * 100).normalize():f}%"
+
+
+def parse_growth(growth: str | float | SupportsIndex | Growth) -> Growth:
+    """Return what `growth` allows: "5%" or 0.05 is a share, "200MiB" or a whole number an amount of bytes."""
+    if isinstance(growth, Growth):
+        return growth
+    if isinstance(growth, str):
+        return _parse_growth_text(growth)
+    if isinstance(growth, bool) or (isinstance(growth, float) and not math.isfinite(growth)):
+        raise LowtideError("not an amount of growth", given=repr(growth), cure=_GROWTH_CURE)
+    if isinstance(growth, float):
+        found = Growth(Decimal(str(float(growth))), None)
+    else:
+        try:
+            found = Growth(None, operator.index(growth))
+        except TypeError:
+            raise LowtideError("not an amount of growth", given=repr(growth), cure=_GROWTH_CURE) from None
+    if (found.share or found.bytes or 0) < 0:
+        raise LowtideError("a growth cannot be negative", given=repr(growth), cure=_GROWTH_CURE)
+    return found
+
+
+def _parse_growth_text(text: str) -> Growth:
+    share, amount = _SHARE.fullmatch(text), _AMOUNT.fullmatch(text)
+    if share is not None:
+        return Growth(Decimal(share["number"]) / 100, None)
+    # A lone "5" would be five bytes, and nobody means that.
+    if amount is None or amount["unit"].lower() not in _FACTORS or (not amount["unit"] and text.strip() != "0"):
+        raise LowtideError("not an amount of growth", given=repr(text), cure=_GROWTH_CURE)
+    return Growth(None, _parse_text(text))
+
+
+def format_change(count: int) -> str:
+    """Return a change of `count` bytes with its sign: "+1.5 KiB", "-97.8 MiB", "0 B"."""
+    return f"{'+' if count > 0 else ''}{format_bytes(count)}"
+
+
+def format_growth(growth: float | None) -> str:
+    """Return a growth as a person reads it: "+10.3%", "-4.0%", "no change", or "from nothing" for None."""
+    if growth is None:
+        return "from nothing"
+    if growth == 0:
+        return "no change"
+    if abs(growth) < 0.0005:
+        return f"{'+' if growth > 0 else '-'}<0.1%"
+    return f"{growth:+.1%}" if growth < 10 else f"{growth:+,.0%}"
 
 
 def format_bytes(count: int) -> str:

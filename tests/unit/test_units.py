@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowtide.errors import LowtideError
-from lowtide.units import format_bytes, parse_bytes
+from lowtide.units import Growth, format_bytes, format_change, format_growth, parse_bytes, parse_growth
 
 
 @pytest.mark.parametrize(
@@ -87,3 +87,62 @@ def test_formats_for_people(count, expected):
 @given(st.integers(min_value=1, max_value=2**60))
 def test_what_is_printed_can_be_parsed_and_is_nearly_the_same(count):
     assert parse_bytes(format_bytes(count)) == pytest.approx(count, rel=0.006)
+
+
+@pytest.mark.parametrize(
+    ("growth", "above_1000", "text"),
+    [
+        ("5%", 50, "5%"),
+        (" 2.5 % ", 25, "2.5%"),
+        (".1%", 1, "0.1%"),
+        ("150%", 1500, "150%"),
+        ("0%", 0, "0%"),
+        ("0", 0, "0 B"),
+        ("1KiB", 1024, "1 KiB"),
+        ("2 kb", 2000, "1.95 KiB"),
+        ("0 MiB", 0, "0 B"),
+        (0.05, 50, "5%"),
+        (0.0, 0, "0%"),
+        (np.float64(0.1), 100, "10%"),
+        (1.0, 1000, "100%"),
+        (512, 512, "512 B"),
+        (0, 0, "0 B"),
+        (np.int64(3), 3, "3 B"),
+    ],
+)
+def test_a_growth_is_a_share_or_an_amount(growth, above_1000, text):
+    found = parse_growth(growth)
+    assert found.above(1000) == above_1000
+    assert str(found) == text
+    assert (found.share is None) != (found.bytes is None)
+    assert parse_growth(found) is found
+
+
+def test_a_share_is_counted_without_rounding_errors():
+    # 0.07 * 100 is 7.000000000000001 in binary floating point, and 0.29 * 100 is 28.999999999999996.
+    assert parse_growth("7%").above(100) == 7
+    assert parse_growth(0.29).above(100) == 29
+
+
+@pytest.mark.parametrize(
+    "growth",
+    ["5", "0.05", "five", "", "%", "-5%", "5 %%", "5% of it", "-1MiB", "3 bananas", "1e400%", "nan%"]
+    + [-1, -0.1, True, float("nan"), float("inf"), None, [5]],
+)
+def test_any_other_growth_is_refused_in_one_line(growth):
+    with pytest.raises(LowtideError) as caught:
+        parse_growth(growth)
+    assert repr(growth) in str(caught.value)
+    assert "5%" in str(caught.value)
+    assert "200MiB" in str(caught.value)
+
+
+def test_changes_are_written_with_their_sign():
+    assert [format_change(count) for count in (1536, 0, -1536)] == ["+1.5 KiB", "0 B", "-1.5 KiB"]
+    shares = (0.103, -0.04, 0.0, None, 0.0001, -0.0001, 12.345, 2200.94)
+    words = ["+10.3%", "-4.0%", "no change", "from nothing", "+<0.1%", "-<0.1%", "+1,234%", "+220,094%"]
+    assert [format_growth(share) for share in shares] == words
+
+
+def test_a_growth_can_be_compared():
+    assert parse_growth("1KiB") == Growth(None, 1024)

@@ -21,6 +21,22 @@ def emit(
     report: Report, *, as_json: bool, html: Path | None = None, svg: Path | None = None, space: Path | None = None
 ) -> int:
     """Write the report to all that was asked for, and return the exit code: 1 if it does not fit, else 0."""
+    written = write_files(report, html, svg, space)
+    if as_json:
+        click.echo(json.dumps(report.to_dict(), indent=2))
+    else:
+        from rich.console import Console
+
+        from lowtide.view.terminal import TerminalReport
+
+        console = Console()
+        console.print(TerminalReport(report))
+    tell_written(written)
+    return 1 if report.fits is False else 0
+
+
+def write_files(report: Report, html: Path | None, svg: Path | None, space: Path | None = None) -> list[Path]:
+    """Write the page and the pictures of a report where that was asked for, and return what was written."""
     # All are drawn before the first is written, so that one that cannot be drawn leaves nothing half done.
     drawn: list[tuple[Path, str]] = []
     if html is not None:
@@ -35,22 +51,17 @@ def emit(
         from lowtide.view.address import render_address_picture
 
         drawn.append((space, render_address_picture(report)))
-    written = [_write(path, text) for path, text in drawn]
-    if as_json:
-        click.echo(json.dumps(report.to_dict(), indent=2))
-    else:
-        from rich.console import Console
+    return [write_text(path, text) for path, text in drawn]
 
-        from lowtide.view.terminal import TerminalReport
 
-        console = Console()
-        console.print(TerminalReport(report))
+def tell_written(written: list[Path]) -> None:
+    """Say on standard error which files there are now."""
     for path in written:
         click.echo(f"wrote {path}", err=True)
-    return 1 if report.fits is False else 0
 
 
-def _write(path: Path, text: str) -> Path:
+def write_text(path: Path, text: str) -> Path:
+    """Write a file, or say in one line why that is not possible."""
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lowtide.cli.differences import check_one_form, difference_options, emit_against, load_against
 from lowtide.cli.options import check_writable, report_options
 from lowtide.errors import LowtideError
+from lowtide.units import Growth
 
 if TYPE_CHECKING:
     from lowtide.view.report import Report
@@ -26,6 +28,10 @@ if TYPE_CHECKING:
 @click.option(
     "--save", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write a .tide for lowtide explain."
 )
+@click.option(
+    "--against", type=click.Path(path_type=Path), metavar="FILE", help="Show what changed since this .tide was saved."
+)
+@difference_options
 def command(
     target: str,
     batch_size: int | None,
@@ -36,18 +42,25 @@ def command(
     svg: Path | None,
     force: bool,
     save: Path | None,
+    against: Path | None,
+    max_growth: Growth | None,
+    markdown: bool,
 ) -> int:
     """Predict the memory of a training step that has never run.
 
     TARGET is file.py:name or package.module:name, where the name is a compiled Keras model, a function
     that returns one, or a function that returns (step, *specs); or keras:ResNet50 for a model of
-    keras.applications. With --budget also the largest batch that is sure to fit.
+    keras.applications. With --budget also the largest batch that is sure to fit. With --against
+    which layers grew since that tide was saved.
 
-    Exits 0 if it fits or no budget was given, 1 if it does not fit, 2 on a usage error.
+    Exits 0 if it fits or no budget was given, 1 if it does not fit or grew by more than --max-growth,
+    2 on a usage error.
     """
     if batch_size is not None and batch_size < 1:
         raise LowtideError("a batch needs at least one row", given=f"--batch-size {batch_size}", cure="give 1 or more")
+    check_one_form(as_json=as_json, markdown=markdown)
     check_writable([html, svg, save], force=force)
+    before = load_against(against, max_growth, markdown)
     from lowtide.cli.output import emit, progress
 
     # TensorFlow greets on standard error from C++, where nothing but this reaches it.
@@ -57,7 +70,10 @@ def command(
         report = _predict(target, batch_size, budget, top, tell)
     if save is not None:
         report.tide.save(save)
-    code = emit(report, as_json=as_json, html=html, svg=svg)
+    if before is None:
+        code = emit(report, as_json=as_json, html=html, svg=svg)
+    else:
+        code = emit_against(before, report, max_growth, as_json=as_json, markdown=markdown, html=html, svg=svg)
     if save is not None:
         click.echo(f"wrote {save}", err=True)
     return code

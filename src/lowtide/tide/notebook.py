@@ -1,4 +1,4 @@
-"""A tide in a notebook: a small table and the curve, drawn without scripts."""
+"""A tide, and the difference of two, in a notebook: small tables and the curve, drawn without scripts."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from lowtide.tide.sample import sample_events
-from lowtide.units import format_bytes
+from lowtide.units import format_bytes, format_change
 
 if TYPE_CHECKING:
+    from lowtide.tide.diff import Difference
     from lowtide.tide.tide import Tide
 
 _WIDTH, _HEIGHT = 480, 96
+_LAYERS = 10
 
 
 def render(tide: Tide) -> str:
@@ -43,4 +45,31 @@ def _draw(tide: Tide) -> str:
         f' aria-label="memory in use over the step">'
         f'<polygon points="0,{_HEIGHT} {points} {_WIDTH},{_HEIGHT}" fill="#0e9aa7" fill-opacity="0.45"'
         f' stroke="#0e9aa7"/></svg>'
+    )
+
+
+def render_difference(difference: Difference) -> str:
+    """Return an HTML fragment with the headline and the layers that changed most."""
+    rows = [
+        (change.layer or "(no layer)", change.status, change.before_bytes, change.after_bytes)
+        for change in difference.changed[:_LAYERS]
+    ]
+    rest = difference.changed[_LAYERS:]
+    if rest:
+        before, after = sum(change.before_bytes for change in rest), sum(change.after_bytes for change in rest)
+        rows.append((f"{len(rest):,} more", "", before, after))
+    rows.append(("slack", "", difference.slack.before_bytes, difference.slack.after_bytes))
+    cells = "".join(
+        f'<tr><td style="text-align:left">{escape(name)}</td><td style="text-align:left">{status}</td>'
+        + "".join(
+            f'<td style="text-align:right">{size}</td>'
+            for size in (format_bytes(before), format_bytes(after), f"<b>{format_change(after - before)}</b>")
+        )
+        + "</tr>"
+        for name, status, before, after in rows
+    )
+    notes = "".join(f"<div>note: {escape(note)}</div>" for note in difference.notes)
+    return (
+        f'<div style="font-family:system-ui,sans-serif"><div><b>{escape(difference.headline)}</b></div>'
+        f"<table>{cells}</table>{notes}</div>"
     )

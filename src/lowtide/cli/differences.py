@@ -1,0 +1,131 @@
+"""What explain and predict have in common when a tide is held against another."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from lowtide.errors import LowtideError
+from lowtide.units import Growth, parse_growth
+
+if TYPE_CHECKING:
+    from lowtide.tide.tide import Tide
+    from lowtide.view.difference import DifferenceReport
+    from lowtide.view.report import Report
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def difference_options(function: _Function) -> _Function:
+    """Add the options that only make sense with two tides."""
+    limit = "Exit 1 if the peak grew by more, say 5% or 200MiB."
+    for option in reversed(
+        (
+            click.option("--max-growth", type=parse_growth, metavar="GROWTH", help=limit),
+            click.option("--markdown", is_flag=True, help="Print the difference as markdown, for a pull request."),
+        )
+    ):
+        function = option(function)
+    return function
+
+
+def only_file(files: tuple[Path, ...], max_growth: Growth | None, markdown: bool) -> Path:
+    """Return the file where there is one, or say what else was expected."""
+    if len(files) != 1:
+        cure = "give a FILE to show, or two tides to compare: BEFORE AFTER"
+        raise LowtideError("explain takes one file or two", given=f"{len(files)} files", cure=cure)
+    _refuse_without_two(max_growth, markdown, cure="give two tides: lowtide explain BEFORE AFTER")
+    return files[0]
+
+
+def load_against(path: Path | None, max_growth: Growth | None, markdown: bool) -> Tide | None:
+    """Return the tide to compare with, before any time is spent on predicting; None where there is none."""
+    if path is None:
+        _refuse_without_two(max_growth, markdown, cure="add --against FILE")
+        return None
+    from lowtide.tide.tide import Tide
+
+    return Tide.load(path)
+
+
+def check_one_form(*, as_json: bool, markdown: bool) -> None:
+    """Refuse to print two things at once."""
+    if as_json and markdown:
+        raise LowtideError("one form at a time", given="--json and --markdown", cure="give one of them")
+
+
+def _refuse_without_two(max_growth: Growth | None, markdown: bool, *, cure: str) -> None:
+    given = "--max-growth" if max_growth is not None else "--markdown" if markdown else None
+    if given is not None:
+        raise LowtideError("there is nothing to compare with", given=given, cure=cure)
+
+
+def explain_two(
+    files: tuple[Path, ...],
+    budget: int | None,
+    top: int,
+    max_growth: Growth | None,
+    *,
+    as_json: bool,
+    markdown: bool,
+    html: Path | None,
+    svg: Path | None,
+) -> int:
+    """Show what changed between two saved tides, and return the exit code."""
+    from lowtide.cli.output import tell_written, write_text
+    from lowtide.tide.diff import diff
+    from lowtide.tide.tide import Tide
+    from lowtide.view.difference import DifferenceReport
+    from lowtide.view.difference_page import render_difference_page
+    from lowtide.view.overlay import render_overlay
+    from lowtide.view.report import Report
+
+    before, after = (Tide.load(file) for file in files)
+    shown = DifferenceReport(diff(before, after), Report(after, budget, top=top), max_growth)
+    written = [] if html is None else [write_text(html, render_difference_page(shown))]
+    if svg is not None:
+        written.append(write_text(svg, render_overlay([before, after], [file.name for file in files])))
+    _print(shown, shown.to_dict() | {"budget": shown.report.to_dict()["budget"]}, as_json=as_json, markdown=markdown)
+    tell_written(written)
+    return 0 if shown.passes else 1
+
+
+def emit_against(
+    before: Tide,
+    report: Report,
+    max_growth: Growth | None,
+    *,
+    as_json: bool,
+    markdown: bool,
+    html: Path | None,
+    svg: Path | None,
+) -> int:
+    """Show what changed from `before` to the tide of a report, write the files of the report, return the exit code."""
+    from lowtide.cli.output import tell_written, write_files
+    from lowtide.tide.diff import diff
+    from lowtide.view.difference import DifferenceReport
+
+    shown = DifferenceReport(diff(before, report.tide), report, max_growth)
+    written = write_files(report, html, svg)
+    _print(shown, report.to_dict() | {"against": shown.to_dict()}, as_json=as_json, markdown=markdown)
+    tell_written(written)
+    return 0 if shown.passes else 1
+
+
+def _print(shown: DifferenceReport, data: dict[str, Any], *, as_json: bool, markdown: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(data, indent=2))
+    elif markdown:
+        from lowtide.view.difference_markdown import render_markdown
+
+        click.echo(render_markdown(shown), nl=False)
+    else:
+        from rich.console import Console
+
+        from lowtide.view.difference_terminal import TerminalDifference
+
+        Console().print(TerminalDifference(shown))

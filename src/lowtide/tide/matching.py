@@ -1,0 +1,119 @@
+"""Which layer and which tensor of one tide is which of another."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict, deque
+from collections.abc import Callable, Hashable, Sequence
+from itertools import zip_longest
+from typing import TypeVar
+
+from lowtide.tide.explain import HeldTensor
+from lowtide.tide.layers import without_number
+
+_Item = TypeVar("_Item")
+
+LayerPair = tuple[str | None, str | None]
+"""The names of one layer before and after; None where it is not there."""
+
+
+def match_layers(before: Sequence[str], after: Sequence[str]) -> list[LayerPair]:
+    """Pair the layers of two programs; every name is in exactly one pair.
+
+    A layer without a name of its own is numbered by Keras as the process goes on: "dense" of one process is "dense_3"
+    of another. So layers that differ only in their numbers are a family, and are matched within it.
+    """
+    families: dict[str, tuple[list[str], list[str]]] = {}
+    for side, names in enumerate((before, after)):
+        for name in names:
+            families.setdefault(_family(name), ([], []))[side].append(name)
+    pairs: list[LayerPair] = []
+    for old, new in families.values():
+        # By name too, as "dense" and "dense_0" have the same number.
+        pairs += _match_family(*(sorted(sorted(side), key=_numbers) for side in (old, new)))
+    return pairs
+
+
+def _match_family(old: list[str], new: list[str]) -> list[LayerPair]:
+    common = set(old) & set(new)
+    # With the same gaps between their numbers they were counted from another start, even if some names are the same.
+    if not common or _gaps(old) == _gaps(new):
+        return list(zip_longest(old, new))
+    rest_old = [name for name in old if name not in common]
+    rest_new = [name for name in new if name not in common]
+    pairs: list[LayerPair] = [(name, name) for name in old if name in common]
+    if len(rest_old) == len(rest_new):
+        return pairs + list(zip(rest_old, rest_new, strict=True))
+    # Which of them is which cannot be told.
+    return pairs + [(name, None) for name in rest_old] + [(None, name) for name in rest_new]
+
+
+def _family(name: str) -> str:
+    return "/".join(without_number(part) for part in name.split("/"))
+
+
+def _numbers(name: str) -> tuple[int, ...]:
+    """Return the number of each part of a path; "dense" counts as number 0, as Keras counts."""
+    ends = (part[len(without_number(part)) + 1 :] for part in name.split("/"))
+    return tuple(int(end) if end else 0 for end in ends)
+
+
+def _gaps(names: list[str]) -> list[tuple[int, ...]]:
+    numbers = [_numbers(name) for name in names]
+    return [tuple(map(int.__sub__, number, numbers[0])) for number in numbers]
+
+
+def same_node(before: str, after: str) -> bool:
+    """Whether two nodes are called the same but for numbers that depend on what was built before them."""
+    return _without_numbers(before) == _without_numbers(after)
+
+
+def match_tensors(
+    before: Sequence[HeldTensor], after: Sequence[HeldTensor]
+) -> list[tuple[HeldTensor | None, HeldTensor | None]]:
+    """Pair the tensors of one layer, each of them once; where several would do the first is taken."""
+    return _pair(
+        before,
+        after,
+        # From what is surely the same to what is probably meant to be; what stayed as it was goes first.
+        (
+            lambda tensor: (tensor.name, *_type(tensor)),
+            lambda tensor: (_without_numbers(tensor.name), *_type(tensor)),
+            lambda tensor: (tensor.name, tensor.kind),
+            lambda tensor: (_without_numbers(tensor.name), tensor.kind),
+            lambda tensor: (tensor.op, *_type(tensor)),
+            _type,
+            lambda tensor: (tensor.op, tensor.kind, None if tensor.shape is None else len(tensor.shape)),
+        ),
+    )
+
+
+def _type(tensor: HeldTensor) -> tuple[Hashable, ...]:
+    return tensor.kind, tensor.dtype, tensor.shape, tensor.requested_bytes
+
+
+def _without_numbers(name: str) -> str:
+    """Return the name of a tensor without any number that depends on what was built before it."""
+    return re.sub(r"_\d+(?=[/_:]|$)", "", name)
+
+
+def _pair(
+    before: Sequence[_Item], after: Sequence[_Item], keys: Sequence[Callable[[_Item], Hashable]]
+) -> list[tuple[_Item | None, _Item | None]]:
+    """Pair what has the same first key, of the rest what has the same second key, and so on."""
+    pairs: list[tuple[_Item | None, _Item | None]] = []
+    old, new = list(before), list(after)
+    for key in keys:
+        waiting: defaultdict[Hashable, deque[int]] = defaultdict(deque)
+        for position, item in enumerate(new):
+            waiting[key(item)].append(position)
+        rest, taken = [], set()
+        for item in old:
+            found = waiting[key(item)]
+            if found:
+                taken.add(found[0])
+                pairs.append((item, new[found.popleft()]))
+            else:
+                rest.append(item)
+        old, new = rest, [item for position, item in enumerate(new) if position not in taken]
+    return pairs + [(item, None) for item in old] + [(None, item) for item in new]
