@@ -14,6 +14,7 @@ from lowtide.graph.graph import Shape
 from lowtide.run.names import Names
 from lowtide.tf.called import batch_size_of, program_of_call
 from lowtide.tf.calls import compiled_calls
+from lowtide.tf.origins import layer_finder
 from lowtide.tf.predict import solve_batch
 from lowtide.tf.sources import source_finder
 from lowtide.tf.steps import Belongings, CompiledStep, SimulatedStep
@@ -21,7 +22,6 @@ from lowtide.tf.trace import Program, Progress, Trace
 from lowtide.tf.xla import is_compiled
 from lowtide.tf.xla_tide import block_parts
 from lowtide.tide.describe import node_facts
-from lowtide.tide.layers import find_layer
 from lowtide.tide.rows import Part
 from lowtide.tide.tide import Building, Tide
 
@@ -69,9 +69,10 @@ def look_at(
     graph = program.at(batch)
     source = source_finder(concrete)
     layers = belongings.layers
+    find = layer_finder(concrete, layers, belongings.kinds)
     blocks: dict[int, tuple[Part, ...]] = {}
     for _, memory in compiled_calls(program, graph):
-        blocks |= block_parts(memory, lambda name: (find_layer(name, layers), source(name)))
+        blocks |= block_parts(memory, lambda name: (find(name), source(name)))
     names = Names(
         nodes=node_facts(graph, step.labels()),
         layers=layers,
@@ -95,7 +96,8 @@ def _look_at_compiled(
     step = CompiledStep(Trace(concrete, 0.0, None), belongings, concrete.name, specs)
     source = source_finder(concrete)
     layers = belongings.layers
-    blocks = block_parts(step.memory, lambda name: (find_layer(name, layers), source(name)))
+    find = layer_finder(concrete, layers, belongings.kinds)
+    blocks = block_parts(step.memory, lambda name: (find(name), source(name)))
     names = Names(layers=layers, blocks=blocks, source_of=source)
     leading = {spec.shape[0] for spec in specs if spec.shape.rank}
     batch = leading.pop() if len(leading) == 1 else batch_size_of(concrete, recorded)

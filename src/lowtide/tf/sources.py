@@ -41,7 +41,7 @@ def source_finder(concrete: Any) -> Callable[[str], str | None]:
 
     A layer of a functional model was called when the model was built; nothing of that is kept, so its ops have none.
     """
-    functions = _inner_functions(concrete.graph)
+    functions = inner_functions(concrete.graph)
 
     def find(name: str) -> str | None:
         operations = list(_operations(concrete.graph, name, functions))
@@ -53,7 +53,7 @@ def source_finder(concrete: Any) -> Callable[[str], str | None]:
     return find
 
 
-def _inner_functions(graph: Any) -> dict[str, Any]:
+def inner_functions(graph: Any) -> dict[str, Any]:
     """The graphs of all functions that a graph calls, by name."""
     found: dict[str, Any] = {}
     waiting = [graph]

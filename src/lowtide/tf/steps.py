@@ -18,6 +18,7 @@ from lowtide.graph.dtypes import dtype_name, element_bytes
 from lowtide.graph.graph import Graph
 from lowtide.tf import models
 from lowtide.tf.calls import size_compiled_calls
+from lowtide.tf.origins import layer_finder
 from lowtide.tf.reach import keras_objects
 from lowtide.tf.rescale import SMALLEST_TELLING_BATCH
 from lowtide.tf.sources import source_finder
@@ -26,7 +27,6 @@ from lowtide.tf.xla import XlaArgument, XlaMemory, guess_kind, is_compiled, xla_
 from lowtide.tf.xla_tide import tide_of
 from lowtide.tide.describe import Labels, describe
 from lowtide.tide.kinds import KINDS
-from lowtide.tide.layers import find_layer
 from lowtide.tide.simulate import Residents, Simulation, simulate
 from lowtide.tide.tide import Building, Tide, Unmodelled
 from lowtide.tide.workload import Workload, build_workload
@@ -211,13 +211,14 @@ class CompiledStep:
         started = time.perf_counter()
         memory = self.memory
         source = source_finder(self.traced.concrete)
+        find = layer_finder(self.traced.concrete, self.layers, self.kinds)
         tide = tide_of(
             memory,
             target=label or self.label,
             batch_size=batch_size,
             others=self.others,
             layers=self.layers,
-            locate=lambda name: (find_layer(name, self.layers), source(name)),
+            locate=lambda name: (find(name), source(name)),
             building=self.building,
         )
         self.seconds |= {

@@ -204,7 +204,7 @@ def _parts(memory: XlaMemory, block: TemporaryBlock, locate: Locate) -> Iterator
             name, op, layer, kind,
             shape.dtype if shape is not None and is_array else "uint8",
             shape.dimensions if shape is not None and is_array else None,
-            value.size, value.offset, source,
+            value.size, source,
         )  # fmt: skip
 
 

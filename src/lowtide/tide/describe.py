@@ -190,7 +190,7 @@ class _Naming:
         if not self.labels.layers:
             return None
         own = self.layer_in_path(self.graph.names[node])
-        if own is not None or not self.backward[node]:
+        if own is not None or not (self.backward[node] or self.graph.ops[node] in _AFTER_THEIR_INPUT):
             return own
         if node not in self.inherited:
             self.inherited[node] = self.inherit(node)
@@ -215,7 +215,7 @@ class _Naming:
                     continue
                 seen.add(producer)
                 layer = self.row(tensor)[2] if tensor in self.graph.variables else None
-                if layer is None and self.backward[producer]:
+                if layer is None and (self.backward[producer] or not self.backward[node]):
                     layer = self.layer_in_path(self.graph.names[producer])
                 if layer is not None:
                     return layer
@@ -243,5 +243,7 @@ def _backward_nodes(graph: Graph, optimizers: set[str]) -> list[bool]:
     return backward
 
 
+# Ops that are made for a tensor, and named after nothing.
+_AFTER_THEIR_INPUT = frozenset(("ZerosLike", "OnesLike"))
 # Shape arithmetic of the gradient functions may be merged with the forward pass's own.
 _SHAPE_ONLY = frozenset("Shape ShapeN Const BroadcastGradientArgs Size Rank Prod Reshape".split())

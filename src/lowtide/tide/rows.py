@@ -40,30 +40,31 @@ class Part:
     dtype: str
     shape: tuple[int, ...] | None
     bytes: int
-    offset: int
     source: str | None
 
 
 def rows_of_block(
     parts: Sequence[Part], requested: int, allocated: int, born: int, died: int, address: int | None = None
 ) -> list[Row]:
-    """One row for each value that lies in a block at its fullest moment, and one for what is left over."""
-    rows = [
-        Row(
-            part.name, part.op, part.layer, part.kind, part.dtype, part.shape, part.bytes, part.bytes, born, died,
-            part.source, None if address is None else address + part.offset,
-        )
-        for part in parts
-    ]  # fmt: skip
+    """One row for each value that lies in a block at its fullest moment.
+
+    What the layout leaves unused, and what the allocator gave beyond it, is shared out among them: the block is there
+    for their sake. So they lie one after the other here, and fill the block.
+    """
     inside = sum(part.bytes for part in parts)
-    # It lies between the values and behind them; the picture shows it behind.
-    behind = None if address is None else address + max((part.offset + part.bytes for part in parts), default=0)
-    rows.append(
-        Row(
-            "unused in the temporary block", "XlaLaunch", None, "workspace", "uint8", None, requested - inside,
-            allocated - inside, born, died, None, behind,
-        )
-    )  # fmt: skip
+    if not inside:
+        return [Row("temporary block", "XlaLaunch", None, "workspace", "uint8", None, requested, allocated, born, died,
+                    None, address)]  # fmt: skip
+    rows, end, filled = [], 0, 0
+    for part in parts:
+        start, filled = end, filled + part.bytes
+        end = allocated * filled // inside
+        rows.append(
+            Row(
+                part.name, part.op, part.layer, part.kind, part.dtype, part.shape, part.bytes, end - start, born, died,
+                part.source, None if address is None else address + start,
+            )
+        )  # fmt: skip
     return rows
 
 
