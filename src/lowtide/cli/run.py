@@ -139,7 +139,8 @@ def _print(outcome: Outcome, ending: Ending, report: Report | None) -> None:
     console = Console()
     # The script's last line may have no end.
     console.print()
-    console.rule(Text(f"lowtide · {ending.words} after {_duration(ending.seconds)}"), style="dim")
+    console.rule(Text("lowtide"), style="dim")
+    console.print(Text(f"  {ending.words} after {_duration(ending.seconds)}"))
     if outcome.shortages:
         from lowtide.view.shortage import TerminalShortage  # type: ignore[import-not-found,unused-ignore]
 

@@ -8,6 +8,7 @@ import pty
 import struct
 import termios
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 
 _READ_BYTES = 1 << 20
@@ -37,8 +38,10 @@ class Channel:
     def copy_size(self) -> None:
         """Make it as large as the terminal that it stands for."""
         if self.is_terminal:
-            size = fcntl.ioctl(self._like, termios.TIOCGWINSZ, struct.pack("HHHH", 0, 0, 0, 0))
-            fcntl.ioctl(self.reader, termios.TIOCSWINSZ, size)
+            # The terminal may have been closed.
+            with suppress(OSError):
+                size = fcntl.ioctl(self._like, termios.TIOCGWINSZ, struct.pack("HHHH", 0, 0, 0, 0))
+                fcntl.ioctl(self.reader, termios.TIOCSWINSZ, size)
 
     def close_writer(self) -> None:
         """Leave the writing end to the child alone, so that its end is seen here."""
@@ -50,10 +53,8 @@ class Channel:
         """Return what is there; nothing says that nobody writes any more."""
         try:
             return os.read(self.reader, _READ_BYTES)
-        except BlockingIOError:
-            return b""
         except OSError:
-            # How a terminal says that its last writer is gone.
+            # There is nothing now, or it is how a terminal says that its last writer is gone.
             return b""
 
     def read_leftover(self, take: Callable[[bytes], None]) -> None:

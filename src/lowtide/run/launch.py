@@ -96,8 +96,12 @@ def launch(
         process = _start(script, surroundings, channel.writer if together else None, channel.writer)
         relay.begin(process)
         channel.close_writer()
-        _attend(process, channel, log, lambda: _tidy(folder))
-    log.close()
+        try:
+            _attend(process, channel, log, lambda: _tidy(folder))
+        finally:
+            # It has ended, unless something here went wrong; then nobody would look after it.
+            process.kill()
+            log.close()
     code, after = process.wait(), count_kills()
     kills = None if before is None or after is None else after - before
     return Ending(code, -code if code < 0 else None, time.monotonic() - started, log.path, kills)

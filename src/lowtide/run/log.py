@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections import deque
+from contextlib import suppress
 from pathlib import Path
 
 LIMIT_BYTES = 64 << 20
 
 
 class Log:
-    """A file that takes any amount of bytes, and keeps the first and the last of them."""
+    """A file that takes any amount of bytes, and keeps the first and the last of them.
+
+    Where the disk is full it keeps less: the script goes on.
+    """
 
     def __init__(self, path: Path, limit_bytes: int = LIMIT_BYTES) -> None:
         self.path = path
@@ -22,7 +26,8 @@ class Log:
 
     def write(self, data: bytes) -> None:
         """Keep `data`; it is in the file at once as long as there is room."""
-        self._file.write(data[: self._room])
+        with suppress(OSError):
+            self._file.write(data[: self._room])
         data, self._room = data[self._room :], max(self._room - len(data), 0)
         if not data:
             return
@@ -39,9 +44,10 @@ class Log:
 
     def close(self) -> None:
         """Write the end, with a line in between that says how much is missing there."""
-        if self._lost_bytes:
-            self._file.write(f"\n[lowtide left out {self._lost_bytes} bytes here]\n".encode())
-        for data in self._tail:
-            self._file.write(data)
+        with suppress(OSError):
+            if self._lost_bytes:
+                self._file.write(f"\n[lowtide left out {self._lost_bytes} bytes here]\n".encode())
+            for data in self._tail:
+                self._file.write(data)
         self._tail.clear()
         self._file.close()
