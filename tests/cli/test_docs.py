@@ -1,6 +1,7 @@
 """The Python in the documents runs as it stands, block after block, as a reader would type it."""
 
 import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -31,9 +32,9 @@ def test_links_between_documents_lead_somewhere(path):
         assert (path.parent / target).exists(), target
 
 
-def test_the_table_of_options_is_complete():
-    from lowtide.cli.predict import command
-
-    text = (DOCUMENTS / "predict.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize("verb", ["predict", "run"])
+def test_the_table_of_options_is_complete(verb):
+    command = import_module(f"lowtide.cli.{verb}").command
+    text = (DOCUMENTS / f"{verb}.md").read_text(encoding="utf-8")
     options = [option for parameter in command.params for option in parameter.opts if option.startswith("--")]
     assert [option for option in options if f"| `{option}" not in text] == []

@@ -19,6 +19,7 @@ ORDER = [
     ["tide"],
     ["plan"],
     ["sources"],
+    ["run"],
     ["tf"],
     ["feed", "shrink", "doctor"],
     ["__init__"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from lowtide.sources.wire import read_fields, read_varint, signed
 
@@ -147,7 +148,7 @@ def _read_instruction(data: bytes) -> _Node:
     opcode = texts.get(2, "")
     number_if_parameter = parameter_number if opcode == "parameter" else None
     instruction = Instruction(texts.get(1, ""), opcode, shape, *metadata, number_if_parameter)
-    return _Node(identity, instruction, tuple(operands), tuple(called) if opcode == "fusion" else ())
+    return _Node(identity, instruction, tuple(operands), tuple(called))
 
 
 def _read_metadata(data: bytes) -> tuple[str | None, str | None, str | None]:
@@ -169,7 +170,12 @@ class _Node:
     identity: int
     instruction: Instruction
     operands: tuple[int, ...]
-    fused: tuple[int, ...]
+    called: tuple[int, ...]
+
+    @property
+    def fused(self) -> tuple[int, ...]:
+        """The computations that a fusion stands for; a loop or a call has instructions of its own inside."""
+        return self.called if self.instruction.opcode == "fusion" else ()
 
 
 class HloModule:
@@ -229,6 +235,19 @@ class HloModule:
             node = self._nodes[identity] = _read_instruction(self._raw[identity])
         return node
 
+    @cached_property
+    def _callers(self) -> dict[int, _Node]:
+        """For each instruction of a loop's or a function's computation, the instruction that runs it."""
+        found = {}
+        for identity, data in self._raw.items():
+            # Few instructions call anything, and those that do say so by name.
+            if not any(word in data for word in _CALLING):
+                continue
+            node = self._node(identity)
+            if node is not None and not node.fused:
+                found |= {inner: node for key in node.called for inner in self._computations.get(key, ())}
+        return found
+
     def _origin(self, node: _Node) -> Origin | None:
         for _ in range(_LONGEST_SEARCH):
             # The root of a fused computation is its last instruction, and says best what the fusion is for.
@@ -238,7 +257,12 @@ class HloModule:
                 if found is not None and found.instruction.op_name not in (None, _PARAMETERS_NAME):
                     return Origin(found.instruction.op_type, found.instruction.op_name, None)
             if node.instruction.parameter_number is not None:
-                return Origin(None, None, node.instruction.parameter_number)
+                # What enters a loop's body or a function is named after the loop, or the call.
+                caller = self._callers.get(node.identity)
+                if caller is None:
+                    return Origin(None, None, node.instruction.parameter_number)
+                node = caller
+                continue
             before = self._node(node.operands[0]) if node.operands else None
             if before is None:
                 return None
@@ -250,6 +274,7 @@ class HloModule:
 _PARAMETERS_NAME = "XLA_Args"
 # How far to look back for a TensorFlow node; what is further away explains nothing.
 _LONGEST_SEARCH = 8
+_CALLING = (b"while", b"call", b"conditional")
 
 
 def _identify(data: bytes) -> tuple[int, str]:

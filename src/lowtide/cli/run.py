@@ -1,0 +1,178 @@
+"""lowtide run SCRIPT ARGUMENTS."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lowtide.cli.options import check_writable, report_options, space_option
+from lowtide.errors import LowtideError
+from lowtide.units import parse_bytes
+
+if TYPE_CHECKING:
+    from lowtide.run.launch import Ending, Script
+    from lowtide.run.outcome import Outcome
+    from lowtide.view.report import Report
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@click.option("--limit", type=parse_bytes, metavar="BYTES", help="A hard limit for the allocator, say 8GiB or 1.5g.")
+@click.option("--steps", default=3, type=click.IntRange(min=1), metavar="N", help="Record N steady steps, not 3.")
+@click.option("-m", "--module", is_flag=True, help="SCRIPT is a module, as in python -m.")
+@report_options
+@space_option
+@click.option("--save", type=_FILE, metavar="FILE", help="Write a .tide for lowtide explain.")
+@click.option(
+    "--log", type=_FILE, metavar="FILE", help="Keep all that went to standard error, with the allocator's dumps."
+)
+@click.argument("script")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def command(
+    script: str,
+    arguments: tuple[str, ...],
+    limit: int | None,
+    steps: int,
+    module: bool,
+    budget: int | None,
+    top: int,
+    as_json: bool,
+    html: Path | None,
+    svg: Path | None,
+    force: bool,
+    space: Path | None,
+    save: Path | None,
+    log: Path | None,
+) -> int:
+    """Run a script as it is, and show what its training step took.
+
+    SCRIPT and all that follows are given to Python, which runs it as it always does; its output, its tracebacks and
+    its exit code are passed on. The report follows. If it runs out of memory the report explains that instead.
+
+    Exits with the script's own code if that is not 0, else 1 if --budget was given and is not shown to hold.
+    """
+    check_writable([html, svg, space, save, log], force=force)
+    if not module:
+        _check_script(script)
+    from lowtide.cli.output import tell_written
+    from lowtide.run.launch import Script
+
+    with tempfile.TemporaryDirectory(prefix="lowtide-", ignore_cleanup_errors=True) as name:
+        ending, outcome = _run(
+            Script(script, arguments, is_module=module), Path(name), limit, steps, stdout_to_stderr=as_json
+        )
+        written = [] if log is None else [_copy(ending.log, log)]
+    from lowtide.view.report import Report
+
+    report = None if outcome.tide is None else Report(outcome.tide, budget, top=top, predicted=outcome.predicted)
+    written += _write_files(outcome, report, html, svg, space)
+    if save is not None and outcome.tide is not None:
+        outcome.tide.save(save)
+        written.append(save)
+    if as_json:
+        click.echo(json.dumps(_to_dict(outcome, ending, script, report), indent=2))
+    else:
+        _print(outcome, ending, report)
+    tell_written(written)
+    is_shown_to_fit = report is not None and report.fits is not False
+    return ending.as_exit_code or (1 if budget is not None and not is_shown_to_fit else 0)
+
+
+def _run(
+    script: Script, folder: Path, limit: int | None, steps: int, *, stdout_to_stderr: bool
+) -> tuple[Ending, Outcome]:
+    from lowtide.cli.output import progress
+    from lowtide.run.launch import launch
+
+    ending = launch(script, folder, limit_bytes=limit, steps=steps, stdout_to_stderr=stdout_to_stderr)
+    with progress() as tell:
+        tell("reading the record")
+        from lowtide.run.outcome import read_outcome
+
+        return ending, read_outcome(folder, ending, script.target)
+
+
+def _copy(source: Path, path: Path) -> Path:
+    try:
+        shutil.copyfile(source, path)
+    except OSError as error:
+        raise LowtideError(f"cannot write: {error.strerror}", given=path) from error
+    return path
+
+
+def _check_script(name: str) -> None:
+    """Refuse what is not there; Python reads a script from standard input if it is called "-"."""
+    path = Path(name)
+    if name == "-" or path.exists():
+        return
+    names = [other.name for other in path.parent.glob("*.py")] if path.parent.is_dir() else []
+    near = [str(path.with_name(other)) for other in get_close_matches(path.name, names, n=3, cutoff=0.5)]
+    cure = f"did you mean {' or '.join(near)}?" if near else "give the path of a script, or -m and the name of a module"
+    raise LowtideError("there is no such script", given=name, cure=cure)
+
+
+def _to_dict(outcome: Outcome, ending: Ending, target: str, report: Report | None) -> dict[str, Any]:
+    from lowtide.tide.tide import JSON_SCHEMA_VERSION
+
+    data = {"schema_version": JSON_SCHEMA_VERSION, "target": target} if report is None else report.to_dict()
+    data["run"] = {
+        "exit_code": ending.as_exit_code,
+        "signal": ending.signal,
+        "seconds": round(ending.seconds, 3),
+        "ending": ending.words,
+        "problem": outcome.problem,
+    }
+    data["shortages"] = [shortage.to_dict() for shortage in outcome.shortages]
+    return data
+
+
+def _print(outcome: Outcome, ending: Ending, report: Report | None) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console()
+    # The script's last line may have no end.
+    console.print()
+    console.rule(Text("lowtide"), style="dim")
+    console.print(Text(f"  {ending.words} after {_duration(ending.seconds)}"))
+    if outcome.shortages:
+        from lowtide.view.shortage import TerminalShortage
+
+        for shortage in outcome.shortages:
+            console.print(TerminalShortage(shortage))
+    if report is not None:
+        from lowtide.view.terminal import TerminalReport
+
+        console.print(TerminalReport(report))
+    if outcome.problem is not None:
+        console.print(Text(f"  {outcome.problem}"))
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes:02} min"
+    return f"{minutes} min {rest:02} s" if minutes else f"{seconds:.1f} s"
+
+
+def _write_files(
+    outcome: Outcome, report: Report | None, html: Path | None, svg: Path | None, space: Path | None
+) -> list[Path]:
+    """Write the pages and pictures there is something to show on, and return their paths."""
+    from lowtide.cli.output import write_files, write_text
+
+    written: list[Path] = []
+    if html is not None and outcome.shortages:
+        from lowtide.view.shortage_page import render_shortage_page
+
+        written.append(write_text(html, render_shortage_page(outcome.shortages)))
+        html = None
+    return written + ([] if report is None else write_files(report, html, svg, space))

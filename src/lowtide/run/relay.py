@@ -1,0 +1,69 @@
+"""Signals that reach this process and are meant for the script."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Any
+
+_HANDED_ON = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGINT", "SIGQUIT")
+# A terminal sends these to all its foreground processes, so to the script as well.
+_FROM_THE_KEYBOARD = (signal.SIGINT, signal.SIGQUIT)
+
+
+class Relay:
+    """While it is entered, signals end the script and not this process, which lives to tell what happened."""
+
+    def __init__(self, resized: Callable[[], None]) -> None:
+        self._resized = resized
+        self._process: subprocess.Popen[bytes] | None = None
+        self._early: list[int] = []
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Relay:
+        # Python allows handlers in the main thread alone.
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.Signals[name] for name in _HANDED_ON):
+                # What is ignored here, as SIGHUP under nohup, is ignored by the script too.
+                if signal.getsignal(number) is not signal.SIG_IGN:
+                    self._before[number] = signal.signal(number, self._hand_on)
+            self._before[signal.SIGWINCH] = signal.signal(signal.SIGWINCH, lambda number, frame: self._resized())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def begin(self, process: subprocess.Popen[bytes]) -> None:
+        """Hand signals on to `process`, also those that came before it was there."""
+        self._process = process
+        for number in self._early:
+            process.send_signal(number)
+
+    def _hand_on(self, number: int, frame: FrameType | None) -> None:
+        if number in _FROM_THE_KEYBOARD and _is_in_foreground():
+            return
+        if self._process is None:
+            self._early.append(number)
+        else:
+            self._process.send_signal(number)
+
+
+def _is_in_foreground() -> bool:
+    """Whether a terminal's keys reach this process, and so every process of its group."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)

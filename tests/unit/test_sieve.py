@@ -1,0 +1,168 @@
+"""What a script prints is shown as it comes; the allocator's dump is not."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lowtide.run.log import Log
+from lowtide.run.sieve import Sieve
+
+# As TensorFlow 2.21 prints it, shortened; S says that a line is shown, D that it belongs to the dump.
+TODAY = """\
+S filled
+S W0000 00:00:1794832583.291534   14999 bfc_allocator.cc:502] Allocator (bfc) ran out of memory trying to allocate \
+256.00MiB (rounded to 268435456)requested by op Fill
+D If the cause is memory fragmentation maybe the environment variable 'TF_GPU_ALLOCATOR=cuda_malloc_async' will improve\
+ the situation.\x20
+D Current allocation summary follows.
+D Current allocation summary follows.
+D I0000 00:00:1794832583.291672   14999 bfc_allocator.cc:1049] BFCAllocator dump for bfc_cpu_allocator_for_gpu
+D I0000 00:00:1794832583.291676   14999 bfc_allocator.cc:1056] Bin (256): \tTotal Chunks: 1, Chunks in use: 1. 256B \
+allocated for chunks. 256B in use in bin. 12B client-requested in use in bin.
+D I0000 00:00:1794832583.291753   14999 bfc_allocator.cc:1072] Bin for 256.00MiB was 256.00MiB, Chunk State:\x20
+D I0000 00:00:1794832583.291754   14999 bfc_allocator.cc:1078]   Size: 20.00MiB | Requested Size: 0B | in_use: 0
+D I0000 00:00:1794832583.291757   14999 bfc_allocator.cc:1085] Next region of size 33554432
+D I0000 00:00:1794832583.291763   14999 bfc_allocator.cc:1105] InUse at 7f0d05fff040 of size 4194304 next 10
+D I0000 00:00:1794832583.291770   14999 bfc_allocator.cc:1105] Free  at 7f0d06bff040 of size 20971520 next 184467440
+S I0000 00:00:1794832583.291799   15002 port.cc:153] oneDNN custom operations are on.
+D I0000 00:00:1794832583.291799   14999 bfc_allocator.cc:1110]      Summary of in-use Chunks by size:\x20
+D I0000 00:00:1794832583.291805   14999 bfc_allocator.cc:1113] 10 Chunks of size 4194304 totalling 40.00MiB
+D I0000 00:00:1794832583.291808   14999 bfc_allocator.cc:1117] Sum Total of in-use chunks: 40.00MiB
+D I0000 00:00:1794832583.291810   14999 bfc_allocator.cc:1119] Total size in pool: 62.00MiB memory_limit_: 100.00MiB
+D I0000 00:00:1794832583.291816   14999 bfc_allocator.cc:1128] Stats:\x20
+D Limit:                       100.00MiB
+D NumAllocs:                          21
+D LargestFreeBlock:                   0B
+D\x20
+D W0000 00:00:1794832583.291824   14999 bfc_allocator.cc:513] ********************____xxx_****___
+S W0000 00:00:1794832583.292120   14999 op_kernel.cc:1858] OP_REQUIRES failed at constant_op.cc:176
+S Limit: 3
+S\x20
+S I0000 00:00:1794832583.291824   14999 bfc_allocator.cc:176] Extending allocation by 2.00MiB bytes for CPU.
+S W0000 00:00:1794832583.291824   14999 bfc_allocator.cc:383] Garbage collection: deallocate free memory regions
+S Current allocation summary follows.
+S Traceback (most recent call last):
+"""
+YESTERDAY = """\
+S 2025-11-06 08:55:24.921743: W external/local_xla/xla/tsl/framework/bfc_allocator.cc:501] Allocator (GPU_0_bfc) ran \
+out of memory trying to allocate 1.00GiB (rounded to 1073741824)requested by op Conv2D
+D If the cause is memory fragmentation maybe the environment variable will improve the situation.\x20
+D Current allocation summary follows.
+D 2025-11-06 08:55:24.921743: I external/local_xla/xla/tsl/framework/bfc_allocator.cc:1049] BFCAllocator dump for GPU
+D 2025-11-06 08:55:24.921743: I tensorflow/core/common_runtime/bfc_allocator.cc:679] 4 Chunks of size 12845056 totalling
+D 2025-11-06 08:55:24.921743: I tensorflow/tsl/framework/bfc_allocator.cc:1101] InUse at 7f5 of size 1280 next 1
+D 2025-11-06 08:55:24.921744: I external/local_xla/xla/tsl/framework/bfc_allocator.cc:1128] Stats:\x20
+D Limit:                     16934240256
+D InUse:                     16934240000
+D\x20
+D 2025-11-06 08:55:24.921743: W external/local_xla/xla/tsl/framework/bfc_allocator.cc:512] *****xxx___
+S 2025-11-06 08:55:24.921743: W tensorflow/core/framework/op_kernel.cc:1839] OP_REQUIRES failed
+"""
+
+
+def parts(text: str) -> tuple[bytes, bytes]:
+    """All lines of a marked text, and those of them that are shown."""
+    lines = text.splitlines(keepends=True)
+    return "".join(line[2:] for line in lines).encode(), "".join(line[2:] for line in lines if line[0] == "S").encode()
+
+
+def sift(pieces, sieve: Sieve | None = None) -> bytes:
+    sieve = sieve or Sieve()
+    return b"".join([sieve.pass_on(piece) for piece in pieces] + [sieve.release()])
+
+
+@pytest.mark.parametrize("text", [TODAY, YESTERDAY], ids=["2.21", "before"])
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 64, 100, 1000, 1 << 20])
+def test_the_dump_is_held_back_however_it_is_cut(text, size):
+    written, shown = parts(text)
+    assert sift(written[start : start + size] for start in range(0, len(written), size)) == shown
+
+
+@settings(deadline=None)
+@given(st.lists(st.binary(max_size=40)))
+def test_other_bytes_pass_unchanged(pieces):
+    assert sift(pieces) == b"".join(pieces)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.sampled_from([b"I0000 ", b"I0000 00:00:17.", b"5 7 port.cc:1] hello", b"2025-", b"11", b"\r", b"\n", b"W"])
+    )
+)
+def test_what_begins_like_a_record_passes_unchanged(pieces):
+    assert sift(pieces) == b"".join(pieces)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.sampled_from([b"I0000 ", b"00:00:17", b".5 7", b" 2025-", b"1", b"\n"]), st.booleans())))
+def test_pauses_change_nothing(pieces):
+    sieve, shown = Sieve(), b""
+    for piece, pause in pieces:
+        shown += sieve.pass_on(piece)
+        if pause:
+            shown += sieve.release()
+            assert not sieve.is_waiting
+    assert shown + sieve.release() == b"".join(piece for piece, _ in pieces)
+
+
+@pytest.mark.parametrize("text", [b"Password: ", b"\r 50%|#####     | 5/10 [00:01<00:01]", b"\b\b\b.", b"...", b"I am"])
+def test_unfinished_lines_are_shown_at_once(text):
+    assert Sieve().pass_on(text) == text
+
+
+def test_what_may_be_a_record_waits_until_it_is_released():
+    sieve = Sieve()
+    assert sieve.pass_on(b"epoch 2025") == b"epoch "
+    assert sieve.is_waiting
+    assert sieve.release() == b"2025"
+    assert not sieve.is_waiting
+    assert sieve.pass_on(b" is over\n") == b" is over\n"
+
+
+def test_a_progress_bar_on_the_same_line_stays():
+    written, _ = parts(YESTERDAY)
+    dump = written.splitlines(keepends=True)[3]
+    assert sift([b"\r 5/10" + dump + b"\r 6/10"]) == b"\r 5/10\r 6/10"
+
+
+def test_a_line_of_the_dump_that_was_begun_on_the_screen_is_ended_there():
+    written, _ = parts(YESTERDAY)
+    dump = written.splitlines(keepends=True)[3]
+    sieve = Sieve()
+    assert sieve.pass_on(dump[:30]) + sieve.release() == dump[:30]
+    assert sieve.pass_on(dump[30:50]) == b""
+    assert sieve.pass_on(dump[50:]) == b"\n"
+    assert sieve.pass_on(dump + b"next\n") == b"next\n"
+
+
+def test_a_long_line_without_an_end_does_not_wait_for_ever():
+    record = b"I0000 00:00:17.5 7 bfc_allocator.cc:1105] InUse at " + b"7" * (1 << 17)
+    assert Sieve().pass_on(record) == record
+
+
+def test_a_log_is_in_the_file_at_once(tmp_path):
+    log = Log(tmp_path / "log")
+    log.write(b"one\ntw")
+    assert log.path.read_bytes() == b"one\ntw"
+    log.write(b"o\n")
+    log.close()
+    assert log.path.read_bytes() == b"one\ntwo\n"
+
+
+@pytest.mark.parametrize("size", [1, 3, 10, 26])
+def test_a_log_that_is_too_long_keeps_its_beginning_and_its_end(tmp_path, size):
+    alphabet = b"abcdefghijklmnopqrstuvwxyz"
+    log = Log(tmp_path / "log", limit_bytes=10)
+    for start in range(0, 26, size):
+        log.write(alphabet[start : start + size])
+    log.close()
+    assert log.path.read_bytes() == b"abcde\n[lowtide left out 16 bytes here]\nvwxyz"
+
+
+def test_a_log_that_just_fits_is_whole(tmp_path):
+    log = Log(tmp_path / "log", limit_bytes=10)
+    for letter in b"abcdefghij":
+        log.write(bytes([letter]))
+    log.close()
+    assert log.path.read_bytes() == b"abcdefghij"
