@@ -1,14 +1,23 @@
-"""What a run left behind, read."""
+"""What came of a run: the tide of a steady step, and an explanation if it ran out of memory."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from lowtide.run.held import Held, load_held
+from lowtide.run.record import Record, load_record
+from lowtide.sources.heap import Heap, read_memory_dump
+from lowtide.sources.oom import Shortfall, explain_shortfall
+from lowtide.sources.oom_reader import read_shortfalls
+from lowtide.tide.cause import Evidence, find_cause
+from lowtide.tide.shortage import Request, Shortage
+from lowtide.tide.tide import Tide
 
 if TYPE_CHECKING:
     from lowtide.run.launch import Ending
-    from lowtide.tide.tide import Tide
 
 
 @dataclass(frozen=True)
@@ -17,10 +26,89 @@ class Outcome:
 
     tide: Tide | None
     predicted: Tide | None
-    shortages: tuple[Any, ...]
+    shortages: tuple[Shortage, ...]
     problem: str | None
 
 
 def read_outcome(folder: Path, ending: Ending, target: str) -> Outcome:
     """Return what the files in `folder` say about a run."""
-    return Outcome(None, None, (), "nothing was recorded")
+    record = load_record(folder)
+    tide = _load(folder / "step.tide", target)
+    predicted = _load(folder / "predicted.tide", target)
+    shortages = tuple(_shortages(folder, ending, target, record))
+    problem = None if tide is not None or shortages else _why_no_tide(folder, record)
+    return Outcome(tide, predicted, shortages, problem)
+
+
+def _load(path: Path, target: str) -> Tide | None:
+    return replace(Tide.load(path), target=target) if path.exists() else None
+
+
+def _why_no_tide(folder: Path, record: Record | None) -> str:
+    failure = folder / "recorder-error.txt"
+    if failure.exists():
+        last = failure.read_text(encoding="utf-8").strip().splitlines()[-1]
+        return f"the recorder failed, please report this: {last}"
+    if record is None:
+        return "nothing was recorded: the script did not import TensorFlow"
+    if record.steps == 0:
+        return "nothing was recorded: no training step ran (no tf.function, no session, no gradient tape)"
+    return "nothing was recorded: no step came to its end"
+
+
+def _shortages(folder: Path, ending: Ending, target: str, record: Record | None) -> Iterator[Shortage]:
+    """Each time that memory ran out, as the log tells it; the last with all that the process itself knew."""
+    with ending.log.open("rb") as log:
+        shortfalls = list(read_shortfalls(log))
+    held = load_held(folder)
+    # Where messages are silenced, the allocator's dump is the only witness.
+    if not shortfalls and (held is None or ending.as_exit_code == 0):
+        return
+    for shortfall in shortfalls[:-1]:
+        yield explain_shortfall(shortfall, target)
+    last = shortfalls[-1] if shortfalls else Shortfall(Request(), None, 0)
+    if held is None:
+        yield explain_shortfall(last, target)
+    else:
+        yield _explain(folder, last, held, target, record)
+
+
+def _explain(folder: Path, shortfall: Shortfall, held: Held, target: str, record: Record | None) -> Shortage:
+    limit = None if record is None else record.limit_bytes
+    heap: Heap = read_memory_dump(folder / held.heap, limit_bytes=limit)
+    request = replace(shortfall.request, source=shortfall.request.source or held.request_source)
+    samples = () if record is None else record.samples
+    evidence = Evidence(
+        request,
+        limit_bytes=heap.limit_bytes,
+        in_use_bytes=heap.bytes_in_use,
+        free_bytes=heap.free_bytes,
+        largest_free_bytes=heap.largest_free_bytes,
+        extension_bytes=heap.extension_bytes,
+        holders=held.holders,
+        samples=samples,
+        step=held.step,
+        step_peak_bytes=held.step_peak_bytes,
+        request_kind=held.request_kind,
+        batch_size=held.batch_size,
+        largest_batch_size=held.largest_batch_size,
+    )
+    cause = find_cause(evidence)
+    return Shortage(
+        target=target,
+        request=request,
+        cause=cause,
+        limit_bytes=heap.limit_bytes,
+        in_use_bytes=heap.bytes_in_use,
+        peak_bytes=heap.peak_bytes,
+        free_bytes=heap.free_bytes,
+        largest_free_bytes=heap.largest_free_bytes,
+        holders=held.holders,
+        batch_size=held.batch_size,
+        step=held.step,
+        # A smaller batch is an answer to one question only.
+        largest_batch_size=held.largest_batch_size if cause.name == "batch" else None,
+        samples=samples,
+        tide=_load(folder / "failed.tide", target),
+        notes=shortfall.notes,
+    )

@@ -63,7 +63,6 @@ class Window:
 class Record:
     """A recorded run."""
 
-    device: str
     limit_bytes: int | None
     windows: tuple[Window, ...]
     samples: tuple[tuple[int, int], ...]

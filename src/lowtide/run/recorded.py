@@ -52,6 +52,17 @@ def steps_of(stretch: Stretch) -> list[RecordedStep]:
     return steps
 
 
+def step_until(stretch: Stretch, moment: int) -> RecordedStep | None:
+    """The step that was running after so many events, as if it had ended there."""
+    begun = [call for call in stretch.window.calls if stretch.marks.get(call.begin_mark, moment + 1) <= moment]
+    if not begun:
+        return None
+    step = begun[-1].step
+    first = min(stretch.marks[call.begin_mark] for call in begun if call.step == step)
+    functions = tuple(dict.fromkeys(call.function for call in begun if call.step == step))
+    return RecordedStep(step, first, moment, _peak(stretch, first, moment), functions)
+
+
 def choose_step(stretches: Sequence[Stretch]) -> tuple[Stretch, RecordedStep, list[RecordedStep]] | None:
     """A steady step, the one whose peak is the middle one; and all that were recorded beside it.
 

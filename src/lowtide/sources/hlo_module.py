@@ -238,7 +238,7 @@ class HloModule:
     @cached_property
     def _callers(self) -> dict[int, _Node]:
         """For each instruction of a loop's or a function's computation, the instruction that runs it."""
-        found = {}
+        found: dict[int, _Node] = {}
         for identity, data in self._raw.items():
             # Few instructions call anything, and those that do say so by name.
             if not any(word in data for word in _CALLING):

@@ -5,82 +5,158 @@ Only here are the traced functions and the Keras objects at hand that give names
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lowtide.errors import LowtideError
 from lowtide.run.chunks import Stretch, busiest_allocator, follow
-from lowtide.run.record import Record
-from lowtide.run.recorded import RecordedStep, choose_step, recorded_tide
+from lowtide.run.held import Held, alike_by_size, holders_of, moment_of, save_held
+from lowtide.run.record import Place
+from lowtide.run.recorded import RecordedStep, choose_step, recorded_tide, step_until
+from lowtide.sources.heap import Heap, read_memory_dump
+from lowtide.sources.oom_reader import read_shortfalls
 from lowtide.sources.xplane import read_profile
 from lowtide.tf.looking import Look, look_at, look_at_nothing
 from lowtide.tf.steps import Belongings
+from lowtide.tide.shortage import Request
 from lowtide.tide.tide import Tide
 
-Tell = Callable[[str], None]
 
-
-def conclude(recorder: Any, error: BaseException | None, tell: Tell = lambda text: None) -> None:
-    """Write what is known of the run's steps: the tide of a steady one, and what was predicted for it."""
+def conclude(recorder: Any, error: BaseException | None = None, *, is_dying: bool = False) -> None:
+    """Write what is known of the run: the tide of a steady step, what was predicted, and who held what at the end."""
     folder: Path = recorder.folder
-    record: Record = recorder.record()
-    profiles = [read_profile(folder / window.profile) for window in record.windows]
+    stretches = _stretches(recorder)
+    if not stretches:
+        return
+    heap_file = last_heap(folder)
+    steady = choose_step(stretches)
+    look = _look(recorder, stretches, steady)
+    predicted = _predict(look)
+    if steady is not None:
+        tide = _tide(recorder, steady, look)
+        tide.save(folder / "step.tide")
+    if predicted is not None:
+        predicted.save(folder / "predicted.tide")
+    if heap_file is not None:
+        heap = read_memory_dump(heap_file, limit_bytes=recorder.limit_bytes)
+        places = () if is_dying else recorder.lookup.everything()
+        _explain_shortage(recorder, _Shortage(heap_file.name, heap, places, error, predicted), stretches, look)
+
+
+def last_heap(folder: Path) -> Path | None:
+    """The allocator's last dump. It writes one at each attempt to get memory, and some attempts succeed later."""
+    dumps = sorted(folder.glob("heap_*"), key=lambda path: int(path.suffix.removeprefix(".") or 0))
+    return dumps[-1] if dumps else None
+
+
+def _stretches(recorder: Any) -> list[Stretch]:
+    windows = recorder.record().windows
+    profiles = [read_profile(recorder.folder / window.profile) for window in windows]
     allocator = busiest_allocator(profiles)
-    if allocator is None:
-        return
-    stretches = follow(record.windows, profiles, allocator)
-    chosen = choose_step(stretches)
-    if chosen is None:
-        return
-    stretch, step, steps = chosen
-    look = _look(recorder, stretch, step, tell)
-    tide = recorded_tide(
+    return [] if allocator is None else follow(windows, profiles, allocator)
+
+
+Steady = tuple[Stretch, RecordedStep, list[RecordedStep]]
+
+
+def _tide(recorder: Any, steady: Steady, look: Look) -> Tide:
+    stretch, step, steps = steady
+    return recorded_tide(
         stretch,
         step,
         steps,
         look.names,
         target="step",
         batch_size=look.batch_size,
-        limit_bytes=record.limit_bytes,
+        limit_bytes=recorder.limit_bytes,
         building=look.building,
         notes=tuple(recorder.notes),
     )
-    tide.save(folder / "step.tide")
-    predicted = _predict(look)
-    if predicted is not None:
-        predicted.save(folder / "predicted.tide")
 
 
-def _look(recorder: Any, stretch: Stretch, step: RecordedStep, tell: Tell) -> Look:
+def _look(recorder: Any, stretches: list[Stretch], steady: Steady | None) -> Look:
     """Look at the largest function of the step; where that fails, names have to speak for themselves."""
     lookup = recorder.lookup
     belongings = Belongings(lookup.layers, lookup.kinds)
-    concrete = _largest([recorder.functions[name] for name in step.functions if name in recorder.functions])
-    if concrete is None:
+    functions = steady[1].functions if steady is not None else tuple(recorder.functions)
+    present = [name for name in functions if name in recorder.functions]
+    if not present:
         return look_at_nothing(belongings)
-    name = next(name for name in step.functions if recorder.functions.get(name) is concrete)
-    events = stretch.events
-    recorded = [
-        (operation, shape)
-        for operation, shape in zip(
-            events.operation[step.first : step.end], events.shape[step.first : step.end], strict=True
-        )
-        if operation is not None and shape
-    ]
+    name = max(present, key=lambda each: len(recorder.functions[each].graph.get_operations()))
+    stretch, inside = (steady[0], slice(steady[1].first, steady[1].end)) if steady else (stretches[-1], slice(None))
+    pairs = zip(stretch.events.operation[inside], stretch.events.shape[inside], strict=True)
+    recorded = [(operation, shape) for operation, shape in pairs if operation is not None and shape]
     try:
-        return look_at(concrete, recorder.arguments.get(name, ()), recorded, belongings, tell)
+        return look_at(recorder.functions[name], recorder.arguments.get(name, ()), recorded, belongings, _tell)
     except LowtideError as error:
         recorder.notes.append(f"the step's graph could not be looked at: {error}")
         return look_at_nothing(belongings)
 
 
-def _largest(functions: list[Any]) -> Any:
-    return max(functions, key=lambda concrete: len(concrete.graph.get_operations()), default=None)
+def _tell(text: str) -> None:
+    # The script has ended; a person who waits wants to know for what.
+    if sys.stderr is not None and sys.stderr.isatty():
+        print(f"lowtide: {text}", file=sys.stderr, flush=True)
 
 
 def _predict(look: Look) -> Tide | None:
     try:
         return look.predict("step")
+    except LowtideError:
+        return None
+
+
+@dataclass(frozen=True)
+class _Shortage:
+    """What is known of the moment beside the record."""
+
+    file: str
+    heap: Heap
+    places: tuple[Place, ...]
+    error: BaseException | None
+    predicted: Tide | None
+
+
+def _explain_shortage(recorder: Any, short: _Shortage, stretches: list[Stretch], look: Look) -> None:
+    stretch = stretches[-1]
+    # If the window was open when it happened, every block is known by its own allocation.
+    moment = moment_of(short.heap, stretch) if recorder.was_recording else None
+    alive = [chunk for chunk in stretch.chunks if chunk.is_alive_at(len(stretch.events) if moment is None else moment)]
+    holders = holders_of(short.heap, alive, short.places, alike_by_size(stretches), look.names)
+    request = _request(short.error)
+    fact = look.names.nodes.get(request.node or "")
+    budget = recorder.limit_bytes or short.heap.limit_bytes
+    save_held(
+        Held(
+            heap=short.file,
+            step=recorder.step or None,
+            batch_size=look.batch_size,
+            step_peak_bytes=None if short.predicted is None else short.predicted.peak_bytes,
+            largest_batch_size=None if budget is None else _largest_batch(look, budget),
+            request_kind=None if fact is None else fact.kind,
+            request_source=_source(look, request.node),
+            holders=holders,
+        ),
+        recorder.folder,
+    )
+    step = None if moment is None else step_until(stretch, moment)
+    if step is not None:
+        _tide(recorder, (stretch, step, [step]), look).save(recorder.folder / "failed.tide")
+
+
+def _request(error: BaseException | None) -> Request:
+    found = list(read_shortfalls(line.encode() for line in str(error or "").splitlines()))
+    return found[-1].request if found else Request()
+
+
+def _source(look: Look, node: str | None) -> str | None:
+    return None if node is None or look.names.source_of is None else look.names.source_of(node)
+
+
+def _largest_batch(look: Look, budget: int) -> int | None:
+    try:
+        return look.largest_batch(budget)
     except LowtideError:
         return None

@@ -7,6 +7,7 @@ gradient tape. It counts these as steps and turns TensorFlow's profiler on for a
 from __future__ import annotations
 
 import functools
+import os
 import re
 import shutil
 import sys
@@ -14,6 +15,7 @@ import threading
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,6 @@ from tensorflow.python.profiler.internal import _pywrap_profiler, _pywrap_tracem
 
 from lowtide.run.record import Call, Place, Record, Window, save_record
 from lowtide.sources.xplane import MARK
-from lowtide.tf.places import Lookup, device_name
 
 # The first steps create variables and trace; the allocator settles within about ten.
 EARLY_STEPS = 2
@@ -62,13 +63,21 @@ class Recorder:
         self.windows: list[Window] = []
         self.samples: list[tuple[int, int]] = []
         self.notes: list[str] = []
+        self.was_recording = False
+        """Whether a window was open when the script ended."""
         self._counts: dict[str, int] = {}
         self._calls = 0
         self._open: OpenWindow | None = None
-        self.lookup = Lookup()
         self._inside = threading.local()
         self._sampled_every = 1
         self._lock = threading.RLock()
+
+    @cached_property
+    def lookup(self) -> Any:
+        """Made at the first step: when TensorFlow has just been imported, Keras may be half imported."""
+        from lowtide.tf.addresses import Lookup
+
+        return Lookup()
 
     # -- calls ------------------------------------------------------------------------------------
 
@@ -84,8 +93,13 @@ class Recorder:
             return 0
 
     def end_call(self, number: int) -> None:
+        """A call has returned."""
         self._inside.depth = 0
         self._mark(2 * number + 1)
+
+    def fail_call(self) -> None:
+        """A call has raised: a step without an end."""
+        self._inside.depth = 0
 
     @property
     def is_inside(self) -> bool:
@@ -145,7 +159,8 @@ class Recorder:
             self.notes.append("the script's own profiler was running, so some steps were not recorded")
             return
         self._open = OpenWindow(session, f"window-{len(self.windows) + 1}.xplane.pb")
-        self.lookup.refresh()
+        if self.step:
+            self.lookup.refresh()
 
     def close_window(self) -> None:
         """Stop listening, and write down what was heard."""
@@ -161,9 +176,7 @@ class Recorder:
             self.save()
 
     def record(self) -> Record:
-        return Record(
-            device_name(), self.limit_bytes, tuple(self.windows), tuple(self.samples), self.step, tuple(self.notes)
-        )
+        return Record(self.limit_bytes, tuple(self.windows), tuple(self.samples), self.step, tuple(self.notes))
 
     def save(self) -> None:
         save_record(self.record(), self.folder)
@@ -171,8 +184,7 @@ class Recorder:
     def end(self) -> Record:
         """No more is recorded."""
         with self._lock:
-            if self.step:
-                self._sample()
+            self.was_recording = self._open is not None
             self.close_window()
             self.save()
             return self.record()
@@ -181,6 +193,11 @@ class Recorder:
 def _shape(tensor: Any) -> tuple[int, ...] | None:
     shape = getattr(tensor, "shape", None)
     return None if shape is None or shape.rank is None else tuple(shape.as_list())
+
+
+def device_name() -> str:
+    """The device whose allocator is looked at: the first GPU, else the CPU."""
+    return "GPU:0" if tf.config.list_physical_devices("GPU") else "CPU:0"
 
 
 def bytes_in_use() -> int:
@@ -196,10 +213,11 @@ def bytes_in_use() -> int:
 _RECORDER: Recorder | None = None
 
 
-def start(folder: Path, steps: int, limit_bytes: int | None = None) -> Recorder:
+def start(folder: Path, steps: int) -> Recorder:
     """Begin to record this process; TensorFlow has just been imported."""
     global _RECORDER
-    recorder = _RECORDER = Recorder(folder, steps, limit_bytes)
+    limit = os.environ.get("TF_CPU_BFC_MEM_LIMIT_IN_MB")
+    recorder = _RECORDER = Recorder(folder, steps, int(limit) << 20 if limit and limit.isdigit() else None)
     recorder.save()
     recorder.open_window()
     _watch_functions(recorder)
@@ -221,7 +239,8 @@ def finish(error: BaseException | None) -> None:
     from lowtide.tf.ending import conclude
 
     recorder.end()
-    conclude(recorder, error)
+    if error is None or not isinstance(error, KeyboardInterrupt):
+        conclude(recorder, error)
 
 
 def function_name(concrete: Any) -> str:
@@ -241,9 +260,12 @@ def _watch_functions(recorder: Recorder) -> None:
             return original(self, tensor_inputs, captured_inputs)
         number = recorder.begin(function_name(self), self, tensor_inputs)
         try:
-            return original(self, tensor_inputs, captured_inputs)
-        finally:
-            recorder.end_call(number)
+            result = original(self, tensor_inputs, captured_inputs)
+        except BaseException:
+            recorder.fail_call()
+            raise
+        recorder.end_call(number)
+        return result
 
     owner._call_flat = _disguised(_call_flat, original)
 
@@ -256,9 +278,12 @@ def _watch_sessions(recorder: Recorder) -> None:
             return original(self, fetches, feed_dict, options, run_metadata)
         number = recorder.begin("session", None, ())
         try:
-            return original(self, fetches, feed_dict, options, run_metadata)
-        finally:
-            recorder.end_call(number)
+            result = original(self, fetches, feed_dict, options, run_metadata)
+        except BaseException:
+            recorder.fail_call()
+            raise
+        recorder.end_call(number)
+        return result
 
     sessions.BaseSession.run = _disguised(run, original)
 

@@ -18,11 +18,6 @@ from lowtide.tf.models import layer_names, variable_kinds
 from lowtide.tide.layers import find_owner, find_slot_owners
 
 
-def device_name() -> str:
-    """The device whose allocator is looked at: the first GPU, else the CPU."""
-    return "GPU:0" if tf.config.list_physical_devices("GPU") else "CPU:0"
-
-
 def address_of(tensor: Any) -> int | None:
     """Where a tensor's bytes lie; None for what has no plain bytes, or none of its own."""
     if tensor.dtype in (tf.string, tf.resource, tf.variant):
@@ -91,6 +86,11 @@ class Lookup:
             if isinstance(tensor, tf.Tensor):
                 found.append(_place(tensor, f"argument {position}", "input", None))
         return tuple(place for place in found if place is not None)
+
+    def everything(self) -> tuple[Place, ...]:
+        """Where all variables lie that exist now."""
+        self.refresh()
+        return self.places(None, ())
 
 
 def described(variables: list[Any], owners: list[Any]) -> Iterator[tuple[Any, str, str, str | None]]:
