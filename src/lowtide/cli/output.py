@@ -19,15 +19,7 @@ if TYPE_CHECKING:
 
 def emit(report: Report, *, as_json: bool, html: Path | None, svg: Path | None) -> int:
     """Write the report to all that was asked for, and return the exit code: 1 if it does not fit, else 0."""
-    written: list[Path] = []
-    if html is not None:
-        from lowtide.view.page import render_page
-
-        written.append(_write(html, render_page(report)))
-    if svg is not None:
-        from lowtide.view.picture import render_picture
-
-        written.append(_write(svg, render_picture(report)))
+    written = write_files(report, html, svg)
     if as_json:
         click.echo(json.dumps(report.to_dict(), indent=2))
     else:
@@ -37,12 +29,32 @@ def emit(report: Report, *, as_json: bool, html: Path | None, svg: Path | None) 
 
         console = Console()
         console.print(TerminalReport(report))
-    for path in written:
-        click.echo(f"wrote {path}", err=True)
+    tell_written(written)
     return 1 if report.fits is False else 0
 
 
-def _write(path: Path, text: str) -> Path:
+def write_files(report: Report, html: Path | None, svg: Path | None) -> list[Path]:
+    """Write the page and the picture of a report where that was asked for, and return what was written."""
+    written: list[Path] = []
+    if html is not None:
+        from lowtide.view.page import render_page
+
+        written.append(write_text(html, render_page(report)))
+    if svg is not None:
+        from lowtide.view.picture import render_picture
+
+        written.append(write_text(svg, render_picture(report)))
+    return written
+
+
+def tell_written(written: list[Path]) -> None:
+    """Say on standard error which files there are now."""
+    for path in written:
+        click.echo(f"wrote {path}", err=True)
+
+
+def write_text(path: Path, text: str) -> Path:
+    """Write a file, or say in one line why that is not possible."""
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:

@@ -34,6 +34,29 @@ def render_page(report: Report) -> str:
     return page
 
 
+_THEME = """
+const root = document.documentElement;
+root.dataset.theme = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+document.getElementById("theme").addEventListener("click", () => {
+  root.dataset.theme = root.dataset.theme === "dark" ? "light" : "dark";
+});
+"""
+
+
+def page_frame(title: str, body: str, style: str = "") -> str:
+    """Return a page with the head and the header of the report around `body`, which needs no script."""
+    assets = files("lowtide.view") / "assets"
+    head = (assets / "page.html").read_text(encoding="utf-8").partition("<main>")[0]
+    parts = {
+        "<!--title-->": escape(title),
+        "/*style*/": (assets / "page.css").read_text(encoding="utf-8") + style,
+        '<h1 id="title">': f'<h1 id="title">{escape(title)}',
+    }
+    for place, text in parts.items():
+        head = head.replace(place, text, 1)
+    return f"{head}<main>\n{body}\n</main>\n<script>{_THEME}</script>\n</body>\n</html>\n"
+
+
 def _page_data(report: Report) -> dict[str, Any]:
     tide = report.tide
     return {

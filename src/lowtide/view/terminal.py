@@ -113,11 +113,11 @@ def _tensor_table(tensors: tuple[HeldTensor, ...], width: int) -> Table:
             style="dim" if heading in ("tensor", "line") else "",
         )
     for row in rows:
-        table.add_row(*(_cut_middle(row[heading], widths[heading]) for heading in headings))
+        table.add_row(*(cut_middle(row[heading], widths[heading]) for heading in headings))
     return table
 
 
-def _cut_middle(text: Text, width: int) -> Text:
+def cut_middle(text: Text, width: int) -> Text:
     """Return `text` in `width` characters; both ends are kept, as names of layers differ at the end."""
     if len(text) <= width:
         return text
