@@ -1,11 +1,13 @@
-"""lowtide explain FILE.tide, and lowtide explain BEFORE.tide AFTER.tide."""
+"""lowtide explain FILE: a saved tide, the log of a run that went out of memory, or two tides to compare."""
 
 from pathlib import Path
 
 import click
 
 from lowtide.cli.differences import check_one_form, difference_options, explain_two, only_file
+from lowtide.cli.logs import explain_log, is_log
 from lowtide.cli.options import check_writable, report_options, space_option
+from lowtide.errors import LowtideError
 from lowtide.units import Growth
 
 
@@ -26,17 +28,25 @@ def command(
     max_growth: Growth | None,
     markdown: bool,
 ) -> int:
-    """Show a saved tide again, or what changed between two, without TensorFlow.
+    """Show a saved tide again, explain a log in which memory ran out, or compare two tides; without TensorFlow.
 
-    FILE is what tide.save() or lowtide predict --save wrote. With two of them: which layers grew.
+    FILE is what tide.save() or --save of another verb wrote; or a log of any TensorFlow, also compressed with gzip, or
+    - for standard input: what was asked for, what held the memory, why it was not enough, and what to do. With two
+    tides, BEFORE and AFTER: which layers grew.
 
-    Exits 0, or 1 if the tide does not fit the budget or the peak grew by more than --max-growth.
+    Exits 0; 1 if the tide does not fit the budget, the peak grew by more than --max-growth, or memory ran out in the
+    log; 2 on a usage error.
     """
     check_one_form(as_json=as_json, markdown=markdown)
     check_writable([html, svg, space], force=force)
     if len(files) == 2:
         return explain_two(files, budget, top, max_growth, as_json=as_json, markdown=markdown, html=html, svg=svg)
     file = only_file(files, max_growth, markdown)
+    if is_log(file):
+        given = next((name for name, value in (("--budget", budget), ("--svg", svg), ("--space", space)) if value), None)
+        if given is not None:
+            raise LowtideError("a log has no curve and no budget", given=given, cure="leave it out, or give a .tide file")
+        return explain_log(file, top, as_json=as_json, html=html)
     from lowtide.cli.output import emit
     from lowtide.tide.tide import Tide
     from lowtide.view.report import Report

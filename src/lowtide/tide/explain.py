@@ -97,13 +97,19 @@ def breakdown_at(tide: Tide, event: int) -> dict[str, int]:
 
 def layers_at(tide: Tide, event: int) -> tuple[LayerShare, ...]:
     """Return what each layer holds after `event`, largest first."""
+    buffers = tide.buffers
+    rows = alive_at(tide, event).tolist()
+    return share_by_layer((buffers.layer[row], buffers.kind_of(row), int(buffers.allocated[row]), 1) for row in rows)
+
+
+def share_by_layer(parts: Iterable[tuple[str | None, str, int, int]]) -> tuple[LayerShare, ...]:
+    """Return what each layer holds, largest first; a part is a layer, a kind, its bytes and its buffers."""
     total: dict[str | None, int] = {}
     count: dict[str | None, int] = {}
     kinds: dict[str | None, dict[str, int]] = {}
-    for row in alive_at(tide, event).tolist():
-        layer, size, kind = tide.buffers.layer[row], int(tide.buffers.allocated[row]), tide.buffers.kind_of(row)
+    for layer, kind, size, buffers in parts:
         total[layer] = total.get(layer, 0) + size
-        count[layer] = count.get(layer, 0) + 1
+        count[layer] = count.get(layer, 0) + buffers
         of_layer = kinds.setdefault(layer, {})
         of_layer[kind] = of_layer.get(kind, 0) + size
     order = sorted(total, key=lambda layer: -total[layer])

@@ -1,0 +1,149 @@
+"""lowtide explain train.log: each time that memory ran out in a log is explained."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import click
+
+from lowtide.errors import LowtideError
+
+if TYPE_CHECKING:
+    from lowtide.sources.oom import Shortfall
+    from lowtide.tide.shortage import Shortage
+
+_BLOCK = 1 << 20
+# What is explained one by one; a program that tries again and again can fill a log with them.
+_MOST_SHORTFALLS = 200
+
+_LOOKED_FOR = (
+    'looked for "ran out of memory trying to allocate", "OOM when allocating tensor", the allocator\'s dump, '
+    '"Out of memory while trying to allocate"'
+)
+
+
+def is_log(file: Path) -> bool:
+    """Whether a file is not a tide: neither by its name nor because it is a zip, as tides are."""
+    if str(file) == "-":
+        return True
+    if file.suffix == ".tide":
+        return False
+    try:
+        with file.open("rb") as stream:
+            return stream.read(4) != b"PK\x03\x04"
+    except OSError as error:
+        raise LowtideError(f"cannot read: {error.strerror}", given=file) from error
+
+
+def explain_log(file: Path, top: int, *, as_json: bool, html: Path | None) -> int:
+    """Explain each time that memory ran out in a log, and return the exit code: 1, for there are problems."""
+    from lowtide.sources.oom import explain_shortfall, guess_batch_size
+
+    log = _Log("standard input" if str(file) == "-" else str(file))
+    log.read(file)
+    if not log.shortfalls:
+        raise LowtideError(
+            f"memory did not run out in this log, {log.lines:,} lines",
+            given=log.name,
+            cure=_LOOKED_FOR if log.lines else "it is empty: give a log with what TensorFlow wrote to standard error",
+        )
+    batch_size = guess_batch_size(shortfall.request for shortfall in log.shortfalls)
+    shortages = [explain_shortfall(shortfall, log.name, batch_size=batch_size) for shortfall in log.shortfalls]
+    _emit(shortages, log, top, as_json=as_json, html=html)
+    return 1
+
+
+class _Log:
+    """What was read of a log."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.lines = 0
+        self.shortfalls: list[Shortfall] = []
+        self.left_out = 0
+
+    def read(self, file: Path) -> None:
+        """Read it all, and keep where memory ran out."""
+        from lowtide.sources.oom_reader import read_shortfalls
+
+        for shortfall in read_shortfalls(self._lines(file)):
+            if len(self.shortfalls) < _MOST_SHORTFALLS:
+                self.shortfalls.append(shortfall)
+            else:
+                self.left_out += 1
+
+    def _lines(self, file: Path) -> Iterator[bytes]:
+        from lowtide.sources.log import read_log_lines
+
+        try:
+            if str(file) == "-":
+                yield from self._count(read_log_lines(_blocks(sys.stdin.buffer, None), self.name))
+                return
+            with file.open("rb") as stream:
+                yield from self._count(read_log_lines(_blocks(stream, file.stat().st_size), self.name))
+        except OSError as error:
+            raise LowtideError(f"cannot read: {error.strerror}", given=self.name) from error
+
+    def _count(self, lines: Iterator[bytes]) -> Iterator[bytes]:
+        for line in lines:
+            self.lines += 1
+            yield line
+
+
+def _blocks(stream: BinaryIO, size: int | None) -> Iterator[bytes]:
+    with _progress(size) as advance:
+        while block := stream.read(_BLOCK):
+            yield block
+            advance(len(block))
+
+
+@contextmanager
+def _progress(size: int | None) -> Iterator[Callable[[int], None]]:
+    """Show how much has been read on standard error, if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda count: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("reading"), BarColumn(), DownloadColumn(binary_units=True), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("reading", total=size)
+        yield lambda count: bar.advance(task, count)
+
+
+def _emit(shortages: list[Shortage], log: _Log, top: int, *, as_json: bool, html: Path | None) -> None:
+    from lowtide.cli.output import tell_written, write_text
+
+    written = []
+    if html is not None:
+        from lowtide.view.shortage_page import render_shortage_page
+
+        written.append(write_text(html, render_shortage_page(shortages)))
+    if as_json:
+        data = {
+            "schema_version": 1,
+            "target": log.name,
+            "lines": log.lines,
+            "left_out": log.left_out,
+            "shortages": [shortage.to_dict(top=top) for shortage in shortages],
+        }
+        click.echo(json.dumps(data, indent=2))
+    else:
+        from rich.console import Console
+
+        from lowtide.view.shortage import TerminalShortage
+
+        console = Console()
+        for number, shortage in enumerate(shortages, start=1):
+            if len(shortages) > 1:
+                console.rule(f"{number} of {len(shortages)}", style="dim")
+            console.print(TerminalShortage(shortage, top=top))
+        if log.left_out:
+            console.print(f"  and {log.left_out:,} times more", style="dim")
+    tell_written(written)

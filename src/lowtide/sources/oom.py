@@ -1,0 +1,69 @@
+"""What a log says about one time that memory ran out, and its explanation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from lowtide.sources.heap import Heap
+from lowtide.tide.cause import Evidence, find_cause
+from lowtide.tide.shortage import Holder, Request, Shortage
+
+
+@dataclass(frozen=True)
+class Shortfall:
+    """One request that a log says could not be served, with what the log says about the memory at that moment."""
+
+    request: Request
+    heap: Heap | None
+    line: int
+    """Where the log begins to speak of it, counted from 1."""
+    holders: tuple[Holder, ...] = ()
+    """Who held memory, where the log has more than the blocks of the heap; largest first."""
+    notes: tuple[str, ...] = ()
+
+
+def explain_shortfall(shortfall: Shortfall, target: str, *, batch_size: int | None = None) -> Shortage:
+    """Return why memory ran out, from what the log says alone."""
+    heap, request = shortfall.heap, shortfall.request
+    holders = shortfall.holders
+    if not holders and heap is not None:
+        holders = tuple(Holder(size * count, count) for size, count in heap.held_by_size())
+    limit = None if heap is None else heap.limit_bytes
+    in_use = None if heap is None else heap.bytes_in_use
+    free = None if heap is None else heap.free_bytes
+    largest = None if heap is None else heap.largest_free_bytes
+    evidence = Evidence(
+        request,
+        limit_bytes=limit,
+        in_use_bytes=in_use,
+        free_bytes=free,
+        largest_free_bytes=largest,
+        extension_bytes=None if heap is None else heap.extension_bytes,
+        holders=holders,
+        request_kind="input" if request.allocator == "numpy" else None,
+        batch_size=batch_size,
+    )
+    return Shortage(
+        target=target,
+        request=request,
+        cause=find_cause(evidence),
+        limit_bytes=limit,
+        in_use_bytes=in_use,
+        peak_bytes=None if heap is None else heap.peak_bytes,
+        free_bytes=free,
+        largest_free_bytes=largest,
+        holders=holders,
+        batch_size=batch_size,
+        notes=(f"from line {shortfall.line:,} of the log on", *shortfall.notes),
+    )
+
+
+def guess_batch_size(requests: Iterable[Request]) -> int | None:
+    """Return the first dimension that different shapes share: most likely the batch. One shape alone tells nothing."""
+    shapes = {request.shape for request in requests if request.shape is not None and len(request.shape) > 1}
+    leading = {shape[0] for shape in shapes}
+    if len(shapes) < 2 or len(leading) > 1:
+        return None
+    batch = leading.pop()
+    return batch if batch > 1 else None
