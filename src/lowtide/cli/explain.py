@@ -43,9 +43,13 @@ def command(
         return explain_two(files, budget, top, max_growth, as_json=as_json, markdown=markdown, html=html, svg=svg)
     file = only_file(files, max_growth, markdown)
     if is_log(file):
-        given = next((name for name, value in (("--budget", budget), ("--svg", svg), ("--space", space)) if value), None)
+        given = next(
+            (name for name, value in (("--budget", budget), ("--svg", svg), ("--space", space)) if value), None
+        )
         if given is not None:
-            raise LowtideError("a log has no curve and no budget", given=given, cure="leave it out, or give a .tide file")
+            raise LowtideError(
+                "a log has no curve and no budget", given=given, cure="leave it out, or give a .tide file"
+            )
         return explain_log(file, top, as_json=as_json, html=html)
     from lowtide.cli.output import emit
     from lowtide.tide.tide import Tide

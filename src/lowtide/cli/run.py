@@ -147,7 +147,7 @@ def _print(outcome: Outcome, ending: Ending, report: Report | None) -> None:
 
         for shortage in outcome.shortages:
             console.print(TerminalShortage(shortage))
-    if report is not None:
+    if report is not None and not outcome.shortages:
         from lowtide.view.terminal import TerminalReport
 
         console.print(TerminalReport(report))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from lowtide.run.chunks import Chunk
 from lowtide.tide.describe import NodeFact
-from lowtide.tide.layers import find_layer
+from lowtide.tide.layers import find_layer, without_number
 from lowtide.tide.rows import Part, Row, rows_of_block
 
 _BACKWARD = "gradient_tape/"
@@ -65,7 +65,7 @@ def _identity(chunk: Chunk, names: Names) -> Identity:
 def _fact_by_name(node: str, layers: frozenset[str]) -> NodeFact:
     """Where the graph does not have the node: an op that ran by itself, or a graph that is not known."""
     layer = find_layer(node, layers) if layers else None
-    op = node.rpartition("/")[2].rstrip("_0123456789") or node
+    op = without_number(node.rpartition("/")[2])
     if _BACKWARD in node:
         return NodeFact(op, layer, "gradients")
     return NodeFact(op, layer, "activations" if layer is not None else "other")

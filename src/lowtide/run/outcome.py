@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lowtide.run.held import Held, load_held
-from lowtide.run.record import Record, load_record
+from lowtide.run.record import OWN, Record, load_record
 from lowtide.sources.heap import Heap, read_memory_dump
 from lowtide.sources.oom import Shortfall, explain_shortfall
 from lowtide.sources.oom_reader import read_shortfalls
@@ -59,7 +59,8 @@ def _why_no_tide(folder: Path, record: Record | None) -> str:
 def _shortages(folder: Path, ending: Ending, target: str, record: Record | None) -> Iterator[Shortage]:
     """Each time that memory ran out, as the log tells it; the last with all that the process itself knew."""
     with ending.log.open("rb") as log:
-        shortfalls = list(read_shortfalls(log))
+        # A look at the step after the script's end may itself find no memory left; that is no matter of the script's.
+        shortfalls = [each for each in read_shortfalls(log) if OWN not in (each.request.node or each.request.op or "")]
     held = load_held(folder)
     # Where messages are silenced, the allocator's dump is the only witness.
     if not shortfalls and (held is None or ending.as_exit_code == 0):

@@ -16,6 +16,8 @@ from typing import Any
 from lowtide.errors import LowtideError
 
 SCHEMA_VERSION = 1
+OWN = "_lowtide_"
+"""In the names of functions that lowtide itself calls in the script's process."""
 
 
 @dataclass(frozen=True)

@@ -36,17 +36,21 @@ def steps_of(stretch: Stretch) -> list[RecordedStep]:
     begins: dict[int, int] = {}
     ends: dict[int, int] = {}
     functions: dict[int, list[str]] = {}
+    failed: set[int] = set()
     for call in calls:
         begins.setdefault(call.step, stretch.marks[call.begin_mark])
         functions.setdefault(call.step, []).append(call.function)
         if call.end_mark in stretch.marks:
             ends[call.step] = stretch.marks[call.end_mark]
+        else:
+            # It raised, or the process died in it.
+            failed.add(call.step)
     order = sorted(begins)
     steps = []
     for position, step in enumerate(order):
         following = order[position + 1] if position + 1 < len(order) else None
         end = begins[following] if following is not None else len(stretch.events) if step in ends else None
-        if end is not None and step in ends:
+        if end is not None and step in ends and step not in failed:
             peak = _peak(stretch, begins[step], end)
             steps.append(RecordedStep(step, begins[step], end, peak, tuple(dict.fromkeys(functions[step]))))
     return steps

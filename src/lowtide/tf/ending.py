@@ -20,6 +20,7 @@ from lowtide.sources.oom_reader import read_shortfalls
 from lowtide.sources.xplane import read_profile
 from lowtide.tf.looking import Look, look_at, look_at_nothing
 from lowtide.tf.steps import Belongings
+from lowtide.tf.trace import count_nodes
 from lowtide.tide.shortage import Request
 from lowtide.tide.tide import Tide
 
@@ -82,9 +83,9 @@ def _look(recorder: Any, stretches: list[Stretch], steady: Steady | None) -> Loo
     belongings = Belongings(lookup.layers, lookup.kinds)
     functions = steady[1].functions if steady is not None else tuple(recorder.functions)
     present = [name for name in functions if name in recorder.functions]
-    if not present:
+    if not present or not recorder.has_room():
         return look_at_nothing(belongings)
-    name = max(present, key=lambda each: len(recorder.functions[each].graph.get_operations()))
+    name = max(present, key=lambda each: count_nodes(recorder.functions[each]))
     stretch, inside = (steady[0], slice(steady[1].first, steady[1].end)) if steady else (stretches[-1], slice(None))
     pairs = zip(stretch.events.operation[inside], stretch.events.shape[inside], strict=True)
     recorded = [(operation, shape) for operation, shape in pairs if operation is not None and shape]

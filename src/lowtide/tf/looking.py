@@ -47,7 +47,9 @@ class Look:
         step, batch = self.step, self.batch_size
         if step is None or batch is None or not getattr(step, "rescales", False):
             return None
-        return solve_batch(step.safe_bytes, budget, LARGEST_BATCH, batch)
+        found = solve_batch(step.safe_bytes, budget, LARGEST_BATCH, batch)
+        # A step that any batch fits into is not a matter of the batch.
+        return found if found < LARGEST_BATCH else None
 
 
 def look_at_nothing(belongings: Belongings) -> Look:

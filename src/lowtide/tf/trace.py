@@ -25,6 +25,7 @@ from tensorflow.python.eager import cancellation, context
 from lowtide.errors import LowtideError
 from lowtide.graph.batch import Axis, batch_axes
 from lowtide.graph.graph import Graph, Shape
+from lowtide.run.record import OWN
 from lowtide.tf.convert import graph_from_def, with_constants_of
 from lowtide.tf.rescale import rescale, rescale_shape
 from lowtide.tf.resolve import resolve_shapes, topological_order
@@ -93,7 +94,7 @@ class Trace:
 
     @property
     def nodes(self) -> int:
-        return _count_nodes(self.concrete)
+        return count_nodes(self.concrete)
 
     @property
     def graph_bytes(self) -> int:
@@ -185,7 +186,8 @@ def _show(spec: Any) -> str:
     return f"{tuple(shape) if shape is not None and shape.rank is not None else shape} {getattr(dtype, 'name', dtype)}"
 
 
-def _count_nodes(concrete: Any) -> int:
+def count_nodes(concrete: Any) -> int:
+    """The nodes of a traced function, and of all that it calls."""
     functions = {function.name: function for function in _inner_functions(concrete)}
     return len(concrete.graph.get_operations()) + sum(
         len(function.graph.get_operations()) for function in functions.values() if function.graph is not concrete.graph
@@ -247,7 +249,7 @@ def _call_copy(runtime: Any, definition: Any, inputs: list[Any]) -> None:
     """Call a function under another name: TensorFlow files the graph of one that has run before no second time."""
     copy = type(definition)()
     copy.CopyFrom(definition)
-    copy.signature.name = f"{definition.signature.name}_lowtide_{next(_COPIES)}"
+    copy.signature.name = f"{definition.signature.name}{OWN}{next(_COPIES)}"
     runtime.add_function_def(copy)
     try:
         runtime.call_function(copy.signature.name.encode(), inputs, len(copy.signature.output_arg))
