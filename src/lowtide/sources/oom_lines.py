@@ -29,7 +29,6 @@ BLOCK = re.compile(
 )
 REGION = re.compile(rb"Next region of size (\d{1,18})")
 SUMMARY = re.compile(rb"(?<!\d)(\d{1,9}) Chunks of size (\d{1,18}) totalling")
-SUMMARY_BEGINS = b"Summary of in-use Chunks"
 SUM = re.compile(rb"Sum Total of in-use chunks: " + _AMOUNT)
 POOL = re.compile(rb"memory_limit_: " + _AMOUNT + rb" available (?:bytes|size): " + _AMOUNT)
 STATISTIC = re.compile(rb"(?<![A-Za-z])(Limit|InUse|MaxInUse): +" + _AMOUNT)
@@ -57,9 +56,12 @@ NUMPY = re.compile(
     rb" and data type (?P<dtype>\w+)"
 )
 
-EAGER_OP = re.compile(rb"\[Op:(\w+)\]")
+# A traced function is an op too; those are called __inference_... and say nothing about what asked.
+EAGER_OP = re.compile(rb"\[Op:(?!__)(\w+)\]")
+# What inlining puts before the path of a node.
+CALLS = re.compile(rb"^(?:(?:Stateful)?PartitionedCall(?:_\d+)?/)+")
 NODE = re.compile(
-    rb"\[\[(?:\{\{node (?P<braced>[^}]+)\}\}|[Nn]ode:? (?P<plain>[^\s=]+))"
+    rb"\[\[(?:(?:\{\{function_node [^}]*\}\})?\{\{node (?P<braced>[^}]+)\}\}|[Nn]ode:? (?P<plain>[^\s=]+))"
     rb"(?: \(defined at (?P<file>[^\s()]+?):(?P<line>\d+)\))?"
 )
 DETECTED = re.compile(rb"Detected at node '?([^\s']+)'? defined at")
@@ -73,7 +75,7 @@ PEAK_BUFFERS_BEGIN = b"Peak buffers:"
 PEAK_BUFFER = re.compile(rb"^\s*Size: (\d[\d.]*[KMGTPE]?i?B)\s*$")
 PEAK_BUFFER_NAME = re.compile(rb"op_name=\"([^\"]+)\"(?:.*source_file=\"([^\"]+)\" source_line=(\d+))?")
 PEAK_BUFFER_LABEL = re.compile(rb"XLA Label: (\S+)")
-PEAK_BUFFER_SHAPE = re.compile(rb"Shape: (\w+)\[([\d,]*)\]")
+PEAK_BUFFER_SHAPE = re.compile(rb"(?:Shape|Subshape): (\w+)\[([\d,]*)\]")
 
 COLOURS = re.compile(rb"\x1b\[[0-9;]*[A-Za-z]")
 

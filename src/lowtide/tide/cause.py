@@ -7,6 +7,7 @@ lacks a fact does not apply, and a rule that infers says "looks like".
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -20,8 +21,15 @@ _LASTING_KINDS = ("weights", "optimizer")
 _ARRAY_KINDS = ("constants", "input", "other")
 # Ops that do nothing but hold an array that somebody wrote down or handed in.
 _CONSTANT_OPS = ("Const", "_EagerConst", "HostConst", "_HostConst")
+# Ops that copy the arrays of a data pipeline into it.
+_PIPELINE_OPS = ("MakeIterator", "TensorDataset", "TensorSliceDataset")
 # Beginnings of ops that make a tensor out of nothing but its shape.
 _CREATING_OPS = ("Fill", "Range", "LinSpace", "Random", "Stateless", "TruncatedNormal", "ParameterizedTruncatedNormal")
+
+_OPTIMIZERS = re.compile(
+    r"(?:^|/)(?:adam|adamw|adamax|adagrad|adadelta|adafactor|nadam|sgd|rmsprop|ftrl|lion|lamb|momentum)(?:_\d+)?/",
+    re.IGNORECASE,
+)
 
 # So many blocks of one size, belonging to no step, are not the parts of one thing.
 _MANY = 16
@@ -49,6 +57,10 @@ class Evidence:
     """What a whole step takes at its peak, where a prediction or an earlier step tells."""
     request_kind: str | None = None
     """What the request was for, where that is known: "weights", "activations", ..."""
+    outside_ops: bool = False
+    """Whether it is known that no op was asking."""
+    compiled: bool = False
+    """Whether a program that XLA compiled was asking: it takes its workspace in one piece."""
     batch_size: int | None = None
     largest_batch_size: int | None = None
 
@@ -70,7 +82,7 @@ class Evidence:
     @property
     def asks_for_constant(self) -> bool:
         """Whether the request was for an array that somebody wrote down or handed in."""
-        return self.request_kind in ("constants", "input") or self.request.op in _CONSTANT_OPS
+        return self.request_kind in ("constants", "input") or self.request.op in (*_CONSTANT_OPS, *_PIPELINE_OPS)
 
     @property
     def asks_for_weights(self) -> bool:
@@ -145,6 +157,8 @@ def _find_constant(evidence: Evidence) -> str | None:
             return f"looks like one oversized array: {format_bytes(asked)} at once for a constant or an input"
         if asked >= whole / 4:
             return f"one array of {format_bytes(asked)} is asked for at once, {_share(asked, whole)}"
+    if evidence.outside_ops and asked is not None and asked >= (whole or 0) / 4:
+        return f"looks like one oversized array: no op was running, and {format_bytes(asked)} was asked for at once"
     creating = evidence.eager and (evidence.request.op or "").startswith(_CREATING_OPS)
     if creating and asked is not None and whole is not None and asked > whole:
         return f"one tensor alone is larger than all there is: {format_bytes(asked)} of {format_bytes(whole)}"
@@ -221,30 +235,43 @@ def _find_weights(evidence: Evidence) -> str | None:
 
 
 def _find_batch(evidence: Evidence) -> str | None:
+    if not evidence.kinds_known:
+        return _infer_batch(evidence)
     whole = evidence.limit_bytes or evidence.in_use_bytes
-    asked, shape = evidence.request.bytes, evidence.request.shape
-    in_step = evidence.held(*_STEP_KINDS, "input")
-    if evidence.kinds_known and whole is not None:
-        if in_step + (asked or 0) < whole / 2 and (evidence.step_peak_bytes or 0) <= whole:
-            return None
-        at = "" if evidence.batch_size is None else f" at a batch of {evidence.batch_size:,}"
-        return (
-            f"the step is too large{at}: activations, gradients, workspace and input hold {format_bytes(in_step)}, "
-            f"{_share(in_step, whole)}" + ("" if asked is None else f", and {format_bytes(asked)} more was asked for")
-        )
-    if asked is not None and evidence.limit_bytes is not None and asked > evidence.limit_bytes:
-        return (
-            f"one request is larger than all there is: {format_bytes(asked)} where the limit is "
-            f"{format_bytes(evidence.limit_bytes)}"
-        )
-    if evidence.request.node is None or (shape is not None and (len(shape) < 2 or shape[0] < 2)):
+    in_step, asked = evidence.held(*_STEP_KINDS, "input"), evidence.request.bytes or 0
+    if whole is None or (in_step + asked < whole / 2 and (evidence.step_peak_bytes or 0) <= whole):
         return None
-    return "looks like the step is too large" + (f": {_tell_room(evidence)}" if _tell_room(evidence) else "")
+    at = "" if evidence.batch_size is None else f" at a batch of {evidence.batch_size:,}"
+    more = f", and {format_bytes(asked)} more was asked for" if asked else ""
+    return (
+        f"the step is too large{at}: activations, gradients, workspace and input hold {format_bytes(in_step)}, "
+        f"{_share(in_step, whole)}{more}"
+    )
+
+
+def _infer_batch(evidence: Evidence) -> str | None:
+    """Return what the request alone tells about the step."""
+    request, limit = evidence.request, evidence.limit_bytes
+    in_step = evidence.compiled or request.node is not None
+    if (in_step or request.op is not None) and limit is not None and (request.bytes or 0) > limit:
+        asked = format_bytes(request.bytes or 0)
+        return f"one request is larger than all there is: {asked} where the limit is {format_bytes(limit)}"
+    # What an optimizer takes to update weights does not depend on the batch, nor does a tensor of one row.
+    one_row = request.shape is not None and (len(request.shape) < 2 or request.shape[0] < 2)
+    if not in_step or one_row or _OPTIMIZERS.search(request.node or ""):
+        return None
+    room = _tell_room(evidence)
+    return f"looks like the step is too large: {room}" if room else "looks like the step is too large"
 
 
 def _tell_unknown(evidence: Evidence) -> str:
     room = _tell_room(evidence)
-    return f"out of memory: {room}" if room else "out of memory, and nothing says how much was there"
+    if not room:
+        return "out of memory, and nothing says how much was there"
+    whole = evidence.limit_bytes or evidence.in_use_bytes or 0
+    largest = max((holder.bytes // holder.count for holder in evidence.holders), default=0)
+    alone = f"; one block alone holds {format_bytes(largest)}" if whole and largest >= whole / 2 else ""
+    return f"out of memory: {room}{alone}"
 
 
 def _tell_room(evidence: Evidence) -> str:
