@@ -2,10 +2,12 @@
 
 import tracemalloc
 from itertools import chain, zip_longest
+from random import Random
 
 import pytest
 
 from lowtide.sources.oom import explain_shortfall, guess_batch_size
+from lowtide.sources.oom_lines import read_amount
 from lowtide.sources.oom_reader import read_shortfalls
 from lowtide.tide.shortage import Request
 from tests.unit.logs import (
@@ -349,14 +351,72 @@ def test_one_shape_alone_is_no_batch_size():
     assert guess_batch_size([Request(shape=(64, 3)), Request(shape=(64,)), Request(shape=(64, 5))]) == 64
 
 
-def test_numbers_that_are_too_long_are_no_numbers():
-    read(["InUse at " + "f" * 40 + " of size " + "9" * 40, f"{'9' * 40} Chunks of size {'9' * 40} totalling 1B"])
-    read(
-        [
-            "OOM when allocating tensor with shape[] and type string",
-            f"OOM when allocating tensor with shape[{'9' * 99}]",
-        ]
+def test_the_hint_of_version_2_is_corrected():
+    hint = (
+        "Hint: If you want to see a list of allocated tensors when OOM happens, add report_tensor_allocations_upon_oom "
     )
+    later = f"{hint}to RunOptions for current allocation info. This isn't available when running in Eager mode."
+    assert "version 1 only" in only([OOM, later, OOM, later]).notes[0]
+    assert only([OOM, f"{hint}to RunOptions for current allocation info."]).notes == ()
+
+
+def test_damaged_logs_never_break_the_reader():
+    random = Random(7)
+    logs = [as_bytes(whole_log(version)) for version in VERSIONS]
+    for _ in range(400):
+        lines = [line for line in chain(*random.sample(logs, 2)) if random.random() > 0.1]
+        for _ in range(20):
+            row = random.randrange(len(lines))
+            cut = random.randrange(len(lines[row]) + 1)
+            damage = random.randrange(4)
+            if damage == 0:
+                lines[row] = lines[row][:cut] + random.randbytes(3) + lines[row][cut:]
+            elif damage == 1:
+                lines[row] = lines[row][:cut]
+            elif damage == 2:
+                lines[row : row + 1] = [lines[row][:cut], lines[row][cut:]]
+            else:
+                lines.insert(random.randrange(len(lines)), lines[row])
+        for shortfall in read_shortfalls(lines):
+            shortage = explain_shortfall(shortfall, "train.log")
+            assert shortage.cause.sentence
+            assert shortage.to_json()
+
+
+def test_numbers_that_are_too_long_are_no_numbers():
+    long = "9" * 5000
+    lines = [
+        f"InUse at {'f' * 5000} of size {long}",
+        f"{long} Chunks of size {long} totalling 1B",
+        f"OOM when allocating tensor with shape[{long}]",
+        f"OOM when allocating tensor with shape[{','.join(['7'] * 400)}]",
+        f"Out of memory while trying to allocate {long} bytes",
+        f"Allocator (x) ran out of memory trying to allocate {long}GiB",
+    ]
+    assert read(lines) == []
+
+
+def test_a_line_of_a_megabyte_is_read_through():
+    # A pattern that goes back and forth over it would not come to an end.
+    filler = "9" * 250_000 + "x" * 250_000 + " " * 250_000 + "[[node" * 40_000
+    assert only([f"{filler}allocation{filler}{OOM}"]).request.shape == SHAPE
+
+
+@pytest.mark.parametrize(
+    ("text", "amount"),
+    [
+        ("0B", 0),
+        ("0.0KiB", 0),
+        ("0", 0),
+        ("0.4B", 0),
+        ("300.00MiB", 300 * MIB),
+        ("10925244416", 10925244416),
+        ("12.50G", 25 << 29),
+        ("2.98 GiB", int(2.98 * 1024 * MIB)),
+    ],
+)
+def test_amounts(text, amount):
+    assert read_amount(text.encode()) == amount
 
 
 def test_memory_stays_bounded_however_long_the_log_is():

@@ -138,8 +138,8 @@ def test_the_page_shows_the_same_and_escapes_names(tide):
     shortage = make_shortage(target=nasty, holders=(Holder(5 * MIB, name=nasty, kind="input"),), tide=tide)
     page = render_shortage_page([shortage, make_shortage(notes=(nasty,))])
     assert page.startswith("<!doctype html>")
-    assert "<img" not in page
+    assert "<img src=x" not in page
     assert page.count("The step is too large") == 2
     assert "2 of 2 · train.py · batch 64 · step 3" in page
     assert "<li>use a smaller batch</li>" in page
-    assert "<svg" in page
+    assert page.count("data:image/svg+xml;base64,") == 1

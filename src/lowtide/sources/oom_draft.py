@@ -83,6 +83,11 @@ class Draft:
         else:
             self.cut_short = True
 
+    def note(self, text: str) -> None:
+        """Keep a remark for the reader of the explanation, once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
     def add_holder(self, holder: Holder) -> None:
         """Add a holder that the log names."""
         if len(self.holders) < _MOST_HOLDERS:

@@ -82,7 +82,7 @@ class _Reader:
     def _open(self) -> Draft:
         draft = Draft(self.number, self.number)
         if self.refused_bytes is not None:
-            draft.notes.append(
+            draft.note(
                 f"the driver refused {self.refused_bytes:,} bytes before: another process may hold the device's memory"
             )
             self.refused_bytes = None
@@ -182,9 +182,8 @@ class _Reader:
         if match := lines_of.TENSOR.search(line):
             self._tell_tensor(match, line)
         elif match := lines_of.COMPILED.search(line):
-            exact = match["exact"] is not None or match["unit"] == b" bytes"
-            amount = int(match["exact"] or match["amount"]) if exact else read_amount(match["amount"] + match["unit"])
-            self._tell_amount(amount, exact=exact).compiled = True
+            exact = match["exact"] or match["bytes"]
+            self._tell_amount(read_amount(exact or match["amount"]), exact=exact is not None).compiled = True
         elif match := lines_of.CUDA.search(line):
             draft = self.dumping = self._open()
             draft.set_bytes(int(match["amount"]), exact=True)
@@ -275,7 +274,11 @@ class _Reader:
             self.listing = "buffers"
         elif match := lines_of.CUDA_FREE.search(line):
             free, total = int(match[1]), int(match[2])
-            self.latest.notes.append(f"the driver reported {free:,} of {total:,} bytes free on the device")
+            self.latest.note(f"the driver reported {free:,} of {total:,} bytes free on the device")
+        elif lines_of.VAIN_HINT.search(line):
+            self.latest.note(
+                "report_tensor_allocations_upon_oom, of TensorFlow's hint, is for sessions of version 1 only"
+            )
 
     def _read_listing(self, line: bytes) -> None:
         draft = self.latest
