@@ -81,6 +81,12 @@ def test_a_leak_every_tenth_step_is_one_too():
     assert find_cause(evidence(samples=samples)).name == "leak"
 
 
+def test_a_leak_under_steps_that_differ():
+    noise = [0, 90, 20, 60, 110, 5, 70]
+    samples = tuple((step, (300 + 6 * step + noise[step % 7]) * MIB) for step in range(1, 80))
+    assert find_cause(evidence(samples=samples)).name == "leak"
+
+
 @pytest.mark.parametrize(
     "samples",
     [
@@ -93,8 +99,10 @@ def test_a_leak_every_tenth_step_is_one_too():
         tuple((step, (300 if step < 20 else 700) * MIB) for step in range(1, 40)),
         # Up and down.
         tuple((step, (300 + 300 * (step % 2)) * MIB) for step in range(1, 40)),
+        # Garbage that is collected now and then.
+        tuple((step, (300 + 60 * (step % 8)) * MIB) for step in range(1, 40)),
     ],
-    ids=["flat", "hardly", "too few", "first step", "one jump", "swinging"],
+    ids=["flat", "hardly", "too few", "first step", "one jump", "swinging", "sawtooth"],
 )
 def test_what_is_no_leak(samples):
     assert find_cause(evidence(samples=samples)).name != "leak"

@@ -237,6 +237,28 @@ def test_the_error_of_version_1_names_node_and_attributes():
     assert only(lines).request.node == "net/fc6/MatMul"
 
 
+def test_the_traceback_of_version_1_names_device_and_line():
+    oom = "OOM when allocating tensor with shape[96,30,30,3]"
+    node = (
+        '\t [[Node: conv1/Conv2D = Conv2D[T=DT_FLOAT, _device="/job:localhost/replica:0/task:0/device:GPU:1"](a, b)]]'
+    )
+    lines = [
+        f"tensorflow.python.framework.errors_impl.ResourceExhaustedError: {oom}",
+        node,
+        "",
+        "Caused by op 'conv1/Conv2D', defined at:",
+        '  File "alex.py", line 288, in <module>',
+        '  File "alex.py", line 65, in inference',
+        '  File "/usr/local/lib/python3.5/dist-packages/tensorflow/python/ops/gen_nn_ops.py", line 631, in conv2d',
+        "",
+        f"ResourceExhaustedError (see above for traceback): {oom}",
+        node,
+    ]
+    request = only(lines).request
+    assert (request.node, request.source) == ("conv1/Conv2D", "alex.py:65")
+    assert request.device == "/job:localhost/replica:0/task:0/device:GPU:1"
+
+
 def test_the_oldest_error_tells_no_type():
     request = only(["W op_kernel.cc:975] Resource exhausted: OOM when allocating tensor with shape[128,64]"]).request
     assert (request.shape, request.dtype, request.bytes) == ((128, 64), None, None)

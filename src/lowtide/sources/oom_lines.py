@@ -66,7 +66,8 @@ NODE = re.compile(
     rb"\[\[(?:(?:\{\{function_node [^}]*\}\})?\{\{node (?P<braced>[^}]+)\}\}|[Nn]ode:? (?P<plain>[^\s=]+))"
     rb"(?: \(defined at (?P<file>[^\s()]+?):(?P<line>\d{1,9})\))?"
 )
-DETECTED = re.compile(rb"Detected at node '?([^\s']+)'? defined at")
+DEVICE = re.compile(rb"_device=\"(/job:[^\"]+)\"")
+DETECTED = re.compile(rb"(?:Detected at node|Caused by op) u?'?([^\s']+)'?,? defined at")
 FRAME = re.compile(rb"File \"([^\"]+)\", line (\d{1,9})")
 
 USAGE_BEGINS = re.compile(rb"Current usage from device: (\S+), allocator: (\S+)")

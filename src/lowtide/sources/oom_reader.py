@@ -266,6 +266,8 @@ class _Reader:
             self._learn(node=_text(match["braced"] or match["plain"]))
             if match["file"] is not None:
                 self._learn(source=_place(match["file"], match["line"]))
+            if match := lines_of.DEVICE.search(line):
+                self._learn(device=_text(match[1]))
         elif lines_of.USAGE_BEGINS.search(line):
             self.listing = "usage"
         elif lines_of.HISTOGRAM_BEGINS in line:

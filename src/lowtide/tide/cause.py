@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from lowtide.tide.advice import advise
 from lowtide.tide.shortage import Holder, Request, group_alike
@@ -124,18 +124,19 @@ def _find_growth(evidence: Evidence) -> str | None:
     samples = evidence.samples[1:]
     if len(samples) < 3:
         return None
-    changes = [after[1] - before[1] for before, after in pairwise(samples)]
-    growth = samples[-1][1] - samples[0][1]
-    falls = -sum(change for change in changes if change < 0)
-    whole = evidence.limit_bytes or samples[-1][1]
-    # One jump is something new that is there; a leak comes back again and again.
-    if growth < whole / 20 or falls > growth / 5 or max(changes) > 0.6 * growth:
+    # What is never given back later: steps differ, and collected garbage comes and goes.
+    kept = list(accumulate(reversed([size for _, size in samples]), min))[::-1]
+    growth = kept[-1] - kept[0]
+    whole = evidence.limit_bytes or kept[-1]
+    # One jump is something new that is there, and so is a rise at the end; a leak comes again and again.
+    largest_jump = max(after - before for before, after in pairwise(kept))
+    early = kept[len(kept) // 2] - kept[0]
+    if growth < whole / 20 or largest_jump > 0.6 * growth or early < growth / 4:
         return None
-    per_step = growth / max(1, samples[-1][0] - samples[0][0])
+    (first, _), (last, _) = samples[0], samples[-1]
     return (
-        f"a leak: what stays in use grew by {format_bytes(round(per_step))} a step, "
-        f"from {format_bytes(samples[0][1])} after step {samples[0][0]:,} "
-        f"to {format_bytes(samples[-1][1])} after step {samples[-1][0]:,}"
+        f"a leak: what stays in use grew by {format_bytes(round(growth / max(1, last - first)))} a step, "
+        f"from {format_bytes(kept[0])} after step {first:,} to {format_bytes(kept[-1])} after step {last:,}"
     )
 
 
@@ -185,7 +186,7 @@ def _find_held_constant(evidence: Evidence) -> str | None:
 
 def _is_batch(holder: Holder, evidence: Evidence) -> bool:
     """Whether an input is one batch of rows, and so a matter of the batch size."""
-    return holder.kind == "input" and bool(holder.shape) and (holder.shape or (0,))[0] == evidence.batch_size
+    return holder.kind == "input" and (holder.shape or ())[:1] == (evidence.batch_size,)
 
 
 def _find_kept_tensors(evidence: Evidence) -> str | None:
@@ -266,27 +267,25 @@ def _infer_batch(evidence: Evidence) -> str | None:
 
 def _tell_unknown(evidence: Evidence) -> str:
     room = _tell_room(evidence)
-    if not room:
-        return "out of memory, and nothing says how much was there"
-    whole = evidence.limit_bytes or evidence.in_use_bytes or 0
-    largest = max((holder.bytes // holder.count for holder in evidence.holders), default=0)
-    alone = f"; one block alone holds {format_bytes(largest)}" if whole and largest >= whole / 2 else ""
-    return f"out of memory: {room}{alone}"
+    return f"out of memory: {room}" if room else "out of memory, and nothing says how much was there"
 
 
 def _tell_room(evidence: Evidence) -> str:
     """Return what was asked for against what was there, in words."""
     asked, largest, limit = evidence.request.bytes, evidence.largest_free_bytes, evidence.limit_bytes
-    free = evidence.free_bytes
     parts = []
     if asked is not None:
         parts.append(f"{format_bytes(asked)} was asked for")
     if largest is not None:
         parts.append(f"no more than {format_bytes(largest)} could be had in one piece")
-    elif free is not None:
-        parts.append(f"{format_bytes(free)} was free")
+    elif evidence.free_bytes is not None:
+        parts.append(f"{format_bytes(evidence.free_bytes)} was free")
     text = " and ".join(parts)
-    return f"{text}, of {format_bytes(limit)} in all" if text and limit is not None else text
+    if not text or limit is None:
+        return text
+    block = max((holder.bytes // holder.count for holder in evidence.holders), default=0)
+    alone = f"; one block alone holds {format_bytes(block)}" if block >= limit / 2 else ""
+    return f"{text}, of {format_bytes(limit)} in all{alone}"
 
 
 def _share(part: int, whole: int) -> str:
