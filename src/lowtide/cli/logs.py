@@ -50,7 +50,7 @@ def explain_log(file: Path, top: int, *, as_json: bool, html: Path | None) -> in
         raise LowtideError(
             f"memory did not run out in this log, {log.lines:,} lines",
             given=log.name,
-            cure=_LOOKED_FOR if log.lines else "it is empty: give a log with what TensorFlow wrote to standard error",
+            cure=log.what_else(),
         )
     batch_size = guess_batch_size(shortfall.request for shortfall in log.shortfalls)
     shortages = [explain_shortfall(shortfall, log.name, batch_size=batch_size) for shortfall in log.shortfalls]
@@ -66,6 +66,15 @@ class _Log:
         self.lines = 0
         self.shortfalls: list[Shortfall] = []
         self.left_out = 0
+        self.last_line = b""
+
+    def what_else(self) -> str:
+        """Return what to do with a log in which memory did not run out."""
+        if not self.lines:
+            return "it is empty: give a log with what TensorFlow wrote to standard error"
+        if b"Killed" in self.last_line or b"oom-kill" in self.last_line:
+            return "it ends with a killed process: the machine itself had no memory left, for which the log has no dump"
+        return _LOOKED_FOR
 
     def read(self, file: Path) -> None:
         """Read it all, and keep where memory ran out."""
@@ -92,6 +101,8 @@ class _Log:
     def _count(self, lines: Iterator[bytes]) -> Iterator[bytes]:
         for line in lines:
             self.lines += 1
+            if line:
+                self.last_line = line
             yield line
 
 

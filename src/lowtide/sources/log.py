@@ -14,7 +14,9 @@ _LONGEST_LINE = 1 << 20
 _BLOCK = 1 << 20
 
 _GZIP = b"\x1f\x8b"
-_UTF_16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+# How much tells what a file is.
+_START = 4096
 
 
 def read_log_lines(blocks: Iterable[bytes], name: str) -> Iterator[bytes]:
@@ -22,10 +24,10 @@ def read_log_lines(blocks: Iterable[bytes], name: str) -> Iterator[bytes]:
     start, blocks = _peek(blocks)
     if start.startswith(_GZIP):
         start, blocks = _peek(_inflate(blocks, name))
-    if start[:2] in _UTF_16:
+    if start.startswith(_UTF_16):
         # What PowerShell writes for `python train.py 2> train.log`.
-        blocks = _recode(blocks, _UTF_16[start[:2]])
-    elif b"\0" in start[:4096]:
+        blocks = _recode(blocks)
+    elif b"\0" in start[:_START]:
         raise LowtideError(
             "neither a tide nor a log: it is not text",
             given=name,
@@ -41,8 +43,11 @@ def read_log_lines(blocks: Iterable[bytes], name: str) -> Iterator[bytes]:
 
 
 def _peek(blocks: Iterable[bytes]) -> tuple[bytes, Iterator[bytes]]:
-    blocks = iter(blocks)
-    start = next(blocks, b"")
+    blocks, start = iter(blocks), b""
+    for block in blocks:
+        start += block
+        if len(start) >= _START:
+            break
     return start, chain([start], blocks)
 
 
@@ -62,8 +67,8 @@ def _inflate(blocks: Iterator[bytes], name: str) -> Iterator[bytes]:
     yield member.flush()
 
 
-def _recode(blocks: Iterator[bytes], encoding: str) -> Iterator[bytes]:
-    decoder = codecs.getincrementaldecoder(encoding)("replace")
+def _recode(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    decoder = codecs.getincrementaldecoder("utf-16")("replace")
     for block in blocks:
         yield decoder.decode(block).encode("utf-8")
     yield decoder.decode(b"", final=True).encode("utf-8")

@@ -21,6 +21,10 @@ class Shortfall:
     holders: tuple[Holder, ...] = ()
     """Who held memory, where the log has more than the blocks of the heap; largest first."""
     notes: tuple[str, ...] = ()
+    outside: bool = False
+    """Whether the allocator says that no op was asking."""
+    compiled: bool = False
+    """Whether it was a compiled program that asked."""
 
 
 def explain_shortfall(shortfall: Shortfall, target: str, *, batch_size: int | None = None) -> Shortage:
@@ -42,6 +46,8 @@ def explain_shortfall(shortfall: Shortfall, target: str, *, batch_size: int | No
         extension_bytes=None if heap is None else heap.extension_bytes,
         holders=holders,
         request_kind="input" if request.allocator == "numpy" else None,
+        outside_ops=shortfall.outside,
+        compiled=shortfall.compiled,
         batch_size=batch_size,
     )
     return Shortage(

@@ -43,6 +43,10 @@ class Draft:
     summarised: bool = False
     """Whether the list of blocks was followed by its summary."""
     cut_short: bool = False
+    asked_by: str | None = None
+    """Who asked, as the allocator has it: an op that ran by itself, a node's path, or "" for nobody."""
+    compiled: bool = False
+    """Whether it was a compiled program that asked."""
     holders: list[Holder] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -64,13 +68,13 @@ class Draft:
             self.request = replace(self.request, bytes=amount)
             self.exact = exact
 
-    def agrees(self, amount: int | None) -> bool:
+    def agrees(self, amount: int | None, *, exact: bool) -> bool:
         """Whether a request of `amount` bytes may be this one."""
         known = self.request.bytes
         if amount is None or known is None:
             return True
         # The allocator rounds up to 256 bytes; an amount with a unit is rounded to its last digit.
-        return abs(amount - known) <= max(256, 0 if self.exact else _ROUNDING * known)
+        return abs(amount - known) <= max(256, 0 if self.exact and exact else _ROUNDING * known)
 
     def add_block(self, address: int, size: int, in_use: bool) -> None:
         """Add one block of the dump."""
@@ -78,6 +82,11 @@ class Draft:
             self.blocks.extend((address, size, 0, in_use))
         else:
             self.cut_short = True
+
+    def note(self, text: str) -> None:
+        """Keep a remark for the reader of the explanation, once."""
+        if text not in self.notes:
+            self.notes.append(text)
 
     def add_holder(self, holder: Holder) -> None:
         """Add a holder that the log names."""
@@ -93,10 +102,12 @@ class Draft:
         notes = list(self.notes)
         if heap is not None and not heap.complete and len(heap):
             notes.append("the allocator's list of blocks is cut off: how much was free in one piece is not known")
-        request = self.request
-        if request.allocator is None and self.allocator is not None:
-            request = replace(request, allocator=self.allocator)
-        return Shortfall(request, heap, self.line, tuple(holders), tuple(notes))
+        self.learn(allocator=self.allocator)
+        if self.asked_by and self.request.node is None and self.request.op is None:
+            # An op that runs by itself goes by its type, a node of a graph by its path.
+            self.learn(**{"node" if "/" in self.asked_by else "op": self.asked_by})
+        outside = self.asked_by == "" and not self.compiled and (self.request.node or self.request.op) is None
+        return Shortfall(self.request, heap, self.line, tuple(holders), tuple(notes), outside, self.compiled)
 
     def _heap(self) -> Heap | None:
         known = (self.limit_bytes, self.bytes_in_use, self.peak_bytes)
@@ -120,11 +131,11 @@ class Draft:
         )
 
     def _is_complete(self, columns: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> bool:
-        if not len(columns) or not self.begins_whole or not self.summarised or self.cut_short:
+        if not self.begins_whole or not self.summarised or self.cut_short:
             return False
         if self.region_bytes and int(columns[:, 1].sum()) != self.region_bytes:
             return False
-        if not self.summary:
+        if not self.summary and columns[:, 3].any():
             return False
         sizes, counts = np.unique(columns[columns[:, 3] != 0, 1], return_counts=True)
         listed = dict(zip(sizes.tolist(), counts.tolist(), strict=True))

@@ -11,41 +11,42 @@ import re
 from lowtide.graph.dtypes import DTYPES
 from lowtide.units import parse_bytes
 
-_AMOUNT = rb"(\d[\d.]*(?: ?[KMGTPE]?i?B|[KMGT])?)"
+# Of bounded length, so that a damaged log cannot make a number that is none.
+_NUMBER = rb"\d{1,18}(?:\.\d{1,6})?"
+_BYTES = _NUMBER + rb" ?[KMGTP]?i?B"
+_AMOUNT = rb"(" + _NUMBER + rb"(?: ?[KMGTP]?i?B|[KMGT])?)"
+_SHAPE = rb"(?:\d{1,18}(?:, ?\d{1,18}){0,15},?)?"
 
 # A line without any of these says nothing about memory; testing for them is all that most lines of a log cost.
 WORDS = (b"llocat", b" of size ", b"emory space", b"Dst tensor", b"at node ", b"Sum Total")
 
 FAILED = re.compile(
-    rb"(?:Allocator \((?P<allocator>[^)]*)\) r|R)an out of memory trying to allocate (?P<amount>\d[\d.]*[KMGTPE]?i?B)"
+    rb"(?:Allocator \((?P<allocator>[^)]*)\) r|R)an out of memory trying to allocate (?P<amount>" + _BYTES + rb")"
     rb"(?: \(rounded to (?P<rounded>\d{1,18})\))?(?:\s*requested by op (?P<op>[^\s\\]*))?"
 )
 NOT_A_FAILURE = b"not a failure"
 
 DUMP_OF = re.compile(rb"BFCAllocator dump for (\S+)")
 BIN = re.compile(rb"Bin \((\d+)\):(?:\s|\\t)*Total Chunks")
-BLOCK = re.compile(
-    rb"(InUse|Free|Chunk) +at (?:0x)?([0-9a-f]{1,15})(?: next \d+)? of size (\d{1,18})(?: by op (\S+) action_count)?"
-)
+BLOCK = re.compile(rb"(InUse|Free|Chunk) +at (?:0x)?([0-9a-f]{1,15})(?: next \d+)? of size (\d{1,18})")
 REGION = re.compile(rb"Next region of size (\d{1,18})")
 SUMMARY = re.compile(rb"(?<!\d)(\d{1,9}) Chunks of size (\d{1,18}) totalling")
-SUMMARY_BEGINS = b"Summary of in-use Chunks"
 SUM = re.compile(rb"Sum Total of in-use chunks: " + _AMOUNT)
 POOL = re.compile(rb"memory_limit_: " + _AMOUNT + rb" available (?:bytes|size): " + _AMOUNT)
 STATISTIC = re.compile(rb"(?<![A-Za-z])(Limit|InUse|MaxInUse): +" + _AMOUNT)
 
 TENSOR = re.compile(
-    rb"OOM when allocating (?:temporary )?tensor (?:with|of) shape ?\[(?P<shape>[\d, ]*)\]"
+    rb"OOM when allocating (?:temporary )?tensor (?:with|of) shape ?\[(?P<shape>" + _SHAPE + rb")\]"
     rb"(?: and type (?P<dtype>\w+))?(?: on (?P<device>/[^\s\"'\\]+))?(?: by allocator (?P<allocator>[^\s\"'\\]+))?",
     re.IGNORECASE,
 )
 COMPILED = re.compile(
-    rb"Out of memory (?:while trying to allocate|allocating) (?P<amount>\d[\d.]*)(?P<unit> bytes| ?[KMGTPE]?i?B)"
+    rb"Out of memory (?:while trying to allocate|allocating) (?:(?P<bytes>\d{1,18}) bytes|(?P<amount>" + _BYTES + rb"))"
     rb"|Failed to allocate request for \S+ \((?P<exact>\d{1,18})B\)"
 )
 # What kernels made by MLIR say; the shape is not told.
 UNNAMED = re.compile(rb"(?:RESOURCE_EXHAUSTED|ResourceExhausted|Message).*?[: ]failed to allocate memory")
-CUDA = re.compile(rb"(?:(?P<allocator>\S+) )?cuMemAlloc(?:Async)? failed to allocate (?P<amount>\d{1,18})")
+CUDA = re.compile(rb"(?:(?P<allocator>\S{1,80}) )?cuMemAlloc(?:Async)? failed to allocate (?P<amount>\d{1,18})")
 CUDA_FREE = re.compile(rb"Free memory/Total memory: (\d{1,18})/(\d{1,18})")
 HISTOGRAM_BEGINS = b"Histogram of current allocation"
 HISTOGRAM = re.compile(rb"(?:^|\] )(\d{1,18}), (\d{1,9})\s*$")
@@ -53,27 +54,34 @@ REFUSED = re.compile(rb"failed to allocate \S+ \((\d{1,18}) bytes\) from device:
 COPY = re.compile(rb"(?:in order to run (?P<op>\w+): )?Dst tensor is not initialized")
 TPU = re.compile(rb"out of memory in memory space (\w+)\. Used " + _AMOUNT + rb" of " + _AMOUNT)
 NUMPY = re.compile(
-    rb"Unable to allocate (?P<amount>[\d.]+ ?[KMGTPE]?i?B) for an array with shape \((?P<shape>[\d, ]*)\)"
+    rb"Unable to allocate (?P<amount>" + _BYTES + rb") for an array with shape \((?P<shape>" + _SHAPE + rb")\)"
     rb" and data type (?P<dtype>\w+)"
 )
 
-EAGER_OP = re.compile(rb"\[Op:(\w+)\]")
+# A traced function is an op too; those are called __inference_... and say nothing about what asked.
+EAGER_OP = re.compile(rb"\[Op:(?!__)(\w+)\]")
+# What inlining puts before the path of a node.
+CALLS = re.compile(rb"^(?:(?:Stateful)?PartitionedCall(?:_\d+)?/)+")
 NODE = re.compile(
-    rb"\[\[(?:\{\{node (?P<braced>[^}]+)\}\}|[Nn]ode:? (?P<plain>[^\s=]+))"
-    rb"(?: \(defined at (?P<file>[^\s()]+?):(?P<line>\d+)\))?"
+    rb"\[\[(?:(?:\{\{function_node [^}]*\}\})?\{\{node (?P<braced>[^}]+)\}\}|[Nn]ode:? (?P<plain>[^\s=]+))"
+    rb"(?: \(defined at (?P<file>[^\s()]+?):(?P<line>\d{1,9})\))?"
 )
-DETECTED = re.compile(rb"Detected at node '?([^\s']+)'? defined at")
-FRAME = re.compile(rb"File \"([^\"]+)\", line (\d+)")
+DEVICE = re.compile(rb"_device=\"(/job:[^\"]+)\"")
+DETECTED = re.compile(rb"(?:Detected at node|Caused by op) u?'?([^\s']+)'?,? defined at")
+FRAME = re.compile(rb"File \"([^\"]+)\", line (\d{1,9})")
 
 USAGE_BEGINS = re.compile(rb"Current usage from device: (\S+), allocator: (\S+)")
-USAGE = re.compile(rb"(\d[\d.]*[KMGTPE]?i?B) from (\S+)")
-USAGE_REST = re.compile(rb"Remaining (\d+) nodes with (\d[\d.]*[KMGTPE]?i?B)")
+USAGE = re.compile(rb"(" + _BYTES + rb") from (\S+)")
+USAGE_REST = re.compile(rb"Remaining (\d{1,9}) nodes with (" + _BYTES + rb")")
 
 PEAK_BUFFERS_BEGIN = b"Peak buffers:"
-PEAK_BUFFER = re.compile(rb"^\s*Size: (\d[\d.]*[KMGTPE]?i?B)\s*$")
-PEAK_BUFFER_NAME = re.compile(rb"op_name=\"([^\"]+)\"(?:.*source_file=\"([^\"]+)\" source_line=(\d+))?")
+PEAK_BUFFER = re.compile(rb"^\s*Size: (" + _BYTES + rb")\s*$")
+PEAK_BUFFER_NAME = re.compile(rb"op_name=\"([^\"]+)\"(?:.*source_file=\"([^\"]+)\" source_line=(\d{1,9}))?")
 PEAK_BUFFER_LABEL = re.compile(rb"XLA Label: (\S+)")
-PEAK_BUFFER_SHAPE = re.compile(rb"Shape: (\w+)\[([\d,]*)\]")
+PEAK_BUFFER_SHAPE = re.compile(rb"(?:Shape|Subshape): (\w+)\[(" + _SHAPE + rb")\]")
+
+# Version 2 gives a hint of version 1: its functions take no RunOptions.
+VAIN_HINT = re.compile(rb"add report_tensor_allocations_upon_oom .*Eager mode")
 
 COLOURS = re.compile(rb"\x1b\[[0-9;]*[A-Za-z]")
 
@@ -86,8 +94,10 @@ _ELEMENT_BYTES = dict(DTYPES.values())
 
 def read_amount(text: bytes) -> int:
     """Return the bytes in "300.00MiB", "12.34G", "0B" or "10925244416"."""
-    words = text.decode("ascii").strip(" .")
-    return parse_bytes(words) if words.strip("0.B") else 0
+    words = text.decode("ascii")
+    unit = words.lstrip("0123456789. ")
+    less_than_one = float(words[: len(words) - len(unit)]) < (1 if unit in ("", "B") else 1e-6)
+    return 0 if less_than_one else parse_bytes(words)
 
 
 def read_shape(text: bytes) -> tuple[int, ...]:

@@ -27,10 +27,13 @@ _NAME_LINES = 400
 def read_shortfalls(lines: Iterable[bytes]) -> Iterator[Shortfall]:
     """Yield each time that memory ran out, in the order of the log; takes bounded memory, however long the log is."""
     reader = _Reader()
-    for line in lines:
-        reader.number += 1
-        if reader.wants(line):
-            reader.read(line)
+    one, two, three, four, five, six = lines_of.WORDS
+    for number, line in enumerate(lines, start=1):
+        # Written out, because this is all that most lines of a long log meet.
+        told = one in line or two in line or three in line or four in line or five in line or six in line
+        if told or number < reader.attentive_until:
+            reader.number = number
+            reader.read(line, told)
             while len(reader.drafts) > _OPEN_DRAFTS:
                 yield reader.drafts.pop(0).finish()
     for draft in reader.drafts:
@@ -42,6 +45,8 @@ class _Reader:
 
     def __init__(self) -> None:
         self.number = 0
+        self.attentive_until = 0
+        """Up to which line names may follow that belong to what was said before."""
         self.drafts: list[Draft] = []
         self.dumping: Draft | None = None
         """Whose blocks and statistics are being read."""
@@ -54,34 +59,30 @@ class _Reader:
         self.source: str | None = None
         self.refused_bytes: int | None = None
 
-    def wants(self, line: bytes) -> bool:
-        """Whether a line may say something; cheap, because nearly all lines do not."""
-        for word in lines_of.WORDS:
-            if word in line:
-                return True
-        latest = self.latest
-        if latest is not None and self.number - latest.last_line < _NAME_LINES:
-            return True
-        return self.detected is not None and b"File " in line
-
-    def read(self, line: bytes) -> None:
-        """Take from one line what it says."""
+    def read(self, line: bytes, told: bool) -> None:
+        """Take from one line what it says; it was `told` that it may be more than a name or a statistic."""
         if b"\x1b" in line:
             line = lines_of.COLOURS.sub(b"", line)
-        if b" of size " in line and self._read_block(line):
-            return
-        if self._read_failure(line) or self._read_dump(line) or self._read_error(line):
+        if told:
+            if b" of size " in line and self._read_block(line):
+                return
+            if self._read_failure(line) or self._read_dump(line) or self._read_error(line):
+                return
+        elif (b"InUse: " in line or b"Limit: " in line) and self._read_dump(line):
             return
         self._read_names(line)
         if self.listing is not None:
             self._read_listing(line)
+
+    def _attend(self) -> None:
+        self.attentive_until = self.number + _NAME_LINES
 
     # Which draft a line belongs to.
 
     def _open(self) -> Draft:
         draft = Draft(self.number, self.number)
         if self.refused_bytes is not None:
-            draft.notes.append(
+            draft.note(
                 f"the driver refused {self.refused_bytes:,} bytes before: another process may hold the device's memory"
             )
             self.refused_bytes = None
@@ -92,6 +93,7 @@ class _Reader:
         draft.last_line = self.number
         self.latest = draft
         self.listing = None
+        self._attend()
         return draft
 
     def _recent(self) -> Iterator[Draft]:
@@ -102,6 +104,7 @@ class _Reader:
         if draft is None or draft.summarised or self.number - draft.last_line > _NAME_LINES:
             draft = self.dumping = self._open()
         draft.last_line = self.number
+        self._attend()
         return draft
 
     # What the allocator says.
@@ -116,7 +119,8 @@ class _Reader:
         draft = None
         if allocator is None or b"freed_by_count" in line:
             # Said after the dump, not before it.
-            draft = next((draft for draft in self._recent() if draft.has_dump and draft.agrees(amount)), None)
+            same = (draft for draft in self._recent() if draft.has_dump and draft.agrees(amount, exact=False))
+            draft = next(same, None)
         if draft is None:
             draft = self.dumping = self._open()
         self._touch(draft)
@@ -125,10 +129,8 @@ class _Reader:
         if match["rounded"] is not None:
             draft.set_bytes(int(match["rounded"]), exact=True)
         draft.set_bytes(amount, exact=False)
-        name = _text(match["op"])
-        if name:
-            # An op that runs by itself goes by its type, a node of a graph by its path.
-            draft.learn(**{"node" if "/" in name else "op": name})
+        if match["op"] is not None:
+            draft.asked_by = _text(lines_of.CALLS.sub(b"", match["op"]))
         return True
 
     def _read_dump(self, line: bytes) -> bool:
@@ -138,9 +140,6 @@ class _Reader:
                 draft = self.dumping = self._open()
             draft.begins_whole, draft.last_line = True, self.number
             return True
-        if lines_of.SUMMARY_BEGINS in line:
-            self._draft_of_dump().summarised = True
-            return True
         if self.dumping is None:
             return False
         draft = self.dumping
@@ -149,6 +148,7 @@ class _Reader:
                 draft = self.dumping = self._open()
             draft.allocator = _text(match[1])
         elif match := lines_of.SUM.search(line):
+            draft.summarised = True
             if draft.bytes_in_use is None:
                 draft.bytes_in_use = read_amount(match[1])
         elif match := lines_of.POOL.search(line):
@@ -158,6 +158,7 @@ class _Reader:
         else:
             return False
         draft.last_line = self.number
+        self._attend()
         return True
 
     def _read_block(self, line: bytes) -> bool:
@@ -166,6 +167,7 @@ class _Reader:
         elif match := lines_of.SUMMARY.search(line):
             draft = self.dumping or self._draft_of_dump()
             draft.summarised, draft.last_line = True, self.number
+            self._attend()
             if len(draft.summary) < 100_000:
                 draft.summary[int(match[2])] = int(match[1])
         elif match := lines_of.REGION.search(line):
@@ -180,9 +182,8 @@ class _Reader:
         if match := lines_of.TENSOR.search(line):
             self._tell_tensor(match, line)
         elif match := lines_of.COMPILED.search(line):
-            exact = match["exact"] is not None or match["unit"] == b" bytes"
-            amount = int(match["exact"] or match["amount"]) if exact else read_amount(match["amount"] + match["unit"])
-            self._tell_amount(amount, exact=exact)
+            exact = match["exact"] or match["bytes"]
+            self._tell_amount(read_amount(exact or match["amount"]), exact=exact is not None).compiled = True
         elif match := lines_of.CUDA.search(line):
             draft = self.dumping = self._open()
             draft.set_bytes(int(match["amount"]), exact=True)
@@ -194,7 +195,7 @@ class _Reader:
             self._learn(op=_text(match["op"]))
         elif match := lines_of.TPU.search(line):
             draft = self._tell_amount(read_amount(match[2]), exact=False)
-            draft.limit_bytes = read_amount(match[3])
+            draft.limit_bytes, draft.compiled = read_amount(match[3]), True
             draft.learn(device=f"TPU {_text(match[1])}")
         elif match := lines_of.NUMPY.search(line):
             draft = self._tell_amount(read_amount(match["amount"]), exact=False)
@@ -219,21 +220,23 @@ class _Reader:
             draft.learn(node=self.detected[1], source=self.source)
             self.detected = None
         if eager := lines_of.EAGER_OP.search(line):
-            draft.learn(op=_text(eager[1]))
+            # The op as it was written; the allocator knows the kernel, which may be oneDNN's.
+            draft.request = replace(draft.request, op=_text(eager[1]))
 
     def _find_tensor(self, shape: tuple[int, ...], amount: int | None, allocator: str | None) -> Draft | None:
         for draft in self._recent():
             known = draft.request
             if allocator is not None and known.allocator not in (None, allocator):
                 continue
-            if known.shape is None and draft.agrees(amount):
+            if known.shape is None and draft.agrees(amount, exact=True):
                 return draft
             if known.shape == shape:
                 return draft
         return None
 
     def _tell_amount(self, amount: int | None, *, exact: bool) -> Draft:
-        draft = next((draft for draft in self._recent() if draft.agrees(amount)), None) or self._open()
+        same = (draft for draft in self._recent() if draft.agrees(amount, exact=exact))
+        draft = next(same, None) or self._open()
         self._touch(draft)
         draft.set_bytes(amount, exact=exact)
         if self.detected is not None:
@@ -250,6 +253,7 @@ class _Reader:
     def _read_names(self, line: bytes) -> None:
         if match := lines_of.DETECTED.search(line):
             self.detected, self.source = (self.number, match[1].decode("utf-8", "replace")), None
+            self._attend()
         elif self.detected is not None and (match := lines_of.FRAME.search(line)):
             if self.number - self.detected[0] > _NAME_LINES:
                 self.detected = None
@@ -262,6 +266,8 @@ class _Reader:
             self._learn(node=_text(match["braced"] or match["plain"]))
             if match["file"] is not None:
                 self._learn(source=_place(match["file"], match["line"]))
+            if match := lines_of.DEVICE.search(line):
+                self._learn(device=_text(match[1]))
         elif lines_of.USAGE_BEGINS.search(line):
             self.listing = "usage"
         elif lines_of.HISTOGRAM_BEGINS in line:
@@ -270,7 +276,11 @@ class _Reader:
             self.listing = "buffers"
         elif match := lines_of.CUDA_FREE.search(line):
             free, total = int(match[1]), int(match[2])
-            self.latest.notes.append(f"the driver reported {free:,} of {total:,} bytes free on the device")
+            self.latest.note(f"the driver reported {free:,} of {total:,} bytes free on the device")
+        elif lines_of.VAIN_HINT.search(line):
+            self.latest.note(
+                "report_tensor_allocations_upon_oom, of TensorFlow's hint, is for sessions of version 1 only"
+            )
 
     def _read_listing(self, line: bytes) -> None:
         draft = self.latest
@@ -288,6 +298,7 @@ class _Reader:
         else:
             return
         draft.last_line = self.number
+        self._attend()
 
 
 def _read_statistics(draft: Draft, line: bytes) -> None:

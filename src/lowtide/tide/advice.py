@@ -41,7 +41,7 @@ def _for_batch(evidence: Evidence) -> list[str]:
     return [
         _smaller_batch(evidence),
         "to keep the effective batch, accumulate gradients: keras.optimizers.Adam(gradient_accumulation_steps=4)",
-        "shorter sequences or smaller images lower it too; mixed precision saves less than half",
+        "shorter sequences or smaller images lower it too; mixed precision saves some",
     ]
 
 

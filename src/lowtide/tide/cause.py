@@ -7,9 +7,10 @@ lacks a fact does not apply, and a rule that infers says "looks like".
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from lowtide.tide.advice import advise
 from lowtide.tide.shortage import Holder, Request, group_alike
@@ -20,8 +21,15 @@ _LASTING_KINDS = ("weights", "optimizer")
 _ARRAY_KINDS = ("constants", "input", "other")
 # Ops that do nothing but hold an array that somebody wrote down or handed in.
 _CONSTANT_OPS = ("Const", "_EagerConst", "HostConst", "_HostConst")
+# Ops that copy the arrays of a data pipeline into it.
+_PIPELINE_OPS = ("MakeIterator", "TensorDataset", "TensorSliceDataset")
 # Beginnings of ops that make a tensor out of nothing but its shape.
 _CREATING_OPS = ("Fill", "Range", "LinSpace", "Random", "Stateless", "TruncatedNormal", "ParameterizedTruncatedNormal")
+
+_OPTIMIZERS = re.compile(
+    r"(?:^|/)(?:adam|adamw|adamax|adagrad|adadelta|adafactor|nadam|sgd|rmsprop|ftrl|lion|lamb|momentum)(?:_\d+)?/",
+    re.IGNORECASE,
+)
 
 # So many blocks of one size, belonging to no step, are not the parts of one thing.
 _MANY = 16
@@ -49,6 +57,10 @@ class Evidence:
     """What a whole step takes at its peak, where a prediction or an earlier step tells."""
     request_kind: str | None = None
     """What the request was for, where that is known: "weights", "activations", ..."""
+    outside_ops: bool = False
+    """Whether it is known that no op was asking."""
+    compiled: bool = False
+    """Whether a program that XLA compiled was asking: it takes its workspace in one piece."""
     batch_size: int | None = None
     largest_batch_size: int | None = None
 
@@ -70,7 +82,7 @@ class Evidence:
     @property
     def asks_for_constant(self) -> bool:
         """Whether the request was for an array that somebody wrote down or handed in."""
-        return self.request_kind in ("constants", "input") or self.request.op in _CONSTANT_OPS
+        return self.request_kind in ("constants", "input") or self.request.op in (*_CONSTANT_OPS, *_PIPELINE_OPS)
 
     @property
     def asks_for_weights(self) -> bool:
@@ -112,18 +124,19 @@ def _find_growth(evidence: Evidence) -> str | None:
     samples = evidence.samples[1:]
     if len(samples) < 3:
         return None
-    changes = [after[1] - before[1] for before, after in pairwise(samples)]
-    growth = samples[-1][1] - samples[0][1]
-    falls = -sum(change for change in changes if change < 0)
-    whole = evidence.limit_bytes or samples[-1][1]
-    # One jump is something new that is there; a leak comes back again and again.
-    if growth < whole / 20 or falls > growth / 5 or max(changes) > 0.6 * growth:
+    # What is never given back later: steps differ, and collected garbage comes and goes.
+    kept = list(accumulate(reversed([size for _, size in samples]), min))[::-1]
+    growth = kept[-1] - kept[0]
+    whole = evidence.limit_bytes or kept[-1]
+    # One jump is something new that is there, and so is a rise at the end; a leak comes again and again.
+    largest_jump = max(after - before for before, after in pairwise(kept))
+    early = kept[len(kept) // 2] - kept[0]
+    if growth < whole / 20 or largest_jump > 0.6 * growth or early < growth / 4:
         return None
-    per_step = growth / max(1, samples[-1][0] - samples[0][0])
+    (first, _), (last, _) = samples[0], samples[-1]
     return (
-        f"a leak: what stays in use grew by {format_bytes(round(per_step))} a step, "
-        f"from {format_bytes(samples[0][1])} after step {samples[0][0]:,} "
-        f"to {format_bytes(samples[-1][1])} after step {samples[-1][0]:,}"
+        f"a leak: what stays in use grew by {format_bytes(round(growth / max(1, last - first)))} a step, "
+        f"from {format_bytes(kept[0])} after step {first:,} to {format_bytes(kept[-1])} after step {last:,}"
     )
 
 
@@ -145,6 +158,8 @@ def _find_constant(evidence: Evidence) -> str | None:
             return f"looks like one oversized array: {format_bytes(asked)} at once for a constant or an input"
         if asked >= whole / 4:
             return f"one array of {format_bytes(asked)} is asked for at once, {_share(asked, whole)}"
+    if evidence.outside_ops and asked is not None and asked >= (whole or 0) / 4:
+        return f"looks like one oversized array: no op was running, and {format_bytes(asked)} was asked for at once"
     creating = evidence.eager and (evidence.request.op or "").startswith(_CREATING_OPS)
     if creating and asked is not None and whole is not None and asked > whole:
         return f"one tensor alone is larger than all there is: {format_bytes(asked)} of {format_bytes(whole)}"
@@ -171,7 +186,7 @@ def _find_held_constant(evidence: Evidence) -> str | None:
 
 def _is_batch(holder: Holder, evidence: Evidence) -> bool:
     """Whether an input is one batch of rows, and so a matter of the batch size."""
-    return holder.kind == "input" and bool(holder.shape) and (holder.shape or (0,))[0] == evidence.batch_size
+    return holder.kind == "input" and (holder.shape or ())[:1] == (evidence.batch_size,)
 
 
 def _find_kept_tensors(evidence: Evidence) -> str | None:
@@ -221,25 +236,33 @@ def _find_weights(evidence: Evidence) -> str | None:
 
 
 def _find_batch(evidence: Evidence) -> str | None:
+    if not evidence.kinds_known:
+        return _infer_batch(evidence)
     whole = evidence.limit_bytes or evidence.in_use_bytes
-    asked, shape = evidence.request.bytes, evidence.request.shape
-    in_step = evidence.held(*_STEP_KINDS, "input")
-    if evidence.kinds_known and whole is not None:
-        if in_step + (asked or 0) < whole / 2 and (evidence.step_peak_bytes or 0) <= whole:
-            return None
-        at = "" if evidence.batch_size is None else f" at a batch of {evidence.batch_size:,}"
-        return (
-            f"the step is too large{at}: activations, gradients, workspace and input hold {format_bytes(in_step)}, "
-            f"{_share(in_step, whole)}" + ("" if asked is None else f", and {format_bytes(asked)} more was asked for")
-        )
-    if asked is not None and evidence.limit_bytes is not None and asked > evidence.limit_bytes:
-        return (
-            f"one request is larger than all there is: {format_bytes(asked)} where the limit is "
-            f"{format_bytes(evidence.limit_bytes)}"
-        )
-    if evidence.request.node is None or (shape is not None and (len(shape) < 2 or shape[0] < 2)):
+    in_step, asked = evidence.held(*_STEP_KINDS, "input"), evidence.request.bytes or 0
+    if whole is None or (in_step + asked < whole / 2 and (evidence.step_peak_bytes or 0) <= whole):
         return None
-    return "looks like the step is too large" + (f": {_tell_room(evidence)}" if _tell_room(evidence) else "")
+    at = "" if evidence.batch_size is None else f" at a batch of {evidence.batch_size:,}"
+    more = f", and {format_bytes(asked)} more was asked for" if asked else ""
+    return (
+        f"the step is too large{at}: activations, gradients, workspace and input hold {format_bytes(in_step)}, "
+        f"{_share(in_step, whole)}{more}"
+    )
+
+
+def _infer_batch(evidence: Evidence) -> str | None:
+    """Return what the request alone tells about the step."""
+    request, limit = evidence.request, evidence.limit_bytes
+    in_step = evidence.compiled or request.node is not None
+    if (in_step or request.op is not None) and limit is not None and (request.bytes or 0) > limit:
+        asked = format_bytes(request.bytes or 0)
+        return f"one request is larger than all there is: {asked} where the limit is {format_bytes(limit)}"
+    # What an optimizer takes to update weights does not depend on the batch, nor does a tensor of one row.
+    one_row = request.shape is not None and (len(request.shape) < 2 or request.shape[0] < 2)
+    if not in_step or one_row or _OPTIMIZERS.search(request.node or ""):
+        return None
+    room = _tell_room(evidence)
+    return f"looks like the step is too large: {room}" if room else "looks like the step is too large"
 
 
 def _tell_unknown(evidence: Evidence) -> str:
@@ -250,16 +273,19 @@ def _tell_unknown(evidence: Evidence) -> str:
 def _tell_room(evidence: Evidence) -> str:
     """Return what was asked for against what was there, in words."""
     asked, largest, limit = evidence.request.bytes, evidence.largest_free_bytes, evidence.limit_bytes
-    free = evidence.free_bytes
     parts = []
     if asked is not None:
         parts.append(f"{format_bytes(asked)} was asked for")
     if largest is not None:
         parts.append(f"no more than {format_bytes(largest)} could be had in one piece")
-    elif free is not None:
-        parts.append(f"{format_bytes(free)} was free")
+    elif evidence.free_bytes is not None:
+        parts.append(f"{format_bytes(evidence.free_bytes)} was free")
     text = " and ".join(parts)
-    return f"{text}, of {format_bytes(limit)} in all" if text and limit is not None else text
+    if not text or limit is None:
+        return text
+    block = max((holder.bytes // holder.count for holder in evidence.holders), default=0)
+    alone = f"; one block alone holds {format_bytes(block)}" if block >= limit / 2 else ""
+    return f"{text}, of {format_bytes(limit)} in all{alone}"
 
 
 def _share(part: int, whole: int) -> str:

@@ -12,7 +12,6 @@ from lowtide.view.report import Report, shape_text
 from lowtide.view.scale import BUDGET_COLOUR, COLOURS
 from lowtide.view.terminal import cut_middle
 
-HELD_COLOUR, FREE_COLOUR, PIECE_COLOUR = "#12a5b0", "#5f7f8f", "#3fa768"
 UNKNOWN_COLOUR = "#8d99a6"
 
 _CURVE_HEIGHT = 12
@@ -117,12 +116,14 @@ def bar_parts(shortage: Shortage) -> tuple[tuple[str, int], ...] | None:
     in_use, free = shortage.in_use_bytes, shortage.free_bytes
     if in_use is None or free is None or in_use + free <= 0:
         return None
-    piece = min(free, shortage.largest_free_bytes or 0)
+    if shortage.largest_free_bytes is None:
+        return (("held", in_use), ("free", free))
+    piece = min(free, shortage.largest_free_bytes)
     return (("held", in_use), ("free in one piece", piece), ("free elsewhere", free - piece))
 
 
-BAR_COLOURS = {"held": HELD_COLOUR, "free in one piece": PIECE_COLOUR, "free elsewhere": FREE_COLOUR}
-_BAR_STROKES = {"held": "█", "free in one piece": "▒", "free elsewhere": "░"}
+BAR_COLOURS = {"held": "#12a5b0", "free": "#5f7f8f", "free in one piece": "#3fa768", "free elsewhere": "#5f7f8f"}
+_BAR_STROKES = {"held": "█", "free": "░", "free in one piece": "▒", "free elsewhere": "░"}
 
 
 def _facts(shortage: Shortage) -> Table:

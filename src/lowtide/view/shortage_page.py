@@ -1,5 +1,6 @@
 """Shortages as one page that needs nothing else."""
 
+from base64 import b64encode
 from collections.abc import Sequence
 from html import escape
 
@@ -25,7 +26,7 @@ _STYLE = """
 th { cursor: default }
 .cause { color: var(--over); font-size: 19px; font-weight: 680; margin: 0 0 4px; overflow-wrap: anywhere }
 .room { display: flex; height: 22px; border-radius: 6px; overflow: hidden; background: var(--soft); margin: 12px 0 8px }
-ol { margin: 6px 0 0; padding-left: 22px } .picture svg { width: 100%; height: auto }
+ol { margin: 6px 0 0; padding-left: 22px } .picture img { display: block; width: 100% }
 """
 
 
@@ -136,8 +137,10 @@ def _holders(shortage: Shortage, top: int) -> str:
 def _picture(shortage: Shortage) -> str:
     if shortage.tide is None:
         return ""
-    picture = render_picture(Report(shortage.tide, shortage.limit_bytes))
-    return f'<section class="card picture">{picture[picture.index("<svg") :]}</section>'
+    # As an image, because the picture has styles of its own; without the limit, in which it would "fit" up to here.
+    picture = b64encode(render_picture(Report(shortage.tide)).encode("utf-8")).decode("ascii")
+    alt = "Memory in use up to the moment in which it ran out"
+    return f'<section class="card picture"><img alt="{alt}" src="data:image/svg+xml;base64,{picture}"></section>'
 
 
 def _swatch(colour: str) -> str:

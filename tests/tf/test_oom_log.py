@@ -1,0 +1,86 @@
+"""A real process runs out of memory; its own words and its own dump are read, and they agree."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from lowtide.sources.heap import read_memory_dump
+from lowtide.sources.oom import explain_shortfall
+from lowtide.sources.oom_reader import read_shortfalls
+
+LIMIT = 300 << 20
+
+# One large array is held, then a product asks for more than is left. TensorFlow waits ten seconds before it gives up,
+# so one shortage serves all tests.
+CHILD = """
+import sys
+import tensorflow as tf
+held = tf.ones((40, 1024, 1024))
+small = tf.ones((1024, 16))
+try:
+    tf.matmul(tf.ones((40960, 16)), tf.ones((16, 1024)))
+except tf.errors.ResourceExhaustedError as error:
+    print(error, file=sys.stderr)
+info = tf.config.experimental.get_memory_info("CPU:0")
+import json
+print(json.dumps(info))
+"""
+
+
+@pytest.fixture(scope="module")
+def child(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("dumps")
+    environment = os.environ | {
+        "TF_CPU_ALLOCATOR_USE_BFC": "true",
+        "TF_CPU_BFC_MEM_LIMIT_IN_MB": str(LIMIT >> 20),
+        "TF_BFC_MEMORY_DUMP": str(folder / "oom"),
+        "TF_CPP_MIN_LOG_LEVEL": "0",
+    }
+    done = subprocess.run([sys.executable, "-c", CHILD], capture_output=True, env=environment, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr.decode()
+    # The last file is of the moment in which it gave up.
+    last = max(folder.iterdir(), key=lambda path: int(path.name.rpartition(".")[2]))
+    return done.stderr.splitlines(keepends=True), last, json.loads(done.stdout)
+
+
+def test_the_log_of_a_real_process_is_one_shortage(child):
+    lines, _, _ = child
+    (shortfall,) = read_shortfalls(lines)
+    request = shortfall.request
+    assert (request.bytes, request.shape, request.dtype) == (160 << 20, (40960, 1024), "float32")
+    assert request.op == "MatMul"
+    assert request.device.endswith("CPU:0")
+    assert shortfall.heap.complete
+    assert shortfall.heap.limit_bytes == LIMIT
+
+
+def test_the_dump_and_the_log_agree_block_by_block(child):
+    lines, dump_file, _ = child
+    (shortfall,) = read_shortfalls(lines)
+    told, dumped = shortfall.heap, read_memory_dump(dump_file, limit_bytes=LIMIT)
+    assert dump_file.name.startswith(f"oom_{dumped.allocator}.")
+    assert told.allocator == dumped.allocator
+    assert told.address.tolist() == dumped.address.tolist()
+    assert told.size.tolist() == dumped.size.tolist()
+    assert told.in_use.tolist() == dumped.in_use.tolist()
+    assert told.bytes_in_use == dumped.bytes_in_use
+    # Amounts in the log are rounded to hundredths of a MiB.
+    assert told.free_bytes == pytest.approx(dumped.free_bytes, abs=12_000)
+    assert told.largest_free_bytes == pytest.approx(dumped.largest_free_bytes, abs=12_000)
+    assert (dumped.requested[dumped.in_use] <= dumped.size[dumped.in_use]).all()
+    assert (dumped.requested[dumped.in_use] > 0).all()
+
+
+def test_it_is_explained(child):
+    lines, _, info = child
+    (shortfall,) = read_shortfalls(lines)
+    shortage = explain_shortfall(shortfall, "train.log")
+    assert shortage.holders[0].bytes >= 160 << 20
+    assert shortage.largest_free_bytes < 160 << 20
+    assert shortage.in_use_bytes <= info["peak"]
+    assert shortage.cause.name == "unknown"
+    assert "160 MiB was asked for" in shortage.cause.sentence
+    assert "one block alone holds" in shortage.cause.sentence

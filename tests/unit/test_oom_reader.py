@@ -1,0 +1,458 @@
+"""Logs of many versions say the same, and the reader hears it."""
+
+import tracemalloc
+from itertools import chain, zip_longest
+from random import Random
+
+import pytest
+
+from lowtide.sources.oom import explain_shortfall, guess_batch_size
+from lowtide.sources.oom_lines import read_amount
+from lowtide.sources.oom_reader import read_shortfalls
+from lowtide.tide.shortage import Request
+from tests.unit.logs import (
+    ALLOCATOR,
+    ASKED,
+    BLOCKS,
+    DEVICE,
+    HELD,
+    LIMIT,
+    MIB,
+    OOM,
+    SHAPE,
+    addresses,
+    allocator_says,
+    as_bytes,
+    failure,
+    prefixed,
+    python_says,
+    whole_log,
+)
+
+VERSIONS = ["0.12", "1.4", "1.14", "2.4", "2.21"]
+
+DECORATIONS = {
+    "plain": lambda line: line,
+    "docker": lambda line: f"2024-05-01T10:11:12.131415161Z {line}",
+    "mpirun": lambda line: f"[1,0]<stderr>:{line}",
+    "colours": lambda line: f"\x1b[1;31m{line}\x1b[0m",
+    "logger": lambda line: f"[2024-05-01 10:11:12,131] INFO - trainer: {line}",
+    "quoted": lambda line: f"> {line}",
+    "crlf": lambda line: f"{line}\r",
+    "progress bar": lambda line: f" 10/100 [==>....] - loss: 0.51\r 11/100 [==>....] - loss: 0.50{line}",
+}
+
+
+def read(lines: list[str]):
+    return list(read_shortfalls(as_bytes(lines)))
+
+
+def only(lines: list[str]):
+    found = read(lines)
+    assert len(found) == 1, found
+    return found[0]
+
+
+def blocks_of(heap) -> list[tuple[int, int, bool]]:
+    return list(zip(heap.address.tolist(), heap.size.tolist(), heap.in_use.tolist(), strict=True))
+
+
+EXPECTED_BLOCKS = [(at, size, used) for at, (size, used) in zip(addresses(), BLOCKS, strict=True)]
+
+
+@pytest.mark.parametrize("decoration", DECORATIONS)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_version_under_every_collector(version, decoration):
+    lines = [DECORATIONS[decoration](line) for line in whole_log(version)]
+    shortfall = only(lines)
+    assert shortfall.request == Request(
+        bytes=ASKED,
+        shape=SHAPE,
+        dtype="float32",
+        node="model/conv/Conv2D",
+        device=DEVICE,
+        allocator=ALLOCATOR,
+        source="train.py:17",
+    )
+    assert shortfall.line == 2
+    heap = shortfall.heap
+    assert heap.complete
+    assert blocks_of(heap) == EXPECTED_BLOCKS
+    assert (heap.bytes_in_use, heap.free_bytes, heap.largest_free_bytes) == (HELD, 50 * MIB, 30 * MIB)
+    # Of amounts such as 198.25MiB the last digit is known.
+    assert heap.limit_bytes == pytest.approx(LIMIT, abs=6000)
+    assert heap.peak_bytes == pytest.approx(HELD + 5 * MIB, abs=6000)
+    assert explain_shortfall(shortfall, "train.log").cause.name == "fragmentation"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_without_any_prefix(version):
+    lines = [line.partition("] ")[2] if "] " in line else line for line in allocator_says(version)]
+    assert blocks_of(only([*lines, OOM]).heap) == EXPECTED_BLOCKS
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_log_that_was_cut_off_at_either_end(version):
+    lines = whole_log(version)
+    for cut in range(1, len(lines)):
+        for part in (lines[:cut], lines[cut:]):
+            for shortfall in read(part):
+                heap = shortfall.heap
+                if heap is not None and heap.complete:
+                    assert blocks_of(heap) == EXPECTED_BLOCKS
+                if heap is not None and heap.largest_free_bytes is not None:
+                    assert heap.largest_free_bytes == 30 * MIB
+                shortage = explain_shortfall(shortfall, "train.log")
+                assert shortage.cause.name in ("fragmentation", "batch", "unknown")
+                assert sum(holder.bytes for holder in shortage.holders) <= HELD
+
+
+def test_a_dump_whose_beginning_is_missing_says_who_held_memory():
+    lines = allocator_says("2.21")
+    cut = next(row for row, line in enumerate(lines) if "InUse at" in line) + 3
+    shortfall = only(lines[cut:])
+    assert not shortfall.heap.complete
+    assert shortfall.heap.largest_free_bytes is None
+    assert [(holder.bytes, holder.count) for holder in shortfall.holders][:2] == [(100 * MIB, 1), (48 * MIB, 4)]
+    assert "cut off" in shortfall.notes[-1]
+
+
+def test_lines_that_got_lost_inside_the_dump_are_noticed():
+    lines = [line for line in whole_log("2.21") if f"{BLOCKS[4][0]} next 5" not in line]
+    assert len(lines) == len(whole_log("2.21")) - 1
+    assert not only(lines).heap.complete
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_each_of_several(version):
+    small = [(MIB, True), (2 * MIB, False)]
+    other = OOM.replace("64,56", "64,65")
+    lines = [
+        *whole_log(version),
+        "Epoch 2/3",
+        *allocator_says(version, blocks=small, limit=3 * MIB, asked=64 * 65 * 56 * 64 * 4, op="b/Conv2D", base=1 << 30),
+        *python_says(other, "b/Conv2D"),
+    ]
+    first, second = read(lines)
+    assert (first.request.shape, first.request.node) == (SHAPE, "model/conv/Conv2D")
+    assert (second.request.shape, second.request.node) == ((64, 65, 56, 64), "b/Conv2D")
+    assert len(first.heap) == len(BLOCKS)
+    assert blocks_of(second.heap) == [(1 << 30, MIB, True), ((1 << 30) + MIB, 2 * MIB, False)]
+    assert guess_batch_size([first.request, second.request]) == 64
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_same_request_that_fails_twice_is_two(version):
+    found = read([*whole_log(version), "trying again", *whole_log(version)])
+    assert [shortfall.request.shape for shortfall in found] == [SHAPE, SHAPE]
+    assert all(shortfall.heap.complete for shortfall in found)
+
+
+def test_two_threads_that_fail_together():
+    bigger = 64 * 65 * 56 * 64 * 4
+    other = OOM.replace("64,56", "64,65")
+    lines = [
+        *allocator_says("2.4"),
+        *allocator_says("2.4", asked=bigger),
+        f"W tensorflow/core/framework/op_kernel.cc:1651] OP_REQUIRES failed: Resource exhausted: {OOM}",
+        f"W tensorflow/core/framework/op_kernel.cc:1651] OP_REQUIRES failed: Resource exhausted: {other}",
+        "tensorflow.python.framework.errors_impl.ResourceExhaustedError: 2 root error(s) found.",
+        f"  (0) Resource exhausted: {OOM}",
+        "\t [[{{node a}}]]",
+        f"  (1) Resource exhausted: {other}",
+        "\t [[{{node b}}]]",
+    ]
+    first, second = read(lines)
+    assert (first.request.bytes, first.request.shape) == (ASKED, SHAPE)
+    assert (second.request.bytes, second.request.shape) == (bigger, (64, 65, 56, 64))
+
+
+def test_two_processes_into_one_log_do_not_break_it():
+    one, other = whole_log("2.4"), whole_log("2.21", base=1 << 40)
+    lines = [line for pair in zip_longest(one, other) for line in pair if line is not None]
+    assert read(lines)
+
+
+def test_only_the_error_of_a_program_that_hides_the_dump():
+    shortfall = only([*prefixed("2.4", failure("2.4")[:1]), *python_says()])
+    assert shortfall.heap is None
+    assert (shortfall.request.bytes, shortfall.request.shape) == (ASKED, SHAPE)
+    shortage = explain_shortfall(shortfall, "train.log")
+    assert shortage.cause.name == "batch"
+    assert "looks like" in shortage.cause.sentence
+
+
+NO_FAILURE = "The caller indicates that this is not a failure, but this may mean that there could be performance gains"
+HARMLESS = [
+    f"bfc_allocator.cc:217] Ran out of memory trying to allocate 1.09GiB. {NO_FAILURE}",
+    f"Allocator (GPU_0_bfc) ran out of memory trying to allocate 2.62GiB with freed_by_count=0. {NO_FAILURE}",
+    "W cpu_allocator_impl.cc:83] Allocation of 57802752 exceeds 10% of free system memory.",
+    "E driver.cc:828] failed to allocate 2.96G (3173555200 bytes) from device: CUDA_ERROR_OUT_OF_MEMORY: out of memory",
+    "Traceback: ValueError: bad shape [[node x (defined at a.py:3)]]",
+    "W Garbage collection: deallocate free memory regions (i.e., allocations) so that we can re-allocate a larger one",
+]
+
+
+@pytest.mark.parametrize("line", HARMLESS)
+def test_what_is_no_shortage(line):
+    assert read(["start", line, "end"] * 3) == []
+
+
+def test_a_refusal_of_the_driver_is_told_with_the_shortage():
+    refused = "I cuda_driver.cc:733] failed to allocate 8.41G (9029127168 bytes) from device: CUDA_ERROR_OUT_OF_MEMORY"
+    shortfall = only([refused, *whole_log("2.4")])
+    assert "9,029,127,168" in shortfall.notes[0]
+
+
+def test_eager_errors_name_the_op():
+    line = f"{{{{function_node __wrapped__Mul_device_{DEVICE}}}}} {OOM} [Op:Mul] name: "
+    shortfall = only([f"tensorflow.python.framework.errors_impl.ResourceExhaustedError: {line}"])
+    assert (shortfall.request.op, shortfall.request.node) == ("Mul", None)
+    in_graph = f"ResourceExhaustedError: {OOM} [Op:__inference_one_step_on_data_3053]"
+    assert only([in_graph]).request.op is None
+    assert shortfall.request.bytes == ASKED
+
+
+def test_a_graph_error_names_the_node_and_the_users_own_line():
+    lines = [
+        "ResourceExhaustedError: Graph execution error:",
+        "",
+        "Detected at node model/block/Conv2D defined at (most recent call last):",
+        '  File "/home/me/project/train.py", line 31, in <module>',
+        "",
+        '  File "/usr/lib/python3.11/site-packages/keras/src/trainers/trainer.py", line 320, in fit',
+        "",
+        f"{OOM}",
+        "\t [[{{node model/block/Conv2D}}]]",
+    ]
+    request = only(lines).request
+    assert (request.node, request.source) == ("model/block/Conv2D", "train.py:31")
+
+
+def test_the_error_of_version_1_names_node_and_attributes():
+    lines = [
+        f"ResourceExhaustedError (see above for traceback): {OOM}",
+        '\t [[Node: net/fc6/MatMul = MatMul[T=DT_FLOAT, _device="/device:GPU:0"](a, b)]]',
+    ]
+    assert only(lines).request.node == "net/fc6/MatMul"
+
+
+def test_the_traceback_of_version_1_names_device_and_line():
+    oom = "OOM when allocating tensor with shape[96,30,30,3]"
+    node = (
+        '\t [[Node: conv1/Conv2D = Conv2D[T=DT_FLOAT, _device="/job:localhost/replica:0/task:0/device:GPU:1"](a, b)]]'
+    )
+    lines = [
+        f"tensorflow.python.framework.errors_impl.ResourceExhaustedError: {oom}",
+        node,
+        "",
+        "Caused by op 'conv1/Conv2D', defined at:",
+        '  File "alex.py", line 288, in <module>',
+        '  File "alex.py", line 65, in inference',
+        '  File "/usr/local/lib/python3.5/dist-packages/tensorflow/python/ops/gen_nn_ops.py", line 631, in conv2d',
+        "",
+        f"ResourceExhaustedError (see above for traceback): {oom}",
+        node,
+    ]
+    request = only(lines).request
+    assert (request.node, request.source) == ("conv1/Conv2D", "alex.py:65")
+    assert request.device == "/job:localhost/replica:0/task:0/device:GPU:1"
+
+
+def test_the_oldest_error_tells_no_type():
+    request = only(["W op_kernel.cc:975] Resource exhausted: OOM when allocating tensor with shape[128,64]"]).request
+    assert (request.shape, request.dtype, request.bytes) == ((128, 64), None, None)
+
+
+def test_a_list_of_allocations_names_the_holders():
+    lines = [
+        OOM,
+        "\t [[{{node net/conv/Conv2D}}]]",
+        "",
+        f"Current usage from device: {DEVICE}, allocator: {ALLOCATOR}",
+        "  250.00MiB from net/conv_5/Conv2D",
+        "  300.00MiB from net/conv_2/Conv2D",
+        "  Remaining 52 nodes with 98.50MiB",
+        "",
+        "  1.00MiB from nowhere",
+    ]
+    holders = only(lines).holders
+    assert [(holder.name, holder.bytes, holder.count) for holder in holders] == [
+        ("net/conv_2/Conv2D", 300 * MIB, 1),
+        ("net/conv_5/Conv2D", 250 * MIB, 1),
+        (None, int(98.5 * MIB), 52),
+    ]
+
+
+def test_a_compiled_step_lists_its_buffers():
+    lines = [
+        *allocator_says("2.21", asked=6 * MIB + 100),
+        f"RESOURCE_EXHAUSTED: Out of memory while trying to allocate {6 * MIB + 100} bytes.",
+        "BufferAssignment OOM Debugging.",
+        "Peak buffers:",
+        "\tBuffer 1:",
+        "\t\tSize: 6.00MiB",
+        '\t\tOperator: op_type="Conv2D" op_name="model/conv/Conv2D" source_file="/home/me/train.py" source_line=9',
+        "\t\tXLA Label: convolution",
+        "\t\tShape: f32[64,128,192]",
+        "\t\t==========================",
+        "\tBuffer 2:",
+        "\t\tSize: 384.0KiB",
+        "\t\tEntry Parameter Subshape: bf16[1024,192]",
+    ]
+    shortfall = only(lines)
+    assert shortfall.request.bytes == 6 * MIB + 100 + 156  # rounded up by the allocator
+    largest, smallest = shortfall.holders
+    assert (largest.name, largest.op, largest.dtype, largest.shape, largest.source) == (
+        "model/conv/Conv2D",
+        "convolution",
+        "float32",
+        (64, 128, 192),
+        "train.py:9",
+    )
+    assert (smallest.bytes, smallest.dtype, smallest.shape) == (384 << 10, "bfloat16", (1024, 192))
+
+
+def test_cuda_malloc_async_has_statistics_and_a_histogram():
+    prefix = "2024-01-01 10:00:00.1: E gpu_cudamallocasync_allocator.cc:309] "
+    lines = [
+        f"{prefix}gpu_async_0 cuMemAllocAsync failed to allocate 4000000 bytes: CUDA error: out of memory",
+        " Reported by CUDA: Free memory/Total memory: 1000000/8000000",
+        f"{prefix}Stats: Limit:                      7000000",
+        "InUse:                      6500000",
+        "MaxInUse:                   6800000",
+        f"{prefix}Histogram of current allocation: (allocation_size_in_bytes, nb_allocation_of_that_sizes), ...;",
+        f"{prefix}256, 4",
+        f"{prefix}3000000, 2",
+    ]
+    shortfall = only(lines)
+    assert (shortfall.request.bytes, shortfall.request.allocator) == (4000000, "gpu_async_0")
+    assert (shortfall.heap.limit_bytes, shortfall.heap.bytes_in_use, shortfall.heap.peak_bytes) == (
+        7000000,
+        6500000,
+        6800000,
+    )
+    assert shortfall.heap.free_bytes == 500000
+    assert [(holder.bytes, holder.count) for holder in shortfall.holders] == [(6000000, 2), (1024, 4)]
+    assert "1,000,000 of 8,000,000" in shortfall.notes[0]
+
+
+def test_a_copy_that_found_no_room():
+    copy = f"InternalError: Failed copying input tensor from CPU:0 to {DEVICE} in order to run _EagerConst: "
+    shortfall = only([*allocator_says("1.4"), f"{copy}Dst tensor is not initialized."])
+    assert (shortfall.request.op, shortfall.heap.complete) == ("_EagerConst", True)
+    assert only([f"{copy}Dst tensor is not initialized."]).request.op == "_EagerConst"
+
+
+def test_kernels_that_do_not_say_how_much():
+    lines = [*allocator_says("2.4"), "W op_kernel.cc:1733] RESOURCE_EXHAUSTED: failed to allocate memory"]
+    assert only([*lines, "Message: failed to allocate memory"]).heap.complete
+
+
+def test_a_tpu():
+    line = "Compilation failure: Ran out of memory in memory space hbm. Used 12.50G of 8.00G hbm. Exceeded hbm capacity"
+    shortage = explain_shortfall(only([line, line]), "train.log")
+    assert (shortage.request.bytes, shortage.limit_bytes) == (25 << 29, 8 << 30)
+    assert shortage.cause.name == "batch"
+
+
+def test_an_array_of_numpy():
+    line = (
+        "numpy._core._exceptions._ArrayMemoryError: Unable to allocate 2.98 GiB for an array with shape "
+        "(800, 1000000) and data type float32"
+    )
+    shortage = explain_shortfall(only([line]), "train.log")
+    assert shortage.request == Request(3_200_000_000, (800, 1000000), "float32", allocator="numpy")
+    assert shortage.cause.name == "constant"
+
+
+def test_one_shape_alone_is_no_batch_size():
+    assert guess_batch_size([Request(shape=(64, 3))]) is None
+    assert guess_batch_size([Request(shape=(64, 3)), Request(shape=(64, 3))]) is None
+    assert guess_batch_size([Request(shape=(64, 3)), Request(shape=(32, 5))]) is None
+    assert guess_batch_size([Request(shape=(64, 3)), Request(shape=(64,)), Request(shape=(64, 5))]) == 64
+
+
+def test_the_hint_of_version_2_is_corrected():
+    hint = (
+        "Hint: If you want to see a list of allocated tensors when OOM happens, add report_tensor_allocations_upon_oom "
+    )
+    later = f"{hint}to RunOptions for current allocation info. This isn't available when running in Eager mode."
+    assert "version 1 only" in only([OOM, later, OOM, later]).notes[0]
+    assert only([OOM, f"{hint}to RunOptions for current allocation info."]).notes == ()
+
+
+def test_damaged_logs_never_break_the_reader():
+    random = Random(7)
+    logs = [as_bytes(whole_log(version)) for version in VERSIONS]
+    for _ in range(400):
+        lines = [line for line in chain(*random.sample(logs, 2)) if random.random() > 0.1]
+        for _ in range(20):
+            row = random.randrange(len(lines))
+            cut = random.randrange(len(lines[row]) + 1)
+            damage = random.randrange(4)
+            if damage == 0:
+                lines[row] = lines[row][:cut] + random.randbytes(3) + lines[row][cut:]
+            elif damage == 1:
+                lines[row] = lines[row][:cut]
+            elif damage == 2:
+                lines[row : row + 1] = [lines[row][:cut], lines[row][cut:]]
+            else:
+                lines.insert(random.randrange(len(lines)), lines[row])
+        for shortfall in read_shortfalls(lines):
+            shortage = explain_shortfall(shortfall, "train.log")
+            assert shortage.cause.sentence
+            assert shortage.to_json()
+
+
+def test_numbers_that_are_too_long_are_no_numbers():
+    long = "9" * 5000
+    lines = [
+        f"InUse at {'f' * 5000} of size {long}",
+        f"{long} Chunks of size {long} totalling 1B",
+        f"OOM when allocating tensor with shape[{long}]",
+        f"OOM when allocating tensor with shape[{','.join(['7'] * 400)}]",
+        f"Out of memory while trying to allocate {long} bytes",
+        f"Allocator (x) ran out of memory trying to allocate {long}GiB",
+    ]
+    assert read(lines) == []
+
+
+def test_a_line_of_a_megabyte_is_read_through():
+    # A pattern that goes back and forth over it would not come to an end.
+    filler = "9" * 250_000 + "x" * 250_000 + " " * 250_000 + "[[node" * 40_000
+    assert only([f"{filler}allocation{filler}{OOM}"]).request.shape == SHAPE
+
+
+@pytest.mark.parametrize(
+    ("text", "amount"),
+    [
+        ("0B", 0),
+        ("0.0KiB", 0),
+        ("0", 0),
+        ("0.4B", 0),
+        ("300.00MiB", 300 * MIB),
+        ("10925244416", 10925244416),
+        ("12.50G", 25 << 29),
+        ("2.98 GiB", int(2.98 * 1024 * MIB)),
+    ],
+)
+def test_amounts(text, amount):
+    assert read_amount(text.encode()) == amount
+
+
+def test_memory_stays_bounded_however_long_the_log_is():
+    def lines():
+        for number in range(8_000):
+            yield b"step %d loss 0.1\n" % number
+            yield b"OOM when allocating tensor with shape[%d,3] and type float\n" % number
+
+    once = as_bytes(whole_log("2.4"))
+    tracemalloc.start()
+    try:
+        count = sum(1 for _ in read_shortfalls(chain(once, lines(), once)))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert count == 8_002
+    assert peak < 1 << 20

@@ -1,0 +1,145 @@
+"""A shortage and its views: every number that is shown is one that was given."""
+
+import json
+
+import pytest
+from rich.console import Console
+
+from lowtide.tide.cause import Cause
+from lowtide.tide.shortage import Holder, Request, Shortage, group_alike
+from lowtide.view.shortage import TerminalShortage, request_line, room_line
+from lowtide.view.shortage_page import render_shortage_page
+
+MIB = 1 << 20
+
+
+def make_shortage(**changes) -> Shortage:
+    fields = {
+        "target": "train.py",
+        "request": Request(
+            100 * MIB, (64, 409600), "float32", "model/dense/MatMul", "/job:localhost/device:GPU:0", "GPU_0_bfc"
+        ),
+        "cause": Cause("batch", "the step is too large", ("use a smaller batch", "or a larger device")),
+        "limit_bytes": 1000 * MIB,
+        "in_use_bytes": 900 * MIB,
+        "peak_bytes": 950 * MIB,
+        "free_bytes": 100 * MIB,
+        "largest_free_bytes": 60 * MIB,
+        "holders": (
+            Holder(500 * MIB, 1, "a:0", "Conv2D", "conv", "activations", "float32", (64, 28, 28, 128), source="m.py:3"),
+            Holder(300 * MIB, 2, layer="dense", kind="weights"),
+            Holder(100 * MIB, 50),
+        ),
+        "batch_size": 64,
+        "step": 3,
+        "largest_batch_size": 48,
+        "samples": tuple((step, step * MIB) for step in range(1, 10)),
+        "notes": ("a note",),
+    }
+    return Shortage(**(fields | changes))
+
+
+def show(shortage: Shortage, width: int = 120, **options) -> str:
+    console = Console(width=width, record=True, file=open("/dev/null", "w"), color_system="truecolor")  # noqa: SIM115
+    with console.file:
+        console.print(TerminalShortage(shortage, **options))
+    return console.export_text()
+
+
+def test_shares_by_kind_and_layer():
+    shortage = make_shortage()
+    assert shortage.by_kind() == {"activations": 500 * MIB, "weights": 300 * MIB, "unknown": 100 * MIB}
+    assert [(share.layer, share.bytes, share.buffers) for share in shortage.by_layer()] == [
+        ("conv", 500 * MIB, 1),
+        ("dense", 300 * MIB, 2),
+        (None, 100 * MIB, 50),
+    ]
+    assert make_shortage(holders=(Holder(5),)).by_layer() == ()
+
+
+def test_holders_that_are_alike_are_put_together():
+    one, other = Holder(20, kind="other", shape=(5,)), Holder(20, kind="weights", shape=(5,))
+    grouped = group_alike([one, other, Holder(40, 2, kind="other", shape=(5,)), Holder(99)])
+    assert [(holder.bytes, holder.count, holder.kind) for holder in grouped] == [
+        (99, 1, None),
+        (60, 3, "other"),
+        (20, 1, "weights"),
+    ]
+
+
+def test_a_tensor_of_a_tide_is_a_holder(tide):
+    tensor = tide.top(1)[0]
+    holder = Holder.of(tensor)
+    assert (holder.name, holder.kind, holder.bytes, holder.count) == (tensor.name, tensor.kind, tensor.bytes, 1)
+
+
+def test_plain_data():
+    data = json.loads(make_shortage().to_json(top=2))
+    assert data["schema_version"] == 1
+    assert data["cause"]["name"] == "batch"
+    assert data["request"]["shape"] == [64, 409600]
+    assert [holder["bytes"] for holder in data["holders"]] == [500 * MIB, 300 * MIB]
+    assert data["holders_in_all"] == 53
+    assert data["largest_batch_size"] == 48
+    assert data["tide"] is None
+
+
+def test_the_terminal_begins_with_the_cause(tide):
+    lines = [line.strip() for line in show(make_shortage(tide=tide)).splitlines() if line.strip()]
+    assert lines[0] == "✗ The step is too large"
+    text = "\n".join(lines)
+    for words in (
+        "train.py · batch 64 · step 3",
+        "100 MiB · float32 64×409600 · by model/dense/MatMul · on GPU:0, allocator GPU_0_bfc",
+        "900 MiB held · 100 MiB free, 60 MiB of it in one piece · limit 1000 MiB",
+        "a batch of 48",
+        "free elsewhere 40 MiB",
+        "activations 500 MiB",
+        "conv (Conv2D)",
+        "m.py:3",
+        "1. use a smaller batch",
+        "a note",
+        "events",
+    ):
+        assert words in text
+
+
+def test_the_rest_is_added_up():
+    assert "and 52 more blocks that hold 400 MiB" in show(make_shortage(), top=1)
+
+
+def test_sizes_alone_make_no_column_of_names():
+    text = show(make_shortage(holders=(Holder(100, 4), Holder(50))))
+    assert "not named" not in text
+    assert "layer" not in text
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_it_fits_the_terminal(width):
+    nasty = "[bold]x[/bold]/" * 30
+    shortage = make_shortage(
+        request=Request(1, node=nasty), holders=(Holder(5, name=nasty, shape=(1,), source="a.py:1"),)
+    )
+    assert max(len(line) for line in show(shortage, width).splitlines()) <= width
+
+
+def test_what_is_not_known_is_left_out():
+    shortage = Shortage("train.log", Request(), Cause("unknown", "out of memory"))
+    text = show(shortage)
+    assert "asked for  not told" in text
+    assert "there was" not in text
+    assert room_line(shortage) is None
+    assert request_line(Request(shape=(3, 4))) == "3×4"
+    assert "<table>" not in render_shortage_page([shortage])
+
+
+def test_the_page_shows_the_same_and_escapes_names(tide):
+    nasty = "</script><img src=x onerror=alert(1)>"
+    shortage = make_shortage(target=nasty, holders=(Holder(5 * MIB, name=nasty, kind="input"),), tide=tide)
+    page = render_shortage_page([shortage, make_shortage(notes=(nasty,))])
+    assert page.startswith("<!doctype html>")
+    assert "<img src=x" not in page
+    assert page.count("The step is too large") == 2
+    assert "2 of 2 · train.py · batch 64 · step 3" in page
+    assert "<li>use a smaller batch</li>" in page
+    assert page.count("data:image/svg+xml;base64,") == 1
