@@ -19,6 +19,15 @@ from lowtide.tide.shortage import Holder
 
 
 @dataclass(frozen=True)
+class Constant:
+    """An array that was written into a graph, large enough to matter."""
+
+    name: str
+    bytes: int
+    source: str | None
+
+
+@dataclass(frozen=True)
 class Held:
     """What the script's own process knows of the moment in which memory ran out."""
 
@@ -31,6 +40,11 @@ class Held:
     request_kind: str | None
     request_source: str | None
     holders: tuple[Holder, ...]
+    constants: tuple[Constant, ...] = ()
+
+    def constant_of(self, bytes_asked: int | None) -> Constant | None:
+        """The constant that a request of so many bytes is for."""
+        return next((each for each in self.constants if each.bytes == bytes_asked), None)
 
 
 def save_held(held: Held, folder: Path) -> None:
@@ -48,7 +62,8 @@ def load_held(folder: Path) -> Held | None:
         Holder(**{**each, "shape": None if each["shape"] is None else tuple(each["shape"])})
         for each in stored.pop("holders")
     )
-    return Held(**stored, holders=holders)
+    constants = tuple(Constant(**each) for each in stored.pop("constants"))
+    return Held(**stored, holders=holders, constants=constants)
 
 
 def moment_of(heap: Heap, stretch: Stretch) -> int | None:

@@ -60,7 +60,8 @@ def _shortages(folder: Path, ending: Ending, target: str, record: Record | None)
     """Each time that memory ran out, as the log tells it; the last with all that the process itself knew."""
     with ending.log.open("rb") as log:
         # A look at the step after the script's end may itself find no memory left; that is no matter of the script's.
-        shortfalls = [each for each in read_shortfalls(log) if OWN not in (each.request.node or each.request.op or "")]
+        heard = [each for each in read_shortfalls(log) if OWN not in (each.request.node or each.request.op or "")]
+    shortfalls = _without_attempts(heard)
     held = load_held(folder)
     # Where messages are silenced, the allocator's dump is the only witness.
     if not shortfalls and (held is None or ending.as_exit_code == 0):
@@ -74,10 +75,23 @@ def _shortages(folder: Path, ending: Ending, target: str, record: Record | None)
         yield _explain(folder, last, held, target, record)
 
 
+def _without_attempts(shortfalls: list[Shortfall]) -> list[Shortfall]:
+    """TensorFlow asks for a constant at several stages, each time in vain: the last is the one that ended it."""
+    following: list[Shortfall | None] = [*shortfalls[1:], None]
+    return [
+        shortfall
+        for shortfall, after in zip(shortfalls, following, strict=True)
+        if after is None or shortfall.request.bytes is None or after.request.bytes != shortfall.request.bytes
+    ]
+
+
 def _explain(folder: Path, shortfall: Shortfall, held: Held, target: str, record: Record | None) -> Shortage:
     limit = None if record is None else record.limit_bytes
     heap: Heap = read_memory_dump(folder / held.heap, limit_bytes=limit)
-    request = replace(shortfall.request, source=shortfall.request.source or held.request_source)
+    asked = shortfall.request
+    constant = held.constant_of(asked.bytes)
+    source = asked.source or held.request_source or (None if constant is None else constant.source)
+    request = replace(asked, source=source)
     samples = () if record is None else record.samples
     evidence = Evidence(
         request,
@@ -90,7 +104,7 @@ def _explain(folder: Path, shortfall: Shortfall, held: Held, target: str, record
         samples=samples,
         step=held.step,
         step_peak_bytes=held.step_peak_bytes,
-        request_kind=held.request_kind,
+        request_kind="constants" if constant is not None else held.request_kind,
         batch_size=held.batch_size,
         largest_batch_size=held.largest_batch_size,
     )

@@ -6,21 +6,23 @@ Only here are the traced functions and the Keras objects at hand that give names
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lowtide.errors import LowtideError
 from lowtide.run.chunks import Stretch, busiest_allocator, follow
-from lowtide.run.held import Held, alike_by_size, holders_of, moment_of, save_held
+from lowtide.run.held import Constant, Held, alike_by_size, holders_of, moment_of, save_held
 from lowtide.run.record import Place
 from lowtide.run.recorded import RecordedStep, choose_step, recorded_tide, step_until
 from lowtide.sources.heap import Heap, read_memory_dump
 from lowtide.sources.oom_reader import read_shortfalls
 from lowtide.sources.xplane import read_profile
 from lowtide.tf.looking import Look, look_at, look_at_nothing
+from lowtide.tf.sources import inner_functions, source_finder
 from lowtide.tf.steps import Belongings
-from lowtide.tf.trace import count_nodes
+from lowtide.tf.trace import Trace, count_nodes
 from lowtide.tide.shortage import Request
 from lowtide.tide.tide import Tide
 
@@ -83,9 +85,12 @@ def _look(recorder: Any, stretches: list[Stretch], steady: Steady | None) -> Loo
     belongings = Belongings(lookup.layers, lookup.kinds)
     functions = steady[1].functions if steady is not None else tuple(recorder.functions)
     present = [name for name in functions if name in recorder.functions]
-    if not present or not recorder.has_room():
+    if not present:
         return look_at_nothing(belongings)
     name = max(present, key=lambda each: count_nodes(recorder.functions[each]))
+    if not recorder.has_room(Trace(recorder.functions[name], 0.0, None).graph_bytes):
+        recorder.notes.append("there was no memory left for a look at the step's graph")
+        return look_at_nothing(belongings)
     stretch, inside = (steady[0], slice(steady[1].first, steady[1].end)) if steady else (stretches[-1], slice(None))
     pairs = zip(stretch.events.operation[inside], stretch.events.shape[inside], strict=True)
     recorded = [(operation, shape) for operation, shape in pairs if operation is not None and shape]
@@ -139,12 +144,29 @@ def _explain_shortage(recorder: Any, short: _Shortage, stretches: list[Stretch],
             request_kind=None if fact is None else fact.kind,
             request_source=_source(look, request.node),
             holders=holders,
+            constants=tuple(_large_constants(recorder.functions.values())),
         ),
         recorder.folder,
     )
     step = None if moment is None else step_until(stretch, moment)
     if step is not None:
         _tide(recorder, (stretch, step, [step]), look).save(recorder.folder / "failed.tide")
+
+
+# An array in a graph that is smaller than this ran nobody out of memory.
+_LARGE_CONSTANT = 1 << 20
+
+
+def _large_constants(functions: Iterable[Any]) -> Iterator[Constant]:
+    """Arrays that were written into the graphs of a program; their values are not looked at."""
+    for concrete in functions:
+        source = source_finder(concrete)
+        for graph in (concrete.graph, *inner_functions(concrete.graph).values()):
+            for operation in graph.get_operations():
+                shape = operation.outputs[0].shape if operation.type == "Const" else None
+                size = (shape.num_elements() or 0) * operation.outputs[0].dtype.size if shape is not None else 0
+                if size >= _LARGE_CONSTANT:
+                    yield Constant(operation.name, size, source(operation.name))
 
 
 def _request(error: BaseException | None) -> Request:

@@ -35,7 +35,7 @@ SETTLED_STEP = 11
 # Bytes in use after every step, thinned out when there are more than this.
 MOST_SAMPLES = 4096
 
-# What a look at a step's graph may take: its constants are folded once more, each 10 MiB at most.
+# What a look at a step's graph takes beside its constants.
 ROOM_TO_LOOK = 32 << 20
 
 _TRACED_NAME = re.compile(r"^__(inference|forward|backward)_(.+?)_\d+$")
@@ -184,9 +184,9 @@ class Recorder:
     def save(self) -> None:
         save_record(self.record(), self.folder)
 
-    def has_room(self) -> bool:
-        """Whether the allocator has enough left for a look at the graph, which takes a few tensors of its own."""
-        return self.limit_bytes is None or self.limit_bytes - bytes_in_use() > ROOM_TO_LOOK
+    def has_room(self, graph_bytes: int) -> bool:
+        """Whether the allocator has enough left for a look at a graph, whose constants are made once more."""
+        return self.limit_bytes is None or self.limit_bytes - bytes_in_use() > ROOM_TO_LOOK + 2 * graph_bytes
 
     def end(self) -> Record:
         """No more is recorded."""
