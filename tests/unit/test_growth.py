@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowtide.tide.growth import growth_of
@@ -76,6 +76,7 @@ def test_a_rise_below_the_least_is_noise():
     assert growth_of(samples, least_bytes=1000) is not None
 
 
+@settings(deadline=None)
 @given(st.integers(30, 400), st.integers(1, 10 * MIB), st.integers(0, 100 * MIB), st.randoms(use_true_random=False))
 def test_any_leak_larger_than_the_noise_is_found(steps, leak, base, generator: random.Random):
     noise = leak / 2
@@ -85,18 +86,21 @@ def test_any_leak_larger_than_the_noise_is_found(steps, leak, base, generator: r
     assert growth.bytes_per_step == pytest.approx(leak, rel=0.3)
 
 
+@settings(deadline=None)
 @given(st.integers(30, 400), st.integers(1, MIB), st.randoms(use_true_random=False))
 def test_noise_that_visits_its_floor_is_not_growth(steps, spread, generator: random.Random):
     samples = [(step, 0 if step % 3 == 0 else generator.randint(0, spread)) for step in range(steps)]
     assert growth_of(samples) is None
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 2**50)), max_size=60))
 def test_any_readings_are_answered_and_growth_is_positive(samples):
     growth = growth_of(samples)
     assert growth is None or (growth.bytes_per_step > 0 and growth.last_step > growth.first_step)
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 2**40), min_size=20, max_size=80))
 def test_the_same_readings_backwards_do_not_grow_as_well(values):
     forwards = growth_of(list(enumerate(values)))

@@ -1,7 +1,7 @@
 """Notice what TensorFlow does while somebody listens: calls of functions, traces, sessions, gradients.
 
-TensorFlow has no place to be told of these. So the few functions that all of them go through are wrapped while there is a
-listener, and put back as they were when the last one leaves.
+TensorFlow has no place to be told of these. So the few functions that all of them go through are wrapped while there is
+a listener, and put back as they were when the last one leaves.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import sys
 import threading
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -23,7 +24,7 @@ from lowtide.tf.sources import is_users
 
 
 class Listener:
-    """What can be heard. Each method is called in the thread in which it happened; most do nothing unless overridden."""
+    """What can be heard. Each method is called in the thread in which it happened, and does nothing by itself."""
 
     def on_call(self, function: Any, arguments: tuple) -> None:
         """A tf.function was called from Python that runs eagerly, and has returned."""
@@ -146,7 +147,7 @@ def _running(original: Callable) -> Callable:
 
 def user_line() -> str | None:
     """The innermost line of the user's own that is being executed."""
-    frame = sys._getframe(1)
+    frame: types.FrameType | None = sys._getframe(1)
     while frame is not None:
         if is_users(frame.f_code.co_filename):
             return f"{frame.f_code.co_filename.rpartition('/')[2]}:{frame.f_lineno}"
@@ -157,7 +158,7 @@ def user_line() -> str | None:
 def caller_named(names: frozenset[str], package: str) -> str | None:
     """The outermost of the functions called `names` of a package that are being executed."""
     found = None
-    frame = sys._getframe(1)
+    frame: types.FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
         if code.co_name in names and package in code.co_filename:

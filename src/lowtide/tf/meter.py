@@ -66,7 +66,7 @@ def _devices_with_statistics() -> list[str]:
     names = [f"GPU:{index}" for index in range(len(tf.config.list_logical_devices("GPU")))]
     if names:
         return names
-    # A reading of zero means "not counted" once something has been allocated. In graph mode this would add to the graph.
+    # Once something was allocated, zero means "not counted". In graph mode a tensor would be an op of the graph.
     allocated = tf.zeros([1024]) if tf.executing_eagerly() else None
     counted = tf.config.experimental.get_memory_info("CPU:0")["peak"] > 0
     del allocated

@@ -48,17 +48,21 @@ class Place:
         )
 
 
+_ADDING = r"(?:\[[^\]]*\])*\s*(?:\.(?:append|appendleft|extend|add|insert|update|setdefault)\b|\+=|\[[^\]]*\]\s*=(?!=))"
+# An assignment, but none of an empty container.
+_SETTING = r"\s*(?::[^=]*)?=(?!=)(?!\s*(?:\[\]|\{\}|None|\w+\(\))\s*$)"
+
+
 def filled_at(filename: str | None, name: str, first_line: int = 1) -> str | None:
     """The line of a file that puts something into what is called `name`, if it is there to be read."""
     if filename is None:
         return None
-    pattern = re.compile(
-        rf"\b{re.escape(name)}\b(?:\[[^\]]*\])*\s*"
-        r"(?:\.(?:append|appendleft|extend|add|insert|update|setdefault)\b|\+=|=(?!=)(?!\s*(?:\[\]|\{\}|None|\w+\(\))\s*$))"
-    )
-    for number, line in enumerate(linecache.getlines(filename)[first_line - 1 :], start=first_line):
-        if pattern.search(line):
-            return f"{os.path.basename(filename)}:{number}"
+    lines = list(enumerate(linecache.getlines(filename)[first_line - 1 :], start=first_line))
+    for ending in (_ADDING, _SETTING):
+        pattern = re.compile(rf"\b{re.escape(name)}\b{ending}")
+        for number, line in lines:
+            if pattern.search(line):
+                return f"{os.path.basename(filename)}:{number}"
     return None
 
 

@@ -1,11 +1,11 @@
 """Give back what a discarded model still holds.
 
-An optimizer sums gradients over replicas through a function with a gradient of its own. TensorFlow files that gradient, a
-closure, in a registry for ever; the closure holds the graph of the training step, and the graph the variables it reads:
-weights, slots and metrics. `del`, `gc.collect()` and `clear_session()` do not reach it.
+An optimizer sums gradients over replicas through a function with a gradient of its own. TensorFlow files that gradient,
+a closure, in a registry for ever; the closure holds the graph of the training step, and the graph the variables that it
+reads: weights, slots and metrics. `del`, `gc.collect()` and `clear_session()` do not reach it.
 
-An entry of the registry is needed only when somebody asks for the gradient of an op in that very graph. So it may go when no
-function is left that could run the graph; a function that is traced again files new ones.
+An entry of the registry is needed only when somebody asks for the gradient of an op in that very graph. So it may go
+when no function is left that could run the graph; a function that is traced again files new ones.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from typing import Any
 
 from tensorflow.python.eager.polymorphic_function.atomic_function import AtomicFunction
 from tensorflow.python.eager.polymorphic_function.concrete_function import ConcreteFunction
-from tensorflow.python.framework import dtypes, ops
+from tensorflow.python.framework import ops
 from tensorflow.python.framework.func_graph import FuncGraph
 from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable
 
 from lowtide.errors import LowtideError
+from lowtide.tf.holders import variable_bytes
 from lowtide.tf.meter import Meter
 from lowtide.tf.objects import instances_of
 from lowtide.tf.sources import line_of
@@ -57,8 +58,8 @@ class DeadModel:
 def release(model: Any = None) -> Released:
     """Let go of what TensorFlow keeps of a Keras model that is done with; of all models that are gone, without one.
 
-    Drop the model afterwards (`del model`). It may still be used instead: it is then traced again. Other models, also ones
-    that share its layers, are left alone.
+    Drop the model afterwards (`del model`). If it is used after all, it is traced again. Other models, also ones that
+    share its layers, are left alone.
     """
     meter = Meter()
     before = meter.read().bytes
@@ -67,7 +68,7 @@ def release(model: Any = None) -> Released:
         _forget_functions(model)
     removed = _remove_entries(handles)
     held = {id(handle): handle for graph in removed for handle in _captured_handles(graph)}
-    held_bytes = sum(_variable_bytes(handle) for handle in held.values())
+    held_bytes = sum(variable_bytes(handle) for handle in held.values())
     count = sum(removed.values())
     del removed, held, handles
     gc.collect()
@@ -90,7 +91,7 @@ def dead_models() -> list[DeadModel]:
             handles |= group[0]
         groups = [group for group in groups if group not in same] + [(handles, same[0][1] if same else graph)]
     return [
-        DeadModel(sum(map(_variable_bytes, handles.values())), len(handles), _line(graph)) for handles, graph in groups
+        DeadModel(sum(map(variable_bytes, handles.values())), len(handles), _line(graph)) for handles, graph in groups
     ]
 
 
@@ -186,21 +187,6 @@ def _captured_handles(graph: Any) -> list[Any]:
         if isinstance(outside, ops.EagerTensor) and outside.dtype.name == "resource":
             handles.append(outside)
     return handles
-
-
-def _variable_bytes(handle: Any) -> int:
-    data = getattr(handle, "_handle_data", None)
-    total = 0
-    for part in getattr(data, "shape_and_type", ()):
-        elements = 1
-        for dimension in part.shape.dim:
-            elements *= max(dimension.size, 0)
-        total += elements * _itemsize(part.dtype)
-    return total
-
-
-def _itemsize(dtype: int) -> int:
-    return int(dtypes.as_dtype(dtype).size)
 
 
 def _line(graph: Any) -> str | None:

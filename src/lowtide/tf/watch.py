@@ -1,7 +1,7 @@
 """Watch memory over many steps, and name what grows.
 
-A step costs a watch a comparison; now and then it reads two numbers. Only when those grow, and at the end, it looks for the
-cause, which takes tenths of a second.
+A step costs a watch a comparison; now and then it reads two numbers. Only when those grow, and at the end, it looks for
+the cause, which takes tenths of a second.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class Watch(keras.callbacks.Callback, Listener):
     """Finds memory that grows from step to step: a Keras callback, and a context manager for loops of your own.
 
     A step is a call of a tf.function, a run of a session or a gradient of a tape; in a loop of your own, `step()` says
-    where one ends. Memory is read as often as costs little, or every `every` steps. What is found is printed to standard
-    error unless `quiet`, and is in `findings`.
+    where one ends. Memory is read as often as costs little, or every `every` steps. What is found is in `findings`, and
+    is printed to standard error unless `quiet`.
     """
 
     # Nothing is done in the hooks of single batches, so Keras need not wait for them.
@@ -203,20 +203,28 @@ class Watch(keras.callbacks.Callback, Listener):
         if reading.process_bytes is not None:
             self._process.append((step, reading.process_bytes))
         self._ages.note(ops.uid(), step)
-        if self._traces.compiles and start - self._maps_read > self._maps_cost / _SHARE:
+        if self._traces.compiles and (self.every or start - self._maps_read > self._maps_cost / _SHARE):
+            began = time.perf_counter()
             self._programs.read(step)
-            self._maps_read, self._maps_cost = time.perf_counter(), time.perf_counter() - start
+            self._maps_read = time.perf_counter()
+            self._maps_cost = self._maps_read - began
         if len(self._process) > _MOST_SAMPLES:
             del self._process[::2], self._allocator[::2]
         end = time.perf_counter()
-        step_time = (start - self._sampled) / max(step - self._sampled_at, 1)
-        pause = math.ceil((end - start) / max(_SHARE * step_time, 1e-9)) if self._maps_read < start else 1
-        self._next = step + (self.every or min(max(pause, len(self._process) // 256, 1), 10_000))
+        self._next = step + (self.every or self._pause(start, end))
         self._sampled_at, self._sampled = step, end
         self._spent += end - start
         if step >= self._next_check:
             self._next_check = 2 * step
             self._check()
+
+    def _pause(self, start: float, end: float) -> int:
+        """After how many steps the next reading costs little enough, if steps go on as since the last one."""
+        waited = self.steps - self._sampled_at
+        step_time = (start - self._sampled) / max(waited, 1)
+        pause = math.ceil((end - start) / max(_SHARE * step_time, 1e-9))
+        # One step may be short by chance, and so many readings as are kept are enough.
+        return max(min(pause, 2 * waited), waited if len(self._process) > _MOST_SAMPLES // 2 else 1)
 
     def _check(self) -> None:
         """Once in a while: what costs nothing to know, and the causes too if memory has been growing for long."""
@@ -234,8 +242,7 @@ class Watch(keras.callbacks.Callback, Listener):
         return growth_of(self._process, _LEAST_PROCESS_BYTES)
 
     def _cheap_findings(self) -> list[Finding]:
-        growth = growth_of(self._process)
-        per_step = None if growth is None else round(growth.bytes_per_step)
+        per_step = _rate(self._process)
         traced = {traced.name: len(traced.calls_at) for traced in self._traces.by_code.values()}
         found = self._traces.findings(self.steps, per_step) + self._graphs.findings(per_step)
         return found + self._programs.findings(traced, per_step)
@@ -244,7 +251,7 @@ class Watch(keras.callbacks.Callback, Listener):
         """Look for all causes, the expensive way."""
         self._judged_at = self.steps
         gc.collect()
-        self._ages.close(ops.uid())
+        self._ages.close(ops.uid(), self.steps)
         found = self._cheap_findings() + kept_findings(self._ages, self.steps) + model_findings(self.steps)
         self._found = _by_key(found or self._other_growth())
 
@@ -282,3 +289,14 @@ class Watch(keras.callbacks.Callback, Listener):
 
 def _by_key(findings: list[Finding]) -> dict[tuple[str, str | None], Finding]:
     return {(finding.name, finding.source): finding for finding in findings}
+
+
+def _rate(samples: list[tuple[int, int]]) -> int | None:
+    """By how much the process grows per step, given that something does; None where the rest of it shrinks more."""
+    growth = growth_of(samples)
+    if growth is not None:
+        return round(growth.bytes_per_step)
+    later = samples[len(samples) // 5 :]
+    if len(later) < 2 or later[-1][1] <= later[0][1]:
+        return None
+    return round((later[-1][1] - later[0][1]) / (later[-1][0] - later[0][0]))

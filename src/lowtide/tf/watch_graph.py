@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from itertools import pairwise
 from typing import Any
 
 from lowtide.tf.finding import Finding
@@ -77,4 +78,4 @@ def _grows(sizes: list[tuple[int, int]]) -> bool:
     if len(sizes) < _FEWEST_READINGS or sizes[-1][0] == sizes[0][0]:
         return False
     last = [ops for _, ops in sizes[-_FEWEST_READINGS:]]
-    return growth_of(sizes) is not None or all(a < b for a, b in zip(last, last[1:], strict=False))
+    return growth_of(sizes) is not None or all(a < b for a, b in pairwise(last))

@@ -7,15 +7,14 @@ now and then holds young ones only, one that leaks holds some of every age.
 from __future__ import annotations
 
 import gc
-from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from lowtide.tf.finding import Finding
-from lowtide.tf.holders import Kept, kept_tensors, live_tensors
+from lowtide.tf.holders import Kept, kept_tensors, kept_variables, live_tensors, live_variables
 from lowtide.tf.referrers import UNNAMED, holders_of
 from lowtide.tf.release import dead_models
 from lowtide.units import format_bytes
@@ -42,54 +41,61 @@ class Ages:
             self.numbers.append(number)
             self.steps.append(step)
 
-    def close(self, number: int) -> None:
-        """Without any step the numbers themselves are the clock."""
-        if len(self.steps) < _AGES:
-            self.numbers = [self.numbers[0] + (number - self.numbers[0]) * part // 60 for part in range(61)]
-            self.steps = list(range(61))
-
-    def step_of(self, number: int) -> int:
-        return self.steps[min(bisect_right(self.numbers, number), len(self.steps)) - 1]
+    def close(self, number: int, step: int) -> None:
+        """State where the clock stands now. Without any step the numbers themselves are the clock."""
+        if self.steps[-1] == 0 and step == 0:
+            step = number - self.numbers[0]
+        self.note(number, step)
 
     def of_every_age(self, numbers: Iterable[int]) -> bool:
-        """Whether there are some from (nearly) each part of the time, the last included."""
-        length = max(self.steps[-1], 1)
-        parts = {min(self.step_of(number) * _AGES // length, _AGES - 1) for number in numbers}
+        """Whether there are some from (nearly) each part of the time, one of the last parts included."""
+        since = np.array([each for each in numbers if each > self.numbers[0]])
+        # Between two marks, tensors are taken to be made evenly.
+        steps = np.interp(since, self.numbers, self.steps)
+        parts = set(np.minimum(steps * _AGES // max(self.steps[-1], 1), _AGES - 1).tolist())
         return len(parts) >= _AGES - 1 and bool(parts & {_AGES - 1, _AGES - 2})
 
 
 def kept_findings(ages: Ages, steps: int) -> list[Finding]:
-    """The holders that have kept tensors of every age since the watch began."""
+    """The holders that have kept tensors or variables of every age since the watch began."""
     born = ages.numbers[0]
-    numbers = [each._id for each in live_tensors() if each._id > born]
-    if len(numbers) < _FEWEST or not ages.of_every_age(numbers):
-        return []
+    found = []
+    if ages.of_every_age(each._id for each in live_tensors()):
+        found += _by_holder("tensors", kept_tensors(created_after=born, addresses=False), ages, steps)
+    if ages.of_every_age(each.handle._id for each in live_variables()):
+        found += _by_holder("variables", kept_variables(created_after=born), ages, steps)
+    return found
+
+
+def _by_holder(noun: str, kept: list[Kept], ages: Ages, steps: int) -> list[Finding]:
     groups: dict[tuple[str, str | None], list[Kept]] = defaultdict(list)
-    for kept in kept_tensors(created_after=born, addresses=False):
-        if not kept.bounded:
-            groups[kept.holder, kept.source].append(kept)
-    found = [_kept(holder, source, group, ages, steps) for (holder, source), group in groups.items()]
-    return [finding for finding in found if finding is not None]
+    for each in kept:
+        if not each.bounded:
+            groups[each.holder, each.source].append(each)
+    return [_kept(noun, group, steps) for group in groups.values() if _grew(group, ages, steps)]
 
 
-def _kept(holder: str, source: str | None, group: list[Kept], ages: Ages, steps: int) -> Finding | None:
-    total = sum(kept.bytes for kept in group)
+def _grew(group: list[Kept], ages: Ages, steps: int) -> bool:
     if len(group) < _FEWEST or not ages.of_every_age(kept.created for kept in group):
-        return None
-    if steps and len(group) < _FEWEST_PER_STEP * steps and total < _FEWEST_BYTES_PER_STEP * steps:
-        return None
-    shape = max(
-        {(kept.dtype, kept.shape) for kept in group}, key=lambda key: sum((k.dtype, k.shape) == key for k in group)
-    )
+        return False
+    total = sum(kept.bytes for kept in group)
+    return len(group) >= _FEWEST_PER_STEP * steps or total >= _FEWEST_BYTES_PER_STEP * steps
+
+
+def _kept(noun: str, group: list[Kept], steps: int) -> Finding:
+    total = sum(kept.bytes + _OVERHEAD_BYTES for kept in group)
+    (dtype, shape), _ = Counter((kept.dtype, kept.shape) for kept in group).most_common(1)[0]
     fix = "keep a number and not the tensor: float(loss), .numpy() of a few values, or a keras.metrics.Mean"
-    if holder == UNNAMED.text:
+    if noun == "variables":
+        fix = "make variables once, before the loop, and assign to them; keep values in a file"
+    elif group[0].holder == UNNAMED.text:
         fix = "let go of persistent tapes: del tape after its last gradient, and record nothing outside of the step"
     return Finding(
         "kept tensors",
-        f"{len(group)} tensors such as {shape[0]}{list(shape[1])} are kept from every part of the run",
-        holder,
-        source,
-        round((total + _OVERHEAD_BYTES * len(group)) / steps) if steps else None,
+        f"{len(group)} {noun} such as {dtype}{list(shape)} are kept from every part of the run",
+        group[0].holder,
+        group[0].source,
+        round(total / steps) if steps else None,
         fix,
     )
 
@@ -120,13 +126,13 @@ def model_findings(steps: int) -> list[Finding]:
     return [
         Finding(
             "models in a loop",
-            f"{len(dead)} models that are no longer in use still hold {format_bytes(total)}: weights and optimizer slots",
+            f"{len(dead)} models that are gone still hold {format_bytes(total)}: weights and optimizer slots",
             "TensorFlow's registry of gradients keeps the graph of each training step, and the graph its variables;"
             " clear_session does not empty it",
             dead[-1].source,
             round(total / steps) if steps else None,
-            "call lt.release(model) when a model is done with, or lt.release() for all that are gone; or build one model"
-            " and load its first weights again",
+            "call lt.release(model) when a model is done with, or lt.release() for all that are gone; or build one"
+            " model and load its first weights again",
         )
     ]
 

@@ -1,20 +1,21 @@
 """Programs that XLA compiled: one for each new shape, though the function is traced once.
 
-TensorFlow does not say how many there are. On the CPU the code of each lies in memory of its own that can be executed and
-belongs to no file, and the system lists those. Where a compiled function is called from Python, the shapes it was
+TensorFlow does not say how many there are. On the CPU the code of each lies in memory of its own that can be executed
+and belongs to no file, and the system lists those. Where a compiled function is called from Python, the shapes it was
 called with are seen as well.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from typing import Any
 
 from lowtide.tf.finding import Finding
 from lowtide.tf.hooks import user_line
-from lowtide.tide.growth import growth_of
 
 _FEWEST = 8
+_FEWEST_READINGS = 6
 _OFTEN = 0.4
 # Shapes of one function that are told apart; beyond that they are only counted by the mappings.
 _MOST_SHAPES = 4096
@@ -26,6 +27,7 @@ class Programs:
     def __init__(self) -> None:
         self.calls: Counter[str] = Counter()
         self.shapes: dict[str, dict[tuple, int]] = {}
+        self.arguments: dict[str, list[str]] = {}
         self.lines: dict[str, str | None] = {}
         self.mappings: list[tuple[int, int]] = []
 
@@ -34,10 +36,11 @@ class Programs:
         name = function._name
         self.calls[name] += 1
         shapes = self.shapes.setdefault(name, {})
-        key = tuple([tuple(each.shape) for each in arguments if hasattr(each, "shape")])
+        key = tuple([getattr(each, "shape", None) and tuple(each.shape) for each in arguments])
         if key not in shapes and len(shapes) < _MOST_SHAPES:
             shapes[key] = self.calls[name]
             self.lines[name] = user_line()
+            self.arguments[name] = list(function.function_type.parameters)
 
     def read(self, step: int) -> None:
         count = _executable_mappings()
@@ -46,24 +49,41 @@ class Programs:
 
     def findings(self, traced: dict[str, int], growth: int | None) -> list[Finding]:
         """Functions that are compiled again and again; those that are traced as often (`traced`) are named there."""
-        found = []
-        for name, shapes in self.shapes.items():
-            calls = self.calls[name]
-            recent = sum(call > calls / 2 for call in shapes.values())
-            if len(shapes) >= _FEWEST and recent >= _OFTEN * calls / 2 and traced.get(name, 0) < len(shapes) / 2:
-                shown = ", ".join(str(list(key[_varying(shapes)])) for key in list(shapes)[:3])
-                what = f"`{name}` was compiled for {len(shapes)} shapes in {calls} calls and traced {traced.get(name, 0)} times"
-                who = f"argument {_varying(shapes)}: a new shape ({shown}, …)"
-                found.append(_finding(what, who, self.lines[name], growth))
-        if not found and self.mappings and growth_of(self.mappings) is not None:
+        found = [self._named(name, traced.get(name, 0), growth) for name in self.shapes if self._goes_on(name)]
+        named = [finding for finding in found if finding is not None]
+        if not found and _keeps_coming(self.mappings):
             rise = self.mappings[-1][1] - self.mappings[0][1]
             what = f"XLA goes on compiling: {rise} pieces of compiled code were added"
-            found.append(_finding(what, "batches of new shapes in a step with jit_compile=True", None, growth))
-        return found
+            named.append(_finding(what, "batches of new shapes in a step with jit_compile=True", None, growth))
+        return named
+
+    def _goes_on(self, name: str) -> bool:
+        calls = self.calls[name]
+        recent = sum(call > calls / 2 for call in self.shapes[name].values())
+        return len(self.shapes[name]) >= _FEWEST and recent >= _OFTEN * calls / 2
+
+    def _named(self, name: str, traced: int, growth: int | None) -> Finding | None:
+        shapes = self.shapes[name]
+        if traced >= len(shapes) / 2:
+            return None
+        index = _varying(shapes)
+        shown = ", ".join(str(list(key[index] or ())) for key in list(shapes)[:3])
+        names = self.arguments[name]
+        argument = f"`{names[index]}`" if index < len(names) else f"number {index}"
+        times = "once" if traced <= 1 else f"{traced} times"
+        what = f"`{name}` was compiled for {len(shapes)} shapes in {self.calls[name]} calls, and traced {times}"
+        return _finding(what, f"argument {argument}: a new shape ({shown}, …)", self.lines[name], growth)
+
+
+def _keeps_coming(mappings: list[tuple[int, int]]) -> bool:
+    """Whether code is added in much of the later half of the readings too, and not by the first steps alone."""
+    more = [after[1] > before[1] for before, after in pairwise(mappings)]
+    recent = more[len(more) // 2 :]
+    return sum(more) >= _FEWEST_READINGS and sum(recent) >= max(3, _OFTEN * len(recent))
 
 
 def _varying(shapes: dict[tuple, int]) -> int:
-    """Which of the tensors among the arguments has most shapes."""
+    """Which of the arguments has most shapes."""
     counts = [len({key[index] for key in shapes if index < len(key)}) for index in range(max(map(len, shapes)))]
     return counts.index(max(counts))
 

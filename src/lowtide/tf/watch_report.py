@@ -25,10 +25,8 @@ class Summary:
 def render(summary: Summary, findings: Sequence[Finding]) -> Group:
     parts: list[Text | Padding] = [_heading(summary, findings)]
     for finding in findings:
-        heads = [(finding.name, "bold red"), finding.growth or "", (finding.source or "", "bold")]
-        parts.append(
-            Padding(Text("  ").join(_text(head) for head in heads if head not in ("", ("", "bold"))), (0, 0, 0, 2))
-        )
+        heads = [Text(finding.name, "bold red"), Text(finding.growth or ""), Text(finding.source or "", "bold")]
+        parts.append(Padding(Text("  ").join(head for head in heads if head), (0, 0, 0, 2)))
         for label, words in (("", finding.what), ("by: ", finding.who), ("fix: ", finding.fix)):
             parts.append(Padding(Text.assemble((label, "dim"), words), (0, 0, 0, 4)))
     parts += [Padding(Text(note, "dim"), (0, 0, 0, 2)) for note in summary.notes]
@@ -38,10 +36,6 @@ def render(summary: Summary, findings: Sequence[Finding]) -> Group:
 def show(summary: Summary, findings: Sequence[Finding]) -> None:
     # Standard output belongs to the program that is watched.
     Console(stderr=True, highlight=False).print(render(summary, findings))
-
-
-def _text(head: str | tuple[str, str]) -> Text:
-    return Text(head) if isinstance(head, str) else Text(*head)
 
 
 def _heading(summary: Summary, findings: Sequence[Finding]) -> Text:

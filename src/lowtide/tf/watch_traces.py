@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import tensorflow as tf
@@ -62,7 +63,7 @@ class Traces:
 
     def __init__(self) -> None:
         self.calls: Counter[str] = Counter()
-        self.by_code: dict[tuple[str, int], Traced] = {}
+        self.by_code: dict[tuple[str, int, str], Traced] = {}
         self.compiles = False
 
     def note_trace(self, function_type: Any, options: Any) -> None:
@@ -71,7 +72,7 @@ class Traces:
             # Part of the function that is being traced around it.
             return
         code = getattr(tf_decorator.unwrap(options.python_function)[1], "__code__", None)
-        key = (code.co_filename, code.co_firstlineno) if code is not None else (options.name, 0)
+        key = (code.co_filename, code.co_firstlineno, options.name) if code is not None else ("", 0, options.name)
         traced = self.by_code.setdefault(key, Traced(options.name))
         traced.calls_at.append(self.calls[options.name])
         if len(traced.traces) < _COMPARED:
@@ -143,7 +144,7 @@ def _cause(traces: list[Trace]) -> _Cause:
         )
     changes: Counter[tuple[str, str]] = Counter()
     examples: dict[tuple[str, str], list[str]] = {}
-    for before, after in zip(traces, traces[1:], strict=False):
+    for before, after in pairwise(traces):
         for argument, kind, texts in _differences(before, after):
             changes[argument, kind] += 1
             examples.setdefault((argument, kind), list(texts[:1])).append(texts[1])

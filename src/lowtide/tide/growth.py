@@ -16,8 +16,8 @@ from statistics import median
 # The allocator settles within some ten steps: variables, slots, constants and the first chunks of each size.
 _WARM_UP_STEPS = 10
 _WARM_UP_SHARE = 0.2
-_WINDOWS = 8
-_FEWEST_SAMPLES = 2 * _WINDOWS
+_MOST_WINDOWS = 8
+_FEWEST_SAMPLES = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,8 @@ def _after_warm_up(samples: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _windows(samples: list[tuple[int, int]]) -> list[list[tuple[int, int]]]:
-    edges = [round(index * len(samples) / _WINDOWS) for index in range(_WINDOWS + 1)]
+    count = min(len(samples) // 2, _MOST_WINDOWS)
+    edges = [round(index * len(samples) / count) for index in range(count + 1)]
     return [samples[start:end] for start, end in pairwise(edges)]
 
 

@@ -1,4 +1,4 @@
-"""All that a usual training has: validation, checkpoints, a schedule, averaged weights, a cache and a shuffle buffer."""
+"""What a usual training has: validation, checkpoints, a schedule, averaged weights, a cache, a shuffle buffer."""
 
 import json
 import tempfile

@@ -10,7 +10,9 @@ import lowtide as lt
 
 class Trainer:
     def __init__(self):
-        self.model = keras.Sequential([keras.Input((32,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(1)])
+        self.model = keras.Sequential(
+            [keras.Input((32,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(1)]
+        )
         self.optimizer = keras.optimizers.Adam()
         self.optimizer.build(self.model.trainable_variables)
         self.history = {"loss": []}

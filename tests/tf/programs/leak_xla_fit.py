@@ -10,7 +10,7 @@ import lowtide as lt
 
 
 def batches():
-    for size in range(36):
+    for size in range(18):
         yield np.ones((size + 4, 4), "float32"), np.ones((size + 4, 1), "float32")
 
 
