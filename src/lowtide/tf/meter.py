@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import weakref
 from dataclasses import dataclass
 
 import tensorflow as tf
@@ -38,14 +39,10 @@ class Meter:
         self._statm: int | None = None
         with contextlib.suppress(OSError):
             self._statm = os.open("/proc/self/statm", os.O_RDONLY)
+            self._closing = weakref.finalize(self, os.close, self._statm)
 
     def read(self) -> Reading:
         return Reading(self._allocator_bytes(), self._process_bytes())
-
-    def close(self) -> None:
-        if self._statm is not None:
-            os.close(self._statm)
-            self._statm = None
 
     def _allocator_bytes(self) -> int | None:
         if not self.devices:
@@ -56,9 +53,6 @@ class Meter:
         if self._statm is None:
             return None
         return int(os.pread(self._statm, 64, 0).split()[1]) * _PAGE
-
-    def __del__(self) -> None:
-        self.close()
 
 
 def _devices_with_statistics() -> list[str]:

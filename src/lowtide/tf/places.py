@@ -35,14 +35,14 @@ class Place:
     name: str
     owner: str
     filename: str | None = None
-    first_line: int = 1
+    lines: tuple[int, int | None] = (1, None)
     line: str | None = None
 
     def holder(self, path: str, bounded: bool) -> Holder:
         """This place and what lies below it: `trainer` with the path `.history["loss"]`."""
         full = (self.name + path).removeprefix(".")
         names = re.findall(r"(?:^|\.)(\w+)", full)
-        filled = (filled_at(self.filename, name, self.first_line) for name in reversed(names))
+        filled = (filled_at(self.filename, name, self.lines) for name in reversed(names))
         return Holder(
             f"{self.kind} `{full}` of {self.owner}", next((line for line in filled if line), self.line), bounded
         )
@@ -53,14 +53,15 @@ _ADDING = r"(?:\[[^\]]*\])*\s*(?:\.(?:append|appendleft|extend|add|insert|update
 _SETTING = r"\s*(?::[^=]*)?=(?!=)(?!\s*(?:\[\]|\{\}|None|\w+\(\))\s*$)"
 
 
-def filled_at(filename: str | None, name: str, first_line: int = 1) -> str | None:
-    """The line of a file that puts something into what is called `name`, if it is there to be read."""
+def filled_at(filename: str | None, name: str, lines: tuple[int, int | None] = (1, None)) -> str | None:
+    """The line of a file, between two, that puts something into what is called `name`, if it is there to be read."""
     if filename is None:
         return None
-    lines = list(enumerate(linecache.getlines(filename)[first_line - 1 :], start=first_line))
+    first, last = lines
+    texts = list(enumerate(linecache.getlines(filename)[first - 1 : last], start=first))
     for ending in (_ADDING, _SETTING):
         pattern = re.compile(rf"\b{re.escape(name)}\b{ending}")
-        for number, line in lines:
+        for number, line in texts:
             if pattern.search(line):
                 return f"{os.path.basename(filename)}:{number}"
     return None
@@ -92,12 +93,16 @@ def _frames() -> Iterator[types.FrameType]:
             here = here.f_back
 
 
+def _lines_of(code: types.CodeType) -> tuple[int, int]:
+    return code.co_firstlineno, max((line for *_, line in code.co_lines() if line), default=code.co_firstlineno)
+
+
 def local_place(frame: types.FrameType, name: str | None) -> Place:
     code = frame.f_code
     if not is_users(code.co_filename) and not _CELL.match(code.co_filename):
         return Place("local", str(name), f"{code.co_name} in {os.path.basename(code.co_filename)}")
     line = f"{os.path.basename(code.co_filename)}:{frame.f_lineno}"
-    return Place("local", str(name), code.co_name, code.co_filename, code.co_firstlineno, line)
+    return Place("local", str(name), code.co_name, code.co_filename, _lines_of(code), line)
 
 
 def global_place(values: dict[str, Any], name: str | None, frame: types.FrameType | None = None) -> Place:
@@ -109,7 +114,7 @@ def global_place(values: dict[str, Any], name: str | None, frame: types.FrameTyp
 def generator_place(generator: types.GeneratorType, child: Any) -> Place:
     code = generator.gi_code
     name = key_of(generator.gi_frame.f_locals, child) if generator.gi_frame else None
-    return Place("local", str(name), f"generator {code.co_name}", code.co_filename, code.co_firstlineno)
+    return Place("local", str(name), f"generator {code.co_name}", code.co_filename, _lines_of(code))
 
 
 def function_place(function: types.FunctionType, child: Any) -> Place:

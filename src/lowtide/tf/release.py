@@ -73,7 +73,6 @@ def release(model: Any = None) -> Released:
     del removed, held, handles
     gc.collect()
     after = meter.read().bytes
-    meter.close()
     return Released(count, held_bytes, before, after, meter.source)
 
 

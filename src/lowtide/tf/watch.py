@@ -237,9 +237,8 @@ class Watch(keras.callbacks.Callback, Listener):
         self._show(last=False)
 
     def _grows(self) -> Growth | None:
-        if self._allocator:
-            return growth_of(self._allocator, _LEAST_ALLOCATOR_BYTES)
-        return growth_of(self._process, _LEAST_PROCESS_BYTES)
+        tensors = growth_of(self._allocator, _LEAST_ALLOCATOR_BYTES)
+        return tensors or growth_of(self._process, _LEAST_PROCESS_BYTES)
 
     def _cheap_findings(self) -> list[Finding]:
         per_step = _rate(self._process)
@@ -270,7 +269,8 @@ class Watch(keras.callbacks.Callback, Listener):
         if not found and self._largest is not None:
             found = growing_tensor(self._largest[1], per_step, self.steps - self._largest[0])
         self._largest = self._largest or (self.steps, largest_by_holder())
-        if found or (not self._allocator and growth.bytes < _LEAST_UNEXPLAINED_BYTES):
+        exact = growth_of(self._allocator, _LEAST_ALLOCATOR_BYTES) is not None
+        if found or (not exact and growth.bytes < _LEAST_UNEXPLAINED_BYTES):
             return found
         what = f"memory grew by {format_bytes(growth.bytes)} from step {growth.first_step} to step {growth.last_step}"
         fix = "none can be named; watch a shorter part of the program with `with lt.Watch():` to see which it is"

@@ -12,10 +12,12 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+from tensorflow.python.eager.backprop import GradientTape
 
 from lowtide.tf.finding import Finding
 from lowtide.tf.holders import Kept, kept_tensors, kept_variables, live_tensors, live_variables
-from lowtide.tf.referrers import UNNAMED, holders_of
+from lowtide.tf.objects import instances_of
+from lowtide.tf.referrers import UNKNOWN, UNNAMED, holders_of
 from lowtide.tf.release import dead_models
 from lowtide.units import format_bytes
 
@@ -71,7 +73,8 @@ def _by_holder(noun: str, kept: list[Kept], ages: Ages, steps: int) -> list[Find
     groups: dict[tuple[str, str | None], list[Kept]] = defaultdict(list)
     for each in kept:
         if not each.bounded:
-            groups[each.holder, each.source].append(each)
+            named = each.holder not in (UNKNOWN.text, UNNAMED.text)
+            groups[each.holder if named else UNNAMED.text, each.source].append(each)
     return [_kept(noun, group, steps) for group in groups.values() if _grew(group, ages, steps)]
 
 
@@ -85,26 +88,37 @@ def _grew(group: list[Kept], ages: Ages, steps: int) -> bool:
 def _kept(noun: str, group: list[Kept], steps: int) -> Finding:
     total = sum(kept.bytes + _OVERHEAD_BYTES for kept in group)
     (dtype, shape), _ = Counter((kept.dtype, kept.shape) for kept in group).most_common(1)[0]
+    who, source = group[0].holder, group[0].source
     fix = "keep a number and not the tensor: float(loss), .numpy() of a few values, or a keras.metrics.Mean"
     if noun == "variables":
         fix = "make variables once, before the loop, and assign to them; keep values in a file"
-    elif group[0].holder == UNNAMED.text:
-        fix = "let go of persistent tapes: del tape after its last gradient, and record nothing outside of the step"
+    elif who in (UNKNOWN.text, UNNAMED.text):
+        who, source = _tapes()
+        fix = "let go of tapes: del tape after its last gradient, and record nothing outside of the step"
     return Finding(
         "kept tensors",
         f"{len(group)} {noun} such as {dtype}{list(shape)} are kept from every part of the run",
-        group[0].holder,
-        group[0].source,
+        who,
+        source,
         round(total / steps) if steps else None,
         fix,
     )
 
 
+def _tapes() -> tuple[str, str | None]:
+    """Where the tapes are that keep what no Python object refers to."""
+    tapes = instances_of(GradientTape)
+    if not tapes:
+        return UNKNOWN.text, None
+    holder, _ = Counter(holders_of(tapes)).most_common(1)[0]
+    return f"{len(tapes)} GradientTapes that are alive: {holder.text}", holder.source
+
+
 def growing_tensor(earlier: dict[str, int], growth: int, steps: int) -> list[Finding]:
-    """A holder whose tensors have grown by most of what the memory grew since `earlier` was noted."""
+    """A holder whose tensors have grown by much of what the memory grew since `earlier` was noted."""
     for kept in kept_tensors(min_bytes=_FEWEST_BYTES_PER_STEP, addresses=False):
         more = kept.bytes - earlier.get(kept.holder, kept.bytes)
-        if kept.holder in earlier and more > 0.5 * growth * steps:
+        if kept.holder in earlier and more > 0.2 * growth * steps:
             what = f"a tensor that gets larger: {kept.dtype}{list(kept.shape)} by now"
             fix = "keep what is added in a list on disk or a bounded buffer, and do not concatenate in each step"
             return [Finding("kept tensors", what, kept.holder, kept.source, growth, fix)]

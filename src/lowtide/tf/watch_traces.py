@@ -22,10 +22,10 @@ _COMPARED = 64
 # A function that is traced in so large a share of its recent calls is not about to stop.
 _OFTEN = 0.4
 _FEWEST = 5
-# Values of Python that go on changing, if only once in an epoch. A training in five stages is none of these.
-_FEWEST_VALUES = 10
-# Shapes are finite where they come from buckets; so many are not buckets.
-_FEWEST_SHAPES = 32
+# Where it is traced now and then, if only once in an epoch, so many traces say that it goes on. A rate that is a float
+# changes for ever; stages of a training are few, and so are the shapes of buckets.
+_FEWEST_BY_CAUSE = {"float": 8, "shape": 32}
+_FEWEST_BY_OTHERS = 20
 _FEWEST_LOOPS = 12
 
 
@@ -40,11 +40,9 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """One tracing of a function: at which of its calls, from which line, and with what."""
+    """One tracing of a function: from which line, of which tf.function, and with what."""
 
-    call: int
     line: str | None
-    loop: str | None
     function: int
     leaves: tuple[Leaf, ...]
 
@@ -54,6 +52,7 @@ class Traced:
     """All tracings of one function of the source, whatever objects it was wrapped in."""
 
     name: str
+    loop: str | None
     traces: list[Trace] = field(default_factory=list)
     calls_at: list[int] = field(default_factory=list)
 
@@ -63,7 +62,7 @@ class Traces:
 
     def __init__(self) -> None:
         self.calls: Counter[str] = Counter()
-        self.by_code: dict[tuple[str, int, str], Traced] = {}
+        self.by_code: dict[tuple[str, int, str, str | None], Traced] = {}
         self.compiles = False
 
     def note_trace(self, function_type: Any, options: Any) -> None:
@@ -72,20 +71,20 @@ class Traces:
             # Part of the function that is being traced around it.
             return
         code = getattr(tf_decorator.unwrap(options.python_function)[1], "__code__", None)
-        key = (code.co_filename, code.co_firstlineno, options.name) if code is not None else ("", 0, options.name)
-        traced = self.by_code.setdefault(key, Traced(options.name))
+        loop = caller_named(_KERAS_LOOPS, f"{os.sep}keras{os.sep}")
+        place = (code.co_filename, code.co_firstlineno) if code is not None else ("", 0)
+        traced = self.by_code.setdefault((*place, options.name, loop), Traced(options.name, loop))
         traced.calls_at.append(self.calls[options.name])
         if len(traced.traces) < _COMPARED:
-            loop = caller_named(_KERAS_LOOPS, f"{os.sep}keras{os.sep}")
             function = id(options.function_cache)
-            traced.traces.append(Trace(traced.calls_at[-1], user_line(), loop, function, _leaves(function_type)))
+            traced.traces.append(Trace(user_line(), function, _leaves(function_type)))
 
     def findings(self, steps: int, growth: int | None) -> list[Finding]:
         """The functions whose tracing goes on; `growth` is that of the process, in bytes per step."""
         found = []
         loops: set[str] = set()
         for traced in self.by_code.values():
-            loop = traced.traces[-1].loop
+            loop = traced.loop
             if loop is None:
                 found += _retracing(traced, max(self.calls[traced.name], steps if _of_dataset(traced) else 0), growth)
             elif loop in _LOOPS_TO_NAME and loop not in loops and _is_called_in_a_loop(traced, steps):
@@ -111,7 +110,7 @@ def _retracing(traced: Traced, calls: int, growth: int | None) -> list[Finding]:
     recent = count // 2 if _of_dataset(traced) else _recent(traced.calls_at, calls)
     often = recent >= max(3, _OFTEN * calls / 2)
     cause = _cause(traced.traces)
-    fewest = _FEWEST_SHAPES if cause.kind == "shape" else _FEWEST_VALUES
+    fewest = _FEWEST_BY_CAUSE.get(cause.kind, _FEWEST_BY_OTHERS)
     goes_on = count >= fewest and recent >= count / 3 and not _of_dataset(traced)
     if not (often or goes_on):
         return []
@@ -135,23 +134,21 @@ class _Cause:
 
 
 def _cause(traces: list[Trace]) -> _Cause:
-    """What differed most often between a trace and the one before it."""
+    """What differed between a trace and the one before it: of several arguments, the one with most values."""
     if len({trace.function for trace in traces}) > len(traces) / 2:
         return _Cause(
             "function",
             "a new tf.function is made each time",
             "make the tf.function once, outside of the loop, and call that one",
         )
-    changes: Counter[tuple[str, str]] = Counter()
-    examples: dict[tuple[str, str], list[str]] = {}
+    examples: dict[tuple[str, str], dict[str, None]] = {}
     for before, after in pairwise(traces):
         for argument, kind, texts in _differences(before, after):
-            changes[argument, kind] += 1
-            examples.setdefault((argument, kind), list(texts[:1])).append(texts[1])
-    if not changes:
+            examples.setdefault((argument, kind), {}).update(dict.fromkeys(texts))
+    if not examples:
         return _Cause("other", "no argument differs: the scope or device it is called under does", _OTHER_FIX)
-    (argument, kind), _ = changes.most_common(1)[0]
-    shown = ", ".join(list(dict.fromkeys(examples[argument, kind]))[:3])
+    argument, kind = max(examples, key=lambda key: len(examples[key]))
+    shown = ", ".join(list(examples[argument, kind])[:3])
     return _Cause(kind, f"argument `{argument}`: {_WORDS[kind]} ({shown}, …)", _FIXES[kind].format(argument=argument))
 
 
@@ -169,6 +166,7 @@ _OTHER_FIX = "call it in the same scope each time"
 _WORDS = {
     "shape": "a new shape",
     "value": "a new Python value",
+    "float": "a new Python value",
     "object": "a new Python object",
     "structure": "a new structure",
     "type": "a new type",
@@ -177,6 +175,7 @@ _FIXES = {
     "shape": "pad to a few fixed shapes, or state it with input_signature=[tf.TensorSpec([None, ...])]"
     " or reduce_retracing=True",
     "value": "pass `{argument}` as a tensor: tf.constant({argument}) or a tf.Variable",
+    "float": "pass `{argument}` as a tensor: tf.constant({argument}) or a tf.Variable",
     "object": "make the object behind `{argument}` once, or pass what the step needs of it as tensors",
     "structure": "pass `{argument}` with the same structure each time",
     "type": "pass `{argument}` with the same type each time: a tensor of one dtype",
@@ -207,7 +206,9 @@ def _described(leaf: Any) -> tuple[str, str]:
     if isinstance(leaf, tf.TensorSpec):
         return "shape", f"{leaf.dtype.name}{leaf.shape}"
     value = getattr(leaf, "value", leaf)
-    if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
+    if isinstance(value, float):
+        return "float", repr(value)[:40]
+    if value is None or isinstance(value, (bool, int, complex, str, bytes)):
         return "value", repr(value)[:40]
     return "object", repr(leaf)[:60]
 
