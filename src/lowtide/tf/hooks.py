@@ -26,7 +26,7 @@ from lowtide.tf.sources import is_users
 class Listener:
     """What can be heard. Each method is called in the thread in which it happened, and does nothing by itself."""
 
-    def on_call(self, function: Any, arguments: tuple) -> None:
+    def on_call(self, function: Any, arguments: tuple, keywords: dict[str, Any]) -> None:
         """A tf.function was called from Python that runs eagerly, and has returned."""
 
     def on_trace(self, function_type: Any, options: Any) -> None:
@@ -97,7 +97,7 @@ def _calling(original: Callable) -> Callable:
         finally:
             _inside.call = False
             for listener in _listeners:
-                listener.on_call(self, arguments)
+                listener.on_call(self, arguments, keywords)
 
     return call
 

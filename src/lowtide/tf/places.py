@@ -71,16 +71,22 @@ def places_of_locals() -> dict[int, Place]:
     """The locals of all running functions that are not lowtide's, by identity; the innermost function counts."""
     found: dict[int, Place] = {}
     for frame in _frames():
-        code = frame.f_code
-        values = frame.f_locals
-        at_module_level = values is frame.f_globals
-        for name, value in list(values.items()):
+        values = locals_of(frame)
+        at_module_level = frame.f_code.co_name == "<module>"
+        for name, value in values.items():
             if not isinstance(value, (types.ModuleType, type, types.FunctionType)) and not name.startswith("__"):
                 place = global_place(values, name, frame) if at_module_level else local_place(frame, name)
                 found.setdefault(id(value), place)
-        if code.co_flags & _OPTIMIZED and sys.version_info < (3, 13) and sys.gettrace() is None:
-            # Before Python 3.13 this is a copy that the frame keeps, and with it all that it names.
-            values.clear()
+    return found
+
+
+def locals_of(frame: types.FrameType) -> dict[str, Any]:
+    """The locals of a frame, without leaving a trace in it."""
+    values = frame.f_locals
+    found = dict(values)
+    if frame.f_code.co_flags & _OPTIMIZED and sys.version_info < (3, 13) and sys.gettrace() is None:
+        # Before Python 3.13 this is a copy that the frame keeps, and with it all that it names.
+        values.clear()
     return found
 
 
@@ -113,7 +119,7 @@ def global_place(values: dict[str, Any], name: str | None, frame: types.FrameTyp
 
 def generator_place(generator: types.GeneratorType, child: Any) -> Place:
     code = generator.gi_code
-    name = key_of(generator.gi_frame.f_locals, child) if generator.gi_frame else None
+    name = key_of(locals_of(generator.gi_frame), child) if generator.gi_frame else None
     return Place("local", str(name), f"generator {code.co_name}", code.co_filename, _lines_of(code))
 
 

@@ -26,6 +26,7 @@ from lowtide.tf.places import (
     is_users_instance,
     key_of,
     local_place,
+    locals_of,
     places_of_locals,
 )
 from lowtide.tf.sources import is_lowtide, is_users
@@ -145,7 +146,7 @@ class _Walk:
         if id(holder) in self.modules:
             return global_place(holder, key_of(holder, child))
         if isinstance(holder, types.FrameType):
-            return local_place(holder, key_of(holder.f_locals, child))
+            return local_place(holder, key_of(locals_of(holder), child))
         if isinstance(holder, types.GeneratorType):
             return generator_place(holder, child)
         if isinstance(holder, types.FunctionType):

@@ -130,10 +130,10 @@ class Watch(keras.callbacks.Callback, Listener):
 
     # What the hooks hear
 
-    def on_call(self, function: Any, arguments: tuple) -> None:
+    def on_call(self, function: Any, arguments: tuple, keywords: dict[str, Any]) -> None:
         self._traces.calls[function._name] += 1
         if function._jit_compile:
-            self._programs.note_call(function, arguments)
+            self._programs.note_call(function, arguments, keywords)
         self._count()
 
     def on_trace(self, function_type: Any, options: Any) -> None:
@@ -251,8 +251,12 @@ class Watch(keras.callbacks.Callback, Listener):
         self._judged_at = self.steps
         gc.collect()
         self._ages.close(ops.uid(), self.steps)
-        found = self._cheap_findings() + kept_findings(self._ages, self.steps) + model_findings(self.steps)
-        self._found = _by_key(found or self._other_growth())
+        try:
+            found = self._cheap_findings() + kept_findings(self._ages, self.steps) + model_findings(self.steps)
+            self._found = _by_key(found or self._other_growth())
+        except Exception as problem:
+            # The search goes through all of the program's objects. What goes wrong there must not end a training.
+            self.notes = [f"the causes could not be looked for: {type(problem).__name__}: {problem}"]
 
     def _other_growth(self) -> list[Finding]:
         """Growth that has none of the usual causes."""

@@ -31,16 +31,16 @@ class Programs:
         self.lines: dict[str, str | None] = {}
         self.mappings: list[tuple[int, int]] = []
 
-    def note_call(self, function: Any, arguments: tuple) -> None:
+    def note_call(self, function: Any, arguments: tuple, keywords: dict[str, Any]) -> None:
         """Note the shapes of a compiled function's arguments. This is done at each call, so it is kept short."""
         name = function._name
         self.calls[name] += 1
         shapes = self.shapes.setdefault(name, {})
-        key = tuple([getattr(each, "shape", None) and tuple(each.shape) for each in arguments])
+        key = tuple([getattr(each, "shape", None) and tuple(each.shape) for each in (*arguments, *keywords.values())])
         if key not in shapes and len(shapes) < _MOST_SHAPES:
             shapes[key] = self.calls[name]
             self.lines[name] = user_line()
-            self.arguments[name] = list(function.function_type.parameters)
+            self.arguments[name] = [*list(function.function_type.parameters)[: len(arguments)], *keywords]
 
     def read(self, step: int) -> None:
         count = _executable_mappings()

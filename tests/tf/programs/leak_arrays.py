@@ -15,7 +15,7 @@ def step(x):
     return x * 2.0
 
 
-with lt.Watch() as watch:
+with lt.Watch(every=1) as watch:
     for _ in range(80):
         predictions.append(np.array(step(tf.ones((256, 1024)))))
         watch.step()
