@@ -7,20 +7,24 @@ if TYPE_CHECKING:
     from lowtide.errors import LowtideError as LowtideError
     from lowtide.tf.predict import max_batch_size as max_batch_size
     from lowtide.tf.predict import predict as predict
+    from lowtide.tf.release import release as release
+    from lowtide.tf.watch import Watch as Watch
     from lowtide.tide.diff import diff as diff
     from lowtide.tide.tide import Tide as Tide
 
 __version__ = "0.1.0"
 
-__all__ = ["LowtideError", "Tide", "__version__", "diff", "max_batch_size", "predict"]
+__all__ = ["LowtideError", "Tide", "Watch", "__version__", "diff", "max_batch_size", "predict", "release"]
 
 # Each name is imported when it is first used: TensorFlow costs seconds, and most of lowtide does without it.
 _HOME = {
     "LowtideError": "lowtide.errors",
     "Tide": "lowtide.tide.tide",
+    "Watch": "lowtide.tf.watch",
     "diff": "lowtide.tide.diff",
     "max_batch_size": "lowtide.tf.predict",
     "predict": "lowtide.tf.predict",
+    "release": "lowtide.tf.release",
 }
 
 

@@ -33,6 +33,10 @@ def _folder(path: str | None) -> str | None:
 _OWN = _folder(lowtide.errors.__file__) or ""
 _PYTHON = [os.path.join(os.path.realpath(sysconfig.get_path(key)), "") for key in ("stdlib", "purelib", "platlib")]
 _LIBRARIES = tuple({folder for folder in (*_PYTHON, _folder(tf.__file__), _folder(keras.__file__)) if folder})
+# Around calls of the user's own, while a watch listens.
+_WRAPPERS = "hooks.py"
+# What AutoGraph makes of a user's function lies in a temporary file.
+_GENERATED = "__autograph_generated_file"
 _INSTALLED = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
 
 
@@ -48,7 +52,7 @@ def source_finder(concrete: Any) -> Callable[[str], str | None]:
         if not operations:
             # XLA names nodes as they are called in their own function.
             operations = [each for graph in functions.values() for each in _operations(graph, name, functions)]
-        return next((line for line in map(_user_line, operations) if line is not None), None)
+        return next((line for line in map(line_of, operations) if line is not None), None)
 
     return find
 
@@ -129,14 +133,24 @@ def _real_path(filename: str) -> str:
     return os.path.realpath(filename)
 
 
-def _user_line(operation: Any) -> str | None:
+def line_of(operation: Any) -> str | None:
     """The innermost frame of neither Python's nor TensorFlow's nor Keras's; behind lowtide's own lies its caller."""
     for frame in reversed(list(operation.traceback or ())):
-        filename = _real_path(frame.filename)
-        if filename.startswith(_OWN):
+        if is_lowtide(frame.filename) and os.path.basename(frame.filename) != _WRAPPERS:
             return None
-        if frame.filename.startswith("<") or filename.startswith(_LIBRARIES):
-            continue
-        if not any(folder in filename for folder in _INSTALLED):
-            return f"{os.path.basename(filename)}:{frame.lineno}"
+        if is_users(frame.filename):
+            return f"{os.path.basename(_real_path(frame.filename))}:{frame.lineno}"
     return None
+
+
+def is_lowtide(filename: str) -> bool:
+    return _real_path(filename).startswith(_OWN)
+
+
+@functools.lru_cache(maxsize=4096)
+def is_users(filename: str) -> bool:
+    """Whether a file is the user's own: neither Python's, TensorFlow's, Keras's or another package's, nor lowtide's."""
+    real = _real_path(filename)
+    if filename.startswith("<") or _GENERATED in filename or real.startswith((_OWN, *_LIBRARIES)):
+        return False
+    return not any(folder in real for folder in _INSTALLED)

@@ -1,0 +1,116 @@
+"""Programs that leak are found out, with the line; programs that do not are left in peace. Each runs as it would."""
+
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import lowtide
+from lowtide.errors import LowtideError
+
+PROGRAMS = Path(__file__).parent / "programs"
+
+# The kind of the leak, a part of who causes it, and the line of the program that does.
+LEAKS = {
+    "leak_arrays": ("kept arrays", "global `predictions`", "predictions.append("),
+    "leak_eager_outputs": ("kept tensors", "local `outputs` of infer", "outputs.append("),
+    "leak_growing_graph": ("growing graph", "the loop adds ops", "session.run(tf1.assign("),
+    "leak_kept_losses": ("kept tensors", "attribute `history['loss']` of Trainer", 'self.history["loss"].append('),
+    "leak_models": ("models in a loop", "registry of gradients", "model.fit("),
+    "leak_new_function": ("retracing", "a new tf.function", "return step(x)"),
+    "leak_open_sessions": ("open sessions", "not closed", "sessions[step] = tf1.Session()"),
+    "leak_predict": ("predict in a loop", "`model.predict`", "model.predict("),
+    "leak_python_scalar": (
+        "retracing",
+        "argument `step`: a new Python value (0, 1, 2",
+        "train_step(tf.ones((8, 64)), step)",
+    ),
+    "leak_shapes": ("retracing", "argument `tokens`: a new shape (float32(4, 10)", "encode(tf.ones("),
+    "leak_variables": ("kept tensors", "global `snapshots`", "snapshots.append("),
+    "leak_xla_fit": ("XLA shapes", "new shapes", None),
+    "leak_xla_shapes": ("XLA shapes", "argument `x`: a new shape ([1], [2], [3]", "score(tf.ones("),
+}
+CLEAN = sorted(path.stem for path in PROGRAMS.glob("clean_*.py"))
+
+
+def run(name: str) -> tuple[list[dict], str]:
+    environment = {**os.environ, "PYTHONPATH": str(Path(lowtide.__file__).parents[1]), "TF_CPP_MIN_LOG_LEVEL": "2"}
+    done = subprocess.run(
+        [sys.executable, str(PROGRAMS / f"{name}.py")],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1]), done.stderr
+
+
+@pytest.fixture(scope="module")
+def outcomes():
+    """What every program printed: two at a time, because most of a program's time is TensorFlow's import."""
+    with ThreadPoolExecutor(2) as pool:
+        names = [*LEAKS, *CLEAN]
+        return dict(zip(names, pool.map(run, names), strict=True))
+
+
+def test_every_program_that_leaks_is_expected_to():
+    assert sorted(LEAKS) == sorted(path.stem for path in PROGRAMS.glob("leak_*.py"))
+    assert len(CLEAN) >= 5
+
+
+@pytest.mark.parametrize("name", LEAKS)
+def test_a_leak_is_found_and_named(outcomes, name):
+    findings, printed = outcomes[name]
+    kind, who, code = LEAKS[name]
+    assert [finding["name"] for finding in findings] == [kind]
+    (finding,) = findings
+    assert who in finding["who"]
+    assert finding["fix"]
+    if code is not None:
+        lines = (PROGRAMS / f"{name}.py").read_text(encoding="utf-8").splitlines()
+        (number,) = (number for number, line in enumerate(lines, start=1) if code in line)
+        assert finding["source"] == f"{name}.py:{number}"
+    assert kind in printed
+
+
+@pytest.mark.parametrize("name", CLEAN)
+def test_no_false_alarm(outcomes, name):
+    findings, printed = outcomes[name]
+    assert findings == []
+    assert "nothing grows" in printed
+
+
+def test_growth_of_what_is_kept_is_counted(outcomes):
+    # A variable of 64 x 64 floats and an array of 256 x 1024 in each step; the watch began after the first.
+    assert outcomes["leak_variables"][0][0]["growth_bytes_per_step"] >= 64 * 64 * 4 * 0.9
+    assert outcomes["leak_arrays"][0][0]["growth_bytes_per_step"] >= 256 * 1024 * 4 * 0.5
+
+
+def test_a_watch_that_does_not_watch_says_so():
+    watch = lowtide.Watch(quiet=True)
+    assert watch.findings == []
+    with pytest.raises(LowtideError, match="is not watching"):
+        watch.step()
+    with pytest.raises(LowtideError, match="every=1"):
+        lowtide.Watch(every=0)
+
+
+def test_tensorflow_is_as_it_was_when_nobody_watches():
+    from tensorflow.python.eager.polymorphic_function import tracing_compilation
+    from tensorflow.python.eager.polymorphic_function.polymorphic_function import Function
+
+    before = Function.__call__, tracing_compilation._create_concrete_function
+    with lowtide.Watch(quiet=True), lowtide.Watch(quiet=True):
+        assert Function.__call__ is not before[0]
+    assert (Function.__call__, tracing_compilation._create_concrete_function) == before
+
+
+def test_an_error_of_the_program_passes_through():
+    with pytest.raises(ZeroDivisionError), lowtide.Watch(quiet=True):
+        raise ZeroDivisionError
