@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from lowtide.tide.describe import Labels, describe
+from lowtide.tide.describe import Labels, NodeFact, describe, node_facts
 from lowtide.tide.kinds import KINDS
 from lowtide.tide.simulate import Residents, simulate
 from lowtide.tide.tide import Building, Tide
-from tests.unit.graphs import make_work, tensor
+from tests.unit.graphs import make_graph, make_work, tensor
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -91,6 +91,72 @@ def test_layers(described):
     assert buffers.layer[row(buffers, "dense/kernel", 400)] == "dense"
     assert buffers.layer[row(buffers, "loss/square:0")] is None
     assert buffers.layer[row(buffers, "x:0")] is None
+
+
+# Two layers, the gradients of both, and an optimizer that knows no layer.
+UPDATE = """
+first_kernel = _Arg() resource index=0
+second_slot = _Arg() resource index=1
+x = _Arg() [10,25] index=2
+rate = Const() []
+model/first/product = FancyOp(x) [10,4]
+model/second/product = FancyOp(model/first/product) [10,4]
+loss/square = FancyOp(model/second/product) [10,4]
+gradient_tape/loss/mul = FancyOp(loss/square) [10,4]
+gradient_tape/model/second/product = FancyOp(gradient_tape/loss/mul) [25,4]
+gradient_tape/model/first/product = FancyOp(gradient_tape/model/second/product) [25,4]
+clip = FancyOp(gradient_tape/model/first/product) [25,4]
+adam/scaled = Mul(clip,rate) [25,4]
+adam/read = ReadVariableOp(second_slot) [25,4]
+adam/decayed = Mul(adam/read,rate) [25,4]
+elsewhere/zeros = ZerosLike(model/first/product) [10,4]
+metric/total = FancyOp(model/second/product) []
+update = AssignSubVariableOp(first_kernel,adam/scaled)
+"""
+
+
+@pytest.fixture
+def facts():
+    graph = make_graph(UPDATE, variables={"first_kernel": (25, 4), "second_slot": (25, 4)})
+    labels = Labels(
+        variables={
+            tensor(graph, "first_kernel"): ("weights", "first/kernel"),
+            tensor(graph, "second_slot"): ("optimizer", "adam/second_kernel_momentum"),
+        },
+        layers=frozenset({"first", "second"}),
+        extra=(("weights", "second/kernel", 1, (25, 4)),),
+    )
+    return node_facts(graph, labels)
+
+
+@pytest.mark.parametrize(
+    ("node", "fact"),
+    [
+        ("model/first/product", NodeFact("FancyOp", "first", "activations")),
+        ("gradient_tape/model/second/product", NodeFact("FancyOp", "second", "gradients")),
+        # By the gradient that it uses, however far off.
+        ("clip", NodeFact("FancyOp", "first", "gradients")),
+        ("adam/scaled", NodeFact("Mul", "first", "gradients")),
+        # By the variable that it reads.
+        ("adam/decayed", NodeFact("Mul", "second", "gradients")),
+        # Made after another tensor, in its shape.
+        ("elsewhere/zeros", NodeFact("ZerosLike", "first", "activations")),
+        # What only reads a layer's output is not the layer's.
+        ("metric/total", NodeFact("FancyOp", None, "activations")),
+        ("loss/square", NodeFact("FancyOp", None, "activations")),
+        # No gradient and no variable before it.
+        ("gradient_tape/loss/mul", NodeFact("FancyOp", None, "gradients")),
+        ("x", NodeFact("_Arg", None, "input")),
+        ("rate", NodeFact("Const", None, "constants")),
+    ],
+)
+def test_an_optimizers_ops_belong_to_the_layers_whose_gradients_they_use(facts, node, fact):
+    assert facts[node] == fact
+
+
+def test_without_layers_nothing_belongs_to_one():
+    graph = make_graph(UPDATE, variables={"first_kernel": (25, 4), "second_slot": (25, 4)})
+    assert {fact.layer for fact in node_facts(graph, Labels()).values()} == {None}
 
 
 def test_shapes_and_types(described):

@@ -170,6 +170,51 @@ def test_names_come_from_tensorflow_through_fusions_and_copies() -> None:
     assert (copy.op_name, copy.parameter_number) == (None, 3)
 
 
+WHILE, START, BODY_PARAMETER, BODY_ELEMENT, BODY_COPY = range(30, 35)
+
+
+def looping_step(loop: tuple[int, bytes] | None) -> bytes:
+    """A loop whose body copies what it is given; `loop` is what TensorFlow calls the loop."""
+    state = message((2, TUPLE), (4, array(8)))
+    entry = message(
+        (1, "main"),
+        (2, instruction(START, "start", "constant", state, metadata("Pack", "model/start"))),
+        (
+            2,
+            instruction(
+                WHILE, "while.1", "while", state, (36, varint(START)), (38, varint(5)), *([loop] if loop else [])
+            ),
+        ),
+        (5, 1),
+    )
+    body = message(
+        (1, "body"),
+        (2, instruction(BODY_PARAMETER, "state", "parameter", state, metadata("", "XLA_Args"))),
+        (2, instruction(BODY_ELEMENT, "element", "get-tuple-element", array(8), (36, varint(BODY_PARAMETER)))),
+        (2, instruction(BODY_COPY, "copy.2", "copy", array(8), (36, varint(BODY_ELEMENT)))),
+        (5, 5),
+    )
+    module = message((1, "step"), (3, body), (3, entry))
+    assignment = message(logical(1, 32, BODY_COPY), allocation(0, 32, assigned(1, 0, 32)))
+    return message((1, module), (3, assignment))
+
+
+@pytest.mark.parametrize(
+    ("loop", "op_type", "op_name"),
+    [
+        (metadata("While", "model/lstm/while"), "While", "model/lstm/while"),
+        # A loop that XLA made up is named after what goes into it.
+        (None, "Pack", "model/start"),
+    ],
+)
+def test_what_enters_a_loop_is_named_after_the_loop(
+    loop: tuple[int, bytes] | None, op_type: str, op_name: str
+) -> None:
+    copy = read_compiled_module(looping_step(loop)).instructions["copy.2"].origin
+    assert copy is not None
+    assert (copy.op_type, copy.op_name, copy.parameter_number) == (op_type, op_name, None)
+
+
 def test_a_value_outside_the_heap_simulation_is_held_all_the_time() -> None:
     assignment = message(
         logical(1, 64, MATMUL),

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowtide.sources.wire import WireError, read_fields, read_varint, signed
-from lowtide.sources.xplane import parse_allocations, read_allocations
+from lowtide.sources.xplane import MARK, Mark, parse_allocations, parse_profile, read_allocations, read_profile
 
-ALLOCATION, DEALLOCATION, OTHER = 1, 2, 300
+ALLOCATION, DEALLOCATION, OTHER, MARKED = 1, 2, 300, 301
 
 
 def varint(value: int) -> bytes:
@@ -61,7 +61,7 @@ class PlaneWriter:
         self.lines += message(3, content + b"".join(message(4, event) for event in events))
 
     def space(self) -> bytes:
-        kinds = {ALLOCATION: "MemoryAllocation", DEALLOCATION: "MemoryDeallocation", OTHER: "Op"}
+        kinds = {ALLOCATION: "MemoryAllocation", DEALLOCATION: "MemoryDeallocation", OTHER: "Op", MARKED: MARK}
         content = number(1, 7) + message(2, "/host:CPU") + self.lines
         for field, names in (
             (4, kinds.items()),
@@ -188,6 +188,34 @@ def test_two_allocators_have_two_chains() -> None:
     record = parse_allocations(writer.space())
     assert record.allocator == ["bfc", "other", "bfc"]
     assert record.breaks() == []
+
+
+def test_marks_of_all_threads_are_found_in_the_order_of_time(tmp_path: Path) -> None:
+    writer = PlaneWriter()
+    writer.line(
+        1,
+        1000,
+        [
+            writer.event(MARKED, 1, {"at": 2}),
+            writer.event(ALLOCATION, 2, memory_stats(256, 256, 256)),
+            writer.event(OTHER, 3, {"at": 7}),
+            writer.event(MARKED, 9, {"at": 3}),
+        ],
+    )
+    writer.line(2, 1005, [writer.event(MARKED, 0, {"at": 4})])
+    path = tmp_path / "host.xplane.pb"
+    path.write_bytes(writer.space())
+    profile = read_profile(path)
+    assert profile.marks == (Mark(1_001_000, 2), Mark(1_005_000, 4), Mark(1_009_000, 3))
+    assert profile.allocations.time_ps.tolist() == [1_002_000]
+
+
+def test_a_mark_without_a_number_is_none() -> None:
+    writer = PlaneWriter()
+    writer.line(1, 0, [writer.event(MARKED, 1, {}), writer.event(MARKED, 2, {"at": "here"})])
+    profile = parse_profile(writer.space())
+    assert profile.marks == ()
+    assert len(profile.allocations) == 0
 
 
 def test_what_is_not_a_profile_is_refused() -> None:

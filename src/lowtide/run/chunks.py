@@ -57,10 +57,18 @@ def follow(windows: Sequence[Window], profiles: Sequence[Profile], allocator: st
     """The windows of a run, one after the other."""
     stretches: list[Stretch] = []
     left: list[Chunk] = []
+    outside: set[int] = set()
     for window, profile in zip(windows, profiles, strict=True):
         events = _of_allocator(profile.allocations, allocator)
         marks = _positions(events, profile)
-        stretch = _follow_window(window, events, marks, left, is_first=not stretches)
+        before = _bytes_before(events)
+        is_whole = not stretches and before == 0
+        start = [] if is_whole else _alive_before(window, events, marks, left, before, outside)
+        stretch = _follow_window(window, events, marks, start, before)
+        if is_whole:
+            # Every allocation was seen, so what lies elsewhere is not the allocator's.
+            held = {chunk.address for chunk in stretch.chunks}
+            outside = {place.address for places in window.places.values() for place in places} - held
         stretches.append(stretch)
         left = stretch.alive_at_end()
     return stretches
@@ -89,15 +97,13 @@ def _positions(events: AllocationRecord, profile: Profile) -> dict[int, int]:
 
 
 def _follow_window(
-    window: Window, events: AllocationRecord, marks: dict[int, int], left: list[Chunk], *, is_first: bool
+    window: Window, events: AllocationRecord, marks: dict[int, int], start: list[Chunk], before: int
 ) -> Stretch:
-    before = _bytes_before(events)
-    start = _alive_before(window, events, marks, left, before, is_first=is_first)
     live = {chunk.address: chunk for chunk in start if chunk.address is not None}
     chunks = list(start)
-    lookups = sorted(
-        (marks[number], places) for number, places in window.places.items() if number in marks
-    )  # by position
+    # Nothing may have happened between two of them.
+    looked = ((marks[number], places) for number, places in sorted(window.places.items()) if number in marks)
+    lookups = sorted(looked, key=lambda lookup: lookup[0])
     waiting = 0
     is_allocation, address = events.is_allocation.tolist(), events.address.tolist()
     allocated, requested = events.allocated_bytes.tolist(), events.requested_bytes.tolist()
@@ -143,12 +149,9 @@ def _alive_before(
     marks: dict[int, int],
     left: list[Chunk],
     before: int,
-    *,
-    is_first: bool,
+    outside: set[int],
 ) -> list[Chunk]:
     """What is in the allocator when the window opens."""
-    if is_first and before == 0:
-        return []
     earlier = {chunk.address: chunk for chunk in left}
     first_event: dict[int, int] = {}
     for event, address in enumerate(events.address.tolist()):
@@ -159,14 +162,19 @@ def _alive_before(
             size = int(events.allocated_bytes[event])
             found[address] = _as_before(earlier.get(address), address, size, int(events.requested_bytes[event]))
     opening = min((number for number in window.places if number in marks), default=None)
+    rest = before - sum(chunk.allocated for chunk in found.values())
     for place in window.places.get(opening, ()) if opening is not None else ():
-        # What was allocated inside the window is known from its event.
-        seen = first_event.get(place.address)
-        if place.address not in found and (seen is None or seen >= marks[opening or 0]):
-            size = earlier[place.address].allocated if place.address in earlier else round_up(place.bytes)
-            chunk = _as_before(earlier.get(place.address), place.address, size, place.bytes)
+        # What was made or freed inside the window is known from its event.
+        if place.address in first_event or place.address in found:
+            continue
+        known = earlier.get(place.address)
+        is_same = known is not None and known.requested == place.bytes
+        size = known.allocated if known is not None and is_same else round_up(place.bytes)
+        # An array of NumPy's may serve as a tensor where it is: nothing of the allocator's.
+        if size <= rest and (is_same or (place.kind != "input" and place.address not in outside)):
+            chunk = found[place.address] = _as_before(known, place.address, size, place.bytes)
             chunk.place = place
-            found[place.address] = chunk
+            rest -= size
     return _fill_up(found, left, events, before)
 
 

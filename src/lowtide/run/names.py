@@ -10,7 +10,8 @@ from lowtide.tide.describe import NodeFact
 from lowtide.tide.layers import find_layer, without_number
 from lowtide.tide.rows import Part, Row, rows_of_block
 
-_BACKWARD = "gradient_tape/"
+# In the names of what a tape adds to a graph, and of what TensorFlow 1 added.
+_BACKWARD, _GRADIENTS = "gradient_tape/", "gradients"
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,9 @@ def _identity(chunk: Chunk, names: Names) -> Identity:
         return "unnamed", "unknown", None, "other", dtype, chunk.shape
     fact = names.nodes.get(node) or _fact_by_name(node, names.layers)
     if chunk.region == "temp":
-        return node, fact.op, fact.layer, "workspace", dtype, chunk.shape
+        # What names a variable to the graph is there as long as the variable.
+        kind = "other" if fact.op == "VarHandleOp" else "workspace"
+        return node, fact.op, fact.layer, kind, dtype, chunk.shape
     return f"{node}:0", fact.op, fact.layer, fact.kind, dtype, chunk.shape
 
 
@@ -66,6 +69,6 @@ def _fact_by_name(node: str, layers: frozenset[str]) -> NodeFact:
     """Where the graph does not have the node: an op that ran by itself, or a graph that is not known."""
     layer = find_layer(node, layers) if layers else None
     op = without_number(node.rpartition("/")[2])
-    if _BACKWARD in node:
+    if _BACKWARD in node or _GRADIENTS in node.split("/")[:-1]:
         return NodeFact(op, layer, "gradients")
     return NodeFact(op, layer, "activations" if layer is not None else "other")

@@ -49,8 +49,9 @@ def steps_of(stretch: Stretch) -> list[RecordedStep]:
     steps = []
     for position, step in enumerate(order):
         following = order[position + 1] if position + 1 < len(order) else None
-        end = begins[following] if following is not None else len(stretch.events) if step in ends else None
-        if end is not None and step in ends and step not in failed:
+        if step in ends and step not in failed:
+            # Another thread may begin the next step before this one has ended.
+            end = max(begins[following], ends[step]) if following is not None else len(stretch.events)
             peak = _peak(stretch, begins[step], end)
             steps.append(RecordedStep(step, begins[step], end, peak, tuple(dict.fromkeys(functions[step]))))
     return steps
@@ -75,7 +76,7 @@ def choose_step(stretches: Sequence[Stretch]) -> tuple[Stretch, RecordedStep, li
     """
     for stretch in reversed(stretches):
         steps = steps_of(stretch)
-        if steps:
+        if steps and len(stretch.events):
             candidates = sorted(steps[1:] or steps, key=lambda step: step.peak_bytes)
             return stretch, candidates[(len(candidates) - 1) // 2], steps
     return None

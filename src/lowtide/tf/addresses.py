@@ -6,11 +6,13 @@ import ctypes
 import gc
 import math
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import keras
 import tensorflow as tf
+from tensorflow.python.eager import context
+from tensorflow.python.framework.ops import EagerTensor
 from tensorflow.python.ops import gen_resource_variable_ops, resource_variable_ops
 
 from lowtide.run.record import Place
@@ -72,16 +74,16 @@ class Lookup:
         }
         self._seen = {id(variable) for variable in variables}
 
-    def places(self, concrete: Any, inputs: Any) -> tuple[Place, ...]:
-        """Where the variables and the arguments of a call lie."""
-        captured = concrete.graph.variables if concrete is not None else ()
+    def places(self, captured: Iterable[Any], inputs: Iterable[Any]) -> tuple[Place, ...]:
+        """Where all variables lie, among them those that a call captured, and the call's arguments."""
         if not self._known or any(id(variable) not in self._seen for variable in captured):
             self.refresh()
         found = []
         for reference, name, kind, layer in self._known:
             variable = reference()
-            place = None if variable is None else _place(_value(variable), name, kind, layer)
-            found.append(place)
+            # A session may run it inside a graph of the script's.
+            with context.eager_mode():
+                found.append(None if variable is None else _place(_value(variable), name, kind, layer))
         for position, tensor in enumerate(inputs):
             if isinstance(tensor, tf.Tensor):
                 found.append(_place(tensor, f"argument {position}", "input", None))
@@ -90,7 +92,7 @@ class Lookup:
     def everything(self) -> tuple[Place, ...]:
         """Where all variables lie that exist now."""
         self.refresh()
-        return self.places(None, ())
+        return self.places((), ())
 
 
 def described(variables: list[Any], owners: list[Any]) -> Iterator[tuple[Any, str, str, str | None]]:
@@ -106,6 +108,9 @@ def described(variables: list[Any], owners: list[Any]) -> Iterator[tuple[Any, st
 
 
 def _value(variable: Any) -> Any:
+    if not isinstance(variable.handle, EagerTensor):
+        # Only a session could read a variable of a graph.
+        return None
     try:
         return gen_resource_variable_ops.read_variable_op(variable.handle, variable.dtype)
     except tf.errors.OpError:

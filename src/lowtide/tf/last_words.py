@@ -1,7 +1,8 @@
 """A process that dies by a signal: time to write down what was heard.
 
 On the CPU a oneDNN kernel that gets no memory writes to address zero. The handler holds the dying thread; another one,
-which waited for this, ends the recording as at the end of a script, and then lets the process die as it would have.
+which waited for this, ends the recording as at the end of a script, and then lets the process die as it would have: by
+the handler that was there before, if the script has one.
 """
 
 from __future__ import annotations
@@ -25,31 +26,33 @@ _KEPT: list[Any] = []
 
 def listen(recorder: Any) -> None:
     """From now on, dying takes a little longer."""
-    dying = threading.Event()
+    dying, process = threading.Event(), os.getpid()
     caught: list[int] = []
+    before: dict[int, int | None] = {}
 
     def speak() -> None:
         dying.wait()
         with contextlib.suppress(BaseException):
             _write_down(recorder)
-        _die(caught[0])
+        _die(caught[0], before[caught[0]])
 
     def hold(number: int) -> None:
-        if caught:
-            # A second thread may die of the same cause, or the last words themselves.
-            _wait_or_die(number)
-            return
-        caught.append(number)
-        dying.set()
-        _wait_or_die(number)
+        # A fork of the script has nobody who speaks.
+        if os.getpid() == process and threading.current_thread() is not speaker:
+            # A second thread may die of the same cause.
+            caught.append(number)
+            dying.set()
+            # Sleeping gives the other thread the interpreter. It ends the process; if it cannot, this does.
+            time.sleep(LONGEST_SECONDS)
+        _die(number, before[number])
 
     handler = _Handler(hold)
     library = ctypes.CDLL(None)
     library.signal.restype = ctypes.c_void_p
     library.signal.argtypes = [ctypes.c_int, _Handler]
-    for number in _FATAL:
-        library.signal(int(number), handler)
     speaker = threading.Thread(target=speak, name="lowtide last words", daemon=True)
+    for number in _FATAL:
+        before[int(number)] = library.signal(int(number), handler)
     _KEPT.extend((handler, speaker))
     speaker.start()
 
@@ -61,20 +64,14 @@ def _write_down(recorder: Any) -> None:
     conclude(recorder, is_dying=True)
 
 
-def _wait_or_die(number: int) -> None:
-    # Sleeping gives the other thread the interpreter. It ends the process; if it cannot, this does.
-    if threading.current_thread().name == "lowtide last words":
-        _die(number)
-    time.sleep(LONGEST_SECONDS)
-    _die(number)
-
-
-def _die(number: int) -> None:
+def _die(number: int, handler: int | None) -> None:
     """End as the signal would have ended the process."""
     library = ctypes.CDLL(None)
     library.signal.restype = ctypes.c_void_p
     library.signal.argtypes = [ctypes.c_int, ctypes.c_void_p]
-    library.signal(number, None)
+    library.signal(number, handler)
+    # It is held back from a thread that is handling it.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [number])
     os.kill(os.getpid(), number)
     time.sleep(1.0)
     os._exit(128 + number)

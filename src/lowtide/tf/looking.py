@@ -83,7 +83,9 @@ def look_at(
         source_of=source,
     )
     building = Building(program.traced_nodes, len(program.graph), program.graph_bytes, None)
-    return Look(names, batch, building, step)
+    # What a data set runs is not in the graph that is given it.
+    is_whole = not any(tensor.dtype == tf.variant for tensor in concrete.inputs)
+    return Look(names, batch, building, step if is_whole else None)
 
 
 def _look_at_compiled(

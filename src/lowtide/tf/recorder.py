@@ -13,7 +13,7 @@ import shutil
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -28,6 +28,7 @@ from tensorflow.python.profiler.internal import _pywrap_profiler, _pywrap_tracem
 
 from lowtide.run.record import Call, Place, Record, Window, save_record
 from lowtide.sources.xplane import MARK
+from lowtide.tf.training import fetched_names, fetches_train, function_trains
 
 # The first steps create variables and trace; the allocator settles within about ten.
 EARLY_STEPS = 2
@@ -37,6 +38,8 @@ MOST_SAMPLES = 4096
 
 # What a look at a step's graph takes beside its constants.
 ROOM_TO_LOOK = 32 << 20
+
+OTHER_PROFILER = "the script's own profiler was running, so some steps were not recorded"
 
 _TRACED_NAME = re.compile(r"^__(inference|forward|backward)_(.+?)_\d+$")
 
@@ -56,9 +59,10 @@ class Recorder:
 
     def __init__(self, folder: Path, steps: int, limit_bytes: int | None = None) -> None:
         self.folder = folder
-        self.first_settled, self.last_settled = SETTLED_STEP, SETTLED_STEP + steps - 1
+        self.settled_steps = steps
         self.limit_bytes = limit_bytes
         self.step = 0
+        """Counted from 1, by the calls that train; until something trains, by all calls."""
         self.functions: dict[str, Any] = {}
         """The function of the last call of each kind: at the end, its graph tells names."""
         self._variables: dict[str, tuple[Any, ...]] = {}
@@ -70,7 +74,11 @@ class Recorder:
         """Whether a window was open when the script ended."""
         self._counts: dict[str, int] = {}
         self._calls = 0
+        self._training: dict[str, bool] = {}
+        self._has_trained = False
+        self._last_settled: int | None = None
         self._open: OpenWindow | None = None
+        self._process = os.getpid()
         self._inside = threading.local()
         self._sampled_every = 1
         self._lock = threading.RLock()
@@ -84,11 +92,11 @@ class Recorder:
 
     # -- calls ------------------------------------------------------------------------------------
 
-    def begin(self, function: str, concrete: Any, inputs: Sequence[Any]) -> int:
+    def begin(self, function: str, concrete: Any, inputs: Sequence[Any], trains: Callable[[], bool]) -> int:
         """An outermost call of something that may be a step, or a part of one, begins."""
         self._inside.depth = 1
         try:
-            return self._begin(function, concrete, inputs)
+            return self._begin(function, concrete, inputs, trains)
         except Exception:
             # Whatever goes wrong here must not change what the script does.
             self._open = None
@@ -106,21 +114,23 @@ class Recorder:
 
     @property
     def is_inside(self) -> bool:
-        return getattr(self._inside, "depth", 0) > 0
+        """Whether a call is part of one that was counted, or is made in a fork of the script, which is another program."""
+        return getattr(self._inside, "depth", 0) > 0 or os.getpid() != self._process
 
-    def _begin(self, function: str, concrete: Any, inputs: Sequence[Any]) -> int:
+    def _begin(self, function: str, concrete: Any, inputs: Sequence[Any], trains: Callable[[], bool]) -> int:
         with self._lock:
-            count = self._counts[function] = self._counts.get(function, 0) + 1
-            if count > self.step:
-                self._begin_step(count)
             if concrete is not None:
                 self._keep(function, concrete)
+            if self._is_counted(function, trains):
+                count = self._counts[function] = self._counts.get(function, 0) + 1
+                if count > self.step:
+                    self._begin_step(count)
             number = self._calls = self._calls + 1
             if self._open is not None:
                 self.arguments[function] = tuple(_shape(tensor) for tensor in inputs)
                 call = Call(number, self.step, function)
                 self._open.calls.append(call)
-                self._open.places[call.begin_mark] = self.lookup.places(concrete, inputs)
+                self._open.places[call.begin_mark] = self.lookup.places(self._variables.get(function, ()), inputs)
                 self._mark(call.begin_mark)
             return number
 
@@ -128,16 +138,38 @@ class Recorder:
         """A function knows its variables by weak references, though it keeps their memory."""
         if self.functions.get(function) is not concrete:
             self.functions[function] = concrete
-            self._variables[function] = concrete.graph.variables
+            self._variables[function] = tuple(_variables(concrete.graph))
+            self._training.pop(function, None)
+
+    def _is_counted(self, function: str, trains: Callable[[], bool]) -> bool:
+        if function not in self._training:
+            self._training[function] = trains()
+        if self._training[function] and not self._has_trained:
+            self._has_trained = True
+            if self.step:
+                self._start_over()
+        return self._training[function] or not self._has_trained
+
+    def _start_over(self) -> None:
+        """What came before was an evaluation, or made variables: steps are counted from here."""
+        if self._open is not None and self._last_settled is None:
+            self._open.calls.clear()
+        else:
+            self.close_window()
+            self.open_window()
+        self.step, self._last_settled, self._sampled_every = 0, None, 1
+        self._counts.clear()
+        self.samples.clear()
 
     def _begin_step(self, step: int) -> None:
         if self.step:
             self._sample()
         self.step = step
-        if step in (EARLY_STEPS + 1, self.last_settled + 1):
+        if step > (self._last_settled or EARLY_STEPS):
             self.close_window()
-        if step == self.first_settled:
-            self.open_window()
+        # While the script's own profiler runs it does not open, and later steps are as good.
+        if step >= SETTLED_STEP and self._last_settled is None and self.open_window():
+            self._last_settled = step + self.settled_steps - 1
 
     def _sample(self) -> None:
         if self.step % self._sampled_every:
@@ -153,17 +185,19 @@ class Recorder:
 
     # -- windows ----------------------------------------------------------------------------------
 
-    def open_window(self) -> None:
-        """Listen to the allocator."""
+    def open_window(self) -> bool:
+        """Listen to the allocator; False where somebody else does."""
         session = _pywrap_profiler.ProfilerSession()
         try:
             session.start(str(self.folder / "profile"), {})
         except tf.errors.OpError:
-            self.notes.append("the script's own profiler was running, so some steps were not recorded")
-            return
+            if OTHER_PROFILER not in self.notes:
+                self.notes.append(OTHER_PROFILER)
+            return False
         self._open = OpenWindow(session, f"window-{len(self.windows) + 1}.xplane.pb")
         if self.step:
             self.lookup.refresh()
+        return True
 
     def close_window(self) -> None:
         """Stop listening, and write down what was heard."""
@@ -195,6 +229,14 @@ class Recorder:
             self.close_window()
             self.save()
             return self.record()
+
+
+def _variables(graph: Any) -> Iterator[Any]:
+    """The variables of a function that are still there; a graph that is asked for all fails where one is not."""
+    for reference in graph._weak_variables:
+        variable = reference()
+        if variable is not None:
+            yield variable
 
 
 def _shape(tensor: Any) -> tuple[int, ...] | None:
@@ -265,7 +307,7 @@ def _watch_functions(recorder: Recorder) -> None:
     def _call_flat(self: Any, tensor_inputs: Any, captured_inputs: Any) -> Any:
         if recorder.is_inside or not context.executing_eagerly():
             return original(self, tensor_inputs, captured_inputs)
-        number = recorder.begin(function_name(self), self, tensor_inputs)
+        number = recorder.begin(function_name(self), self, tensor_inputs, lambda: function_trains(self))
         try:
             result = original(self, tensor_inputs, captured_inputs)
         except BaseException:
@@ -283,7 +325,8 @@ def _watch_sessions(recorder: Recorder) -> None:
     def run(self: Any, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
         if recorder.is_inside:
             return original(self, fetches, feed_dict, options, run_metadata)
-        number = recorder.begin("session", None, ())
+        name = f"session {fetched_names(fetches)}"
+        number = recorder.begin(name, None, (), lambda: fetches_train(self.graph, fetches))
         try:
             result = original(self, fetches, feed_dict, options, run_metadata)
         except BaseException:
@@ -301,7 +344,7 @@ def _watch_tapes(recorder: Recorder) -> None:
 
     def __enter__(self: Any) -> Any:  # noqa: N807
         if not recorder.is_inside and context.executing_eagerly():
-            recorder.end_call(recorder.begin("gradient tape", None, ()))
+            recorder.end_call(recorder.begin("gradient tape", None, (), lambda: True))
         return original(self)
 
     backprop.GradientTape.__enter__ = _disguised(__enter__, original)

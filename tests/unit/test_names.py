@@ -1,0 +1,106 @@
+"""What recorded memory is called."""
+
+import pytest
+
+from lowtide.run.chunks import Chunk
+from lowtide.run.names import Names, rows_of
+from lowtide.run.record import Place
+from lowtide.tide.describe import NodeFact
+from lowtide.tide.rows import Part
+
+NAMES = Names(
+    nodes={"model/dense/MatMul": NodeFact("_MklMatMul", "dense", "activations"), "Const": NodeFact("Const", None, "constants")},
+    layers=frozenset({"dense"}),
+    input_bytes=frozenset({3200}),
+)  # fmt: skip
+
+
+def row_of(chunk, names=NAMES):
+    (row,) = rows_of(chunk, 2, 5, names)
+    assert (row.born, row.died) == (2, 5)
+    assert (row.address, row.requested, row.allocated) == (chunk.address, chunk.requested, chunk.allocated)
+    return row
+
+
+def identity(chunk, names=NAMES):
+    row = row_of(chunk, names)
+    return row.name, row.op, row.layer, row.kind
+
+
+def made_by(operation, requested=1000, region="output", **more):
+    return Chunk(4096, 1024, requested, operation, region, "float32", (250,), born=0, **more)
+
+
+def test_a_variable_is_what_python_calls_it_whatever_made_it():
+    place = Place(4096, 1000, "dense/kernel", "weights", "dense", "float32", (25, 10))
+    row = row_of(made_by("init/random", place=place))
+    assert (row.name, row.op, row.layer, row.kind) == ("dense/kernel", "Variable", "dense", "weights")
+    assert (row.dtype, row.shape) == ("float32", (25, 10))
+
+
+def test_an_argument_is_an_input():
+    place = Place(4096, 1000, "argument 0", "input", None, "int64", (125,))
+    row = row_of(made_by("init/random", place=place))
+    assert (row.name, row.op, row.layer, row.kind, row.dtype) == ("argument 0", "_Arg", None, "input", "int64")
+
+
+@pytest.mark.parametrize(
+    ("chunk", "expected"),
+    [
+        (made_by("model/dense/MatMul"), ("model/dense/MatMul:0", "_MklMatMul", "dense", "activations")),
+        (made_by("Const"), ("Const:0", "Const", None, "constants")),
+        # What a kernel borrows has the node's name.
+        (made_by("model/dense/MatMul", region="temp"), ("model/dense/MatMul", "_MklMatMul", "dense", "workspace")),
+        # Of the size of a batch's tensor, and made by nobody in the graph: drawn from a data set.
+        (made_by("IteratorGetNext", 3200), ("batch", "IteratorGetNext", None, "input")),
+        (made_by(None, 3200), ("batch", "data set", None, "input")),
+        (made_by("model/dense/MatMul", 3200), ("model/dense/MatMul:0", "_MklMatMul", "dense", "activations")),
+        # Nodes that the graph does not have say themselves what they are.
+        (made_by("call/model/dense/Relu_3"), ("call/model/dense/Relu_3:0", "Relu", "dense", "activations")),
+        (made_by("call/gradient_tape/model/dense/Mul"), ("call/gradient_tape/model/dense/Mul:0", "Mul", "dense", "gradients")),
+        (made_by("train/gradients/MatMul_grad/MatMul_1"), ("train/gradients/MatMul_grad/MatMul_1:0", "MatMul", None, "gradients")),
+        (made_by("RandomUniform"), ("RandomUniform:0", "RandomUniform", None, "other")),
+        (made_by("gradients"), ("gradients:0", "gradients", None, "other")),
+        (made_by("VarHandleOp", 200, "temp"), ("VarHandleOp", "VarHandleOp", None, "other")),
+        (made_by(None), ("unnamed", "unknown", None, "other")),
+        (made_by(None, identified=False), ("from before the recording", "unknown", None, "other")),
+        (made_by(None, 3200, identified=False), ("from before the recording", "unknown", None, "other")),
+    ],
+)  # fmt: skip
+def test_who_made_it(chunk, expected):
+    assert identity(chunk) == expected
+
+
+def test_with_nothing_known_names_speak_for_themselves():
+    assert identity(made_by("a/gradient_tape/b"), Names()) == ("a/gradient_tape/b:0", "b", None, "gradients")
+    assert identity(made_by("model/dense/Relu"), Names()) == ("model/dense/Relu:0", "Relu", None, "other")
+
+
+def part(name, size):
+    return Part(name, "Add", "dense", "activations", "float32", (size // 4,), size, "train.py:3")
+
+
+def test_the_values_of_a_block_fill_it():
+    names = Names(blocks={1000: (part("a", 300), part("b", 100), part("c", 499))})
+    rows = rows_of(made_by("__inference_step_1", region="temp"), 2, 5, names)
+    assert [(row.name, row.requested, row.source) for row in rows] == [
+        ("a", 300, "train.py:3"),
+        ("b", 100, "train.py:3"),
+        ("c", 499, "train.py:3"),
+    ]
+    assert sum(row.allocated for row in rows) == 1024
+    ends = [row.address + row.allocated for row in rows]
+    assert [row.address for row in rows] == [4096, *ends[:-1]]
+    assert ends[-1] == 4096 + 1024
+    assert all(row.allocated >= row.requested for row in rows)
+
+
+def test_a_variable_of_a_blocks_size_is_no_block():
+    names = Names(blocks={1000: (part("a", 300),)})
+    place = Place(4096, 1000, "dense/kernel", "weights", "dense", "float32", (25, 10))
+    assert identity(made_by("x", place=place), names)[0] == "dense/kernel"
+
+
+def test_a_block_that_nothing_fills_is_one_row():
+    names = Names(blocks={1000: ()})
+    assert identity(made_by("x"), names) == ("temporary block", "XlaLaunch", None, "workspace")
