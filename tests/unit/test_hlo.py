@@ -207,9 +207,7 @@ def looping_step(loop: tuple[int, bytes] | None) -> bytes:
         (None, "Pack", "model/start"),
     ],
 )
-def test_what_enters_a_loop_is_named_after_the_loop(
-    loop: tuple[int, bytes] | None, op_type: str, op_name: str
-) -> None:
+def test_what_enters_a_loop_is_named_after_the_loop(loop: tuple[int, bytes] | None, op_type: str, op_name: str) -> None:
     copy = read_compiled_module(looping_step(loop)).instructions["copy.2"].origin
     assert copy is not None
     assert (copy.op_type, copy.op_name, copy.parameter_number) == (op_type, op_name, None)

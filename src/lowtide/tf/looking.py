@@ -9,6 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from lowtide.errors import LowtideError
 from lowtide.graph.dtypes import element_bytes
 from lowtide.graph.graph import Shape
 from lowtide.run.names import Names
@@ -61,9 +62,19 @@ def look_at(
     concrete: Any, shapes: Sequence[Shape | None], recorded: Recorded, belongings: Belongings, progress: Progress
 ) -> Look:
     """Look at the function of a call with these shapes."""
-    recorded = list(recorded)
-    if is_compiled(concrete):
-        return _look_at_compiled(concrete, shapes, recorded, belongings, progress)
+    look = _look_at_compiled if is_compiled(concrete) else _look_at_graph
+    try:
+        return look(concrete, shapes, list(recorded), belongings, progress)
+    except LowtideError:
+        raise
+    except Exception as error:
+        # Programs are of many kinds, and what was recorded is worth more than names.
+        raise LowtideError(str(error).partition("\n")[0], given=concrete.name) from error
+
+
+def _look_at_graph(
+    concrete: Any, shapes: Sequence[Shape | None], recorded: Recorded, belongings: Belongings, progress: Progress
+) -> Look:
     progress("looking at the graph of the step")
     program = program_of_call(concrete, shapes, recorded)
     batch = program.batch_size

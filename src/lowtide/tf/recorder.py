@@ -23,6 +23,7 @@ import tensorflow as tf
 from tensorflow.python.client import session as sessions
 from tensorflow.python.eager import backprop, context
 from tensorflow.python.eager.polymorphic_function import concrete_function
+from tensorflow.python.framework.ops import EagerTensor
 from tensorflow.python.profiler import profiler_v2
 from tensorflow.python.profiler.internal import _pywrap_profiler, _pywrap_traceme
 
@@ -114,12 +115,13 @@ class Recorder:
 
     @property
     def is_inside(self) -> bool:
-        """Whether a call is part of one that was counted, or is made in a fork of the script, which is another program."""
+        """Whether a call is part of one that was counted, or made in a fork of the script: that is another program."""
         return getattr(self._inside, "depth", 0) > 0 or os.getpid() != self._process
 
     def _begin(self, function: str, concrete: Any, inputs: Sequence[Any], trains: Callable[[], bool]) -> int:
         with self._lock:
-            if concrete is not None:
+            # What a tape runs backward takes its values from the way forward, and says nothing by itself.
+            if concrete is not None and all(isinstance(each, EagerTensor) for each in concrete.captured_inputs):
                 self._keep(function, concrete)
             if self._is_counted(function, trains):
                 count = self._counts[function] = self._counts.get(function, 0) + 1
