@@ -10,9 +10,7 @@ import functools
 import os
 import re
 import shutil
-import sys
 import threading
-import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -26,7 +24,7 @@ from tensorflow.python.eager.polymorphic_function import concrete_function
 from tensorflow.python.profiler import profiler_v2
 from tensorflow.python.profiler.internal import _pywrap_profiler, _pywrap_traceme
 
-from lowtide.run.record import Call, Place, Record, Window, save_record
+from lowtide.run.record import Call, Place, Record, Window, report_failure, save_record
 from lowtide.sources.xplane import MARK
 
 # The first steps create variables and trace; the allocator settles within about ten.
@@ -73,7 +71,7 @@ class Recorder:
         self._open: OpenWindow | None = None
         self._inside = threading.local()
         self._sampled_every = 1
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
 
     @cached_property
     def lookup(self) -> Any:
@@ -109,7 +107,7 @@ class Recorder:
         return getattr(self._inside, "depth", 0) > 0
 
     def _begin(self, function: str, concrete: Any, inputs: Sequence[Any]) -> int:
-        with self._lock:
+        with self.lock:
             count = self._counts[function] = self._counts.get(function, 0) + 1
             if count > self.step:
                 self._begin_step(count)
@@ -167,16 +165,20 @@ class Recorder:
 
     def close_window(self) -> None:
         """Stop listening, and write down what was heard."""
-        with self._lock:
-            opened, self._open = self._open, None
-            if opened is None:
-                return
-            opened.session.export_to_tb()
-            written = max((self.folder / "profile").rglob("*.xplane.pb"), key=lambda path: path.stat().st_mtime_ns)
-            shutil.move(written, self.folder / opened.profile)
-            shutil.rmtree(self.folder / "profile", ignore_errors=True)
-            self.windows.append(Window(opened.profile, tuple(opened.calls), opened.places))
-            self.save()
+        opened, self._open = self._open, None
+        if opened is None:
+            return
+        opened.session.export_to_tb()
+        written = max((self.folder / "profile").rglob("*.xplane.pb"), key=lambda path: path.stat().st_mtime_ns)
+        shutil.move(written, self.folder / opened.profile)
+        shutil.rmtree(self.folder / "profile", ignore_errors=True)
+        self.windows.append(Window(opened.profile, tuple(opened.calls), opened.places))
+        self.save()
+
+    def last_places(self) -> tuple[Place, ...]:
+        """Where variables and arguments were when the last recorded call began."""
+        places = self.windows[-1].places if self.windows else {}
+        return places[max(places)] if places else ()
 
     def record(self) -> Record:
         return Record(self.limit_bytes, tuple(self.windows), tuple(self.samples), self.step, tuple(self.notes))
@@ -188,13 +190,14 @@ class Recorder:
         """Whether the allocator has enough left for a look at a graph, whose constants are made once more."""
         return self.limit_bytes is None or self.limit_bytes - bytes_in_use() > ROOM_TO_LOOK + 2 * graph_bytes
 
-    def end(self) -> Record:
-        """No more is recorded."""
-        with self._lock:
-            self.was_recording = self._open is not None
-            self.close_window()
-            self.save()
-            return self.record()
+    def end(self, patience: float = -1) -> None:
+        """No more is recorded; a call that is being noted is waited for, at most so many seconds."""
+        held = self.lock.acquire(timeout=patience)
+        self.was_recording = self._open is not None
+        self.close_window()
+        self.save()
+        if held:
+            self.lock.release()
 
 
 def _shape(tensor: Any) -> tuple[int, ...] | None:
@@ -312,7 +315,8 @@ def _make_way_for_the_scripts_profiler(recorder: Recorder) -> None:
     original = profiler_v2.start
 
     def start(logdir: str, options: Any = None) -> Any:
-        recorder.close_window()
+        with recorder.lock:
+            recorder.close_window()
         return original(logdir, options)
 
     profiler_v2.start = tf.profiler.experimental.start = _disguised(start, original)
@@ -322,8 +326,3 @@ def _disguised(function: Callable[..., Any], original: Any) -> Any:
     """TensorFlow and Keras hide their own files from tracebacks: what stands in between is hidden likewise."""
     function.__code__ = function.__code__.replace(co_filename=original.__code__.co_filename)
     return functools.wraps(original)(function)
-
-
-def report_failure(folder: Path) -> None:
-    """A recorder that fails must not change what the script does; it leaves a note."""
-    (folder / "recorder-error.txt").write_text("".join(traceback.format_exception(*sys.exc_info())), encoding="utf-8")
