@@ -65,7 +65,7 @@ def test_an_argument_is_an_input():
         (made_by("RandomUniform"), ("RandomUniform:0", "RandomUniform", None, "other")),
         (made_by("gradients"), ("gradients:0", "gradients", None, "other")),
         (made_by("VarHandleOp", 200, "temp"), ("VarHandleOp", "VarHandleOp", None, "other")),
-        (made_by(None), ("unnamed", "unknown", None, "other")),
+        (made_by(None), ("array from Python", "unknown", None, "other")),
         (made_by(None, identified=False), ("from before the recording", "unknown", None, "other")),
         (made_by(None, 3200, identified=False), ("from before the recording", "unknown", None, "other")),
     ],

@@ -40,6 +40,8 @@ S Limit: 3
 S\x20
 S I0000 00:00:1794832583.291824   14999 bfc_allocator.cc:176] Extending allocation by 2.00MiB bytes for CPU.
 S W0000 00:00:1794832583.291824   14999 bfc_allocator.cc:383] Garbage collection: deallocate free memory regions
+D I0000 00:00:1794832583.291824   14999 profiler_session.cc:117] Profiler session initializing.
+D I0000 00:00:1794832583.291824   14999 save_profile.cc:150] Collecting XSpace to repository: a/b
 S Current allocation summary follows.
 S Traceback (most recent call last):
 """

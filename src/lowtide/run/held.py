@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from lowtide.run.chunks import Chunk, Stretch
-from lowtide.run.names import Names, rows_of
+from lowtide.run.names import NO_OP, Names, rows_of
 from lowtide.run.record import Place
 from lowtide.sources.heap import Heap
 from lowtide.tide.rows import Row
@@ -100,15 +100,33 @@ def holders_of(
         else:
             found = Chunk(**{**vars(known), "address": address, "allocated": size, "requested": requested})
             holders += [_holder(row) for row in rows_of(found, 0, 1, names)]
-    return tuple(sorted(holders, key=lambda holder: -holder.bytes))
+    return _together(holders)
+
+
+def _together(holders: Iterable[Holder]) -> tuple[Holder, ...]:
+    """What has one name and is alike is told once, with its number; largest first."""
+    groups: dict[Holder, list[Holder]] = {}
+    for holder in holders:
+        groups.setdefault(replace(holder, bytes=0, requested_bytes=None), []).append(holder)
+    joined = (
+        replace(
+            alike,
+            bytes=sum(holder.bytes for holder in members),
+            count=len(members),
+            requested_bytes=sum(holder.requested_bytes or 0 for holder in members),
+        )
+        for alike, members in groups.items()
+    )
+    return tuple(sorted(joined, key=lambda holder: -holder.bytes))
 
 
 def _holder(row: Row) -> Holder:
+    nameless = row.op == NO_OP
     return Holder(
         row.allocated,
         1,
-        row.name,
-        row.op,
+        None if nameless else row.name,
+        None if nameless else row.op,
         row.layer,
         row.kind,
         row.dtype,

@@ -12,6 +12,8 @@ from lowtide.tide.rows import Part, Row, rows_of_block
 
 # In the names of what a tape adds to a graph, and of what TensorFlow 1 added.
 _BACKWARD, _GRADIENTS = "gradient_tape/", "gradients"
+NO_OP = "unknown"
+"""The op of what was allocated while none ran: an array that Python handed over, mostly."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +54,11 @@ def _identity(chunk: Chunk, names: Names) -> Identity:
         )
     dtype = chunk.dtype or "uint8"
     if not chunk.identified:
-        return "from before the recording", "unknown", None, "other", "uint8", None
+        return "from before the recording", NO_OP, None, "other", "uint8", None
     if chunk.requested in names.input_bytes and (node is None or node not in names.nodes):
         return "batch", node or "data set", None, "input", dtype, chunk.shape
     if node is None:
-        return "unnamed", "unknown", None, "other", dtype, chunk.shape
+        return "array from Python", NO_OP, None, "other", dtype, chunk.shape
     fact = names.nodes.get(node) or _fact_by_name(node, names.layers)
     if chunk.region == "temp":
         # What names a variable to the graph is there as long as the variable.

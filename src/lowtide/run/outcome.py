@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -77,12 +78,12 @@ def _shortages(folder: Path, ending: Ending, target: str, record: Record | None)
 
 def _without_attempts(shortfalls: list[Shortfall]) -> list[Shortfall]:
     """TensorFlow asks for a constant at several stages, each time in vain: the last is the one that ended it."""
-    following: list[Shortfall | None] = [*shortfalls[1:], None]
-    return [
+    kept = [
         shortfall
-        for shortfall, after in zip(shortfalls, following, strict=True)
-        if after is None or shortfall.request.bytes is None or after.request.bytes != shortfall.request.bytes
+        for shortfall, after in pairwise(shortfalls)
+        if shortfall.request.bytes is None or after.request.bytes != shortfall.request.bytes
     ]
+    return [*kept, *shortfalls[-1:]]
 
 
 def _explain(folder: Path, shortfall: Shortfall, held: Held, target: str, record: Record | None) -> Shortage:
@@ -105,6 +106,8 @@ def _explain(folder: Path, shortfall: Shortfall, held: Held, target: str, record
         step=held.step,
         step_peak_bytes=held.step_peak_bytes,
         request_kind="constants" if constant is not None else held.request_kind,
+        outside_ops=shortfall.outside,
+        compiled=shortfall.compiled,
         batch_size=held.batch_size,
         largest_batch_size=held.largest_batch_size,
     )

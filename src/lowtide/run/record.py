@@ -8,6 +8,7 @@ window-2.xplane.pb  those of some later steps, when the allocator has settled
 from __future__ import annotations
 
 import json
+import traceback
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -107,3 +108,9 @@ def _window(stored: dict[str, Any]) -> Window:
 
 def _pairs(rows: Sequence[Sequence[int]]) -> tuple[tuple[int, int], ...]:
     return tuple((int(first), int(second)) for first, second in rows)
+
+
+def report_failure(folder: Path) -> None:
+    """A recorder that fails must not change what the script does; it leaves a note of the current exception."""
+    with (folder / "recorder-error.txt").open("a", encoding="utf-8") as file:
+        traceback.print_exc(file=file)

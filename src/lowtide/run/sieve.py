@@ -1,4 +1,7 @@
-"""Lets a script's output through at once, and holds back the allocator's dump, which may have 100,000s of lines."""
+"""Lets a script's output through at once, and holds back the allocator's dump, which may have 100,000s of lines.
+
+What TensorFlow says of the profiler that lowtide itself turns on and off is held back too.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +44,12 @@ _HEADERS = (
         b"[IWEF]",
     ),
 )
-_MARK = b"bfc_allocator.cc"
-_RECORD = re.compile(b"(?:" + b"|".join(map(b"".join, _HEADERS)) + rb") [^\s\]]*bfc_allocator\.cc:\d+\] ")
+_MARKS = (b"bfc_allocator.cc", b"profiler_session.cc", b"save_profile.cc")
+_RECORD = re.compile(
+    b"(?:"
+    + b"|".join(map(b"".join, _HEADERS))
+    + rb") [^\s\]]*(?:bfc_allocator|(?P<profiler>profiler_session|save_profile))\.cc:\d+\] "
+)
 
 
 def _beginning_of(pieces: tuple[bytes, ...]) -> bytes:
@@ -98,7 +105,11 @@ class Sieve:
         data = self._waiting + data
         end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
         whole, rest = data[:end], data[end:]
-        lines = whole.splitlines(keepends=True) if _MARK in whole or self._after is not _After.NOTHING else [whole]
+        lines = (
+            whole.splitlines(keepends=True)
+            if any(mark in whole for mark in _MARKS) or self._after is not _After.NOTHING
+            else [whole]
+        )
         shown = [self._take(line) for line in lines if line]
         waits_from = self._find_wait(rest)
         self._waiting = rest[waits_from:]
@@ -131,6 +142,8 @@ class Sieve:
                 return b""
             return line
         message = line[record.end() :]
+        if record["profiler"]:
+            return line[: record.start()]
         if _FAILURE.match(message):
             self._after = _After.FAILURE
             return line

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import gc
 import math
 import weakref
 from collections.abc import Iterable, Iterator
@@ -13,41 +11,21 @@ import keras
 import tensorflow as tf
 from tensorflow.python.eager import context
 from tensorflow.python.framework.ops import EagerTensor
-from tensorflow.python.ops import gen_resource_variable_ops, resource_variable_ops
+from tensorflow.python.ops import gen_resource_variable_ops
+from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable
 
 from lowtide.run.record import Place
+from lowtide.tf.holders import address_of, kept_tensors
 from lowtide.tf.models import layer_names, variable_kinds
+from lowtide.tf.objects import instances_of
 from lowtide.tide.layers import find_owner, find_slot_owners
-
-
-def address_of(tensor: Any) -> int | None:
-    """Where a tensor's bytes lie; None for what has no plain bytes, or none of its own."""
-    if tensor.dtype in (tf.string, tf.resource, tf.variant):
-        return None
-    try:
-        capsule = tf.experimental.dlpack.to_dlpack(tensor)
-    except (tf.errors.OpError, ValueError, TypeError):
-        return None
-    pointer = ctypes.pythonapi.PyCapsule_GetPointer(capsule, b"dltensor")
-    # A DLManagedTensor begins with the address of its data.
-    return ctypes.cast(pointer, ctypes.POINTER(ctypes.c_void_p))[0]
-
-
-ctypes.pythonapi.PyCapsule_GetPointer.restype = ctypes.c_void_p
-ctypes.pythonapi.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
 def live_objects() -> tuple[list[Any], list[Any]]:
     """The variables of this process, and the Keras layers and optimizers that may own them."""
-    variables, owners = [], []
-    for thing in gc.get_objects():
-        kind = type(thing)
-        # isinstance would ask objects that answer with code of their own.
-        if issubclass(kind, resource_variable_ops.BaseResourceVariable):
-            variables.append(thing)
-        elif issubclass(kind, (keras.Layer, keras.optimizers.Optimizer)):
-            owners.append(thing)
-    return variables, owners
+    found = instances_of(BaseResourceVariable, keras.Layer, keras.optimizers.Optimizer)
+    variables = [each for each in found if issubclass(type(each), BaseResourceVariable)]
+    return variables, [each for each in found if not issubclass(type(each), BaseResourceVariable)]
 
 
 class Lookup:
@@ -93,6 +71,19 @@ class Lookup:
         """Where all variables lie that exist now."""
         self.refresh()
         return self.places((), ())
+
+
+# Smaller tensors that Python keeps ran nobody out of memory.
+_SMALLEST_KEPT = 4096
+
+
+def kept_places() -> tuple[Place, ...]:
+    """Where the tensors lie that Python keeps, each under the name of who keeps it; runs nothing of TensorFlow's."""
+    return tuple(
+        Place(each.address, each.bytes, each.holder, "other", None, each.dtype, each.shape)
+        for each in kept_tensors(_SMALLEST_KEPT)
+        if each.address is not None
+    )
 
 
 def described(variables: list[Any], owners: list[Any]) -> Iterator[tuple[Any, str, str, str | None]]:

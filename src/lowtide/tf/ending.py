@@ -6,8 +6,10 @@ Only here are the traced functions and the Keras objects at hand that give names
 from __future__ import annotations
 
 import sys
+import threading
+import traceback
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +21,9 @@ from lowtide.run.recorded import RecordedStep, choose_step, recorded_tide, step_
 from lowtide.sources.heap import Heap, read_memory_dump
 from lowtide.sources.oom_reader import read_shortfalls
 from lowtide.sources.xplane import read_profile
+from lowtide.tf.addresses import kept_places
 from lowtide.tf.looking import Look, look_at, look_at_nothing
-from lowtide.tf.sources import inner_functions, source_finder
+from lowtide.tf.sources import inner_functions, line_of_frames, source_finder
 from lowtide.tf.steps import Belongings
 from lowtide.tf.trace import Trace, count_nodes
 from lowtide.tide.shortage import Request
@@ -44,8 +47,12 @@ def conclude(recorder: Any, error: BaseException | None = None, *, is_dying: boo
         predicted.save(folder / "predicted.tide")
     if heap_file is not None:
         heap = read_memory_dump(heap_file, limit_bytes=recorder.limit_bytes)
-        places = () if is_dying else recorder.lookup.everything()
-        _explain_shortage(recorder, _Shortage(heap_file.name, heap, places, error, predicted), stretches, look)
+        # A process that dies runs no more ops; where its variables were at the last step is near enough.
+        variables = recorder.last_places() if is_dying else recorder.lookup.everything()
+        short = _Shortage(heap_file.name, heap, variables, error, predicted)
+        _explain_shortage(recorder, short, stretches, look)
+        # A tensor that got no memory may be among those that Python keeps, and asking where it lies may be the end.
+        _explain_shortage(recorder, replace(short, places=(*kept_places(), *variables)), stretches, look)
 
 
 def last_heap(folder: Path) -> Path | None:
@@ -142,7 +149,7 @@ def _explain_shortage(recorder: Any, short: _Shortage, stretches: list[Stretch],
             step_peak_bytes=None if short.predicted is None else short.predicted.peak_bytes,
             largest_batch_size=None if budget is None else _largest_batch(look, budget),
             request_kind=None if fact is None else fact.kind,
-            request_source=_source(look, request.node),
+            request_source=_source(look, request.node) or line_of_frames(_stack(short.error)),
             holders=holders,
             constants=tuple(_large_constants(recorder.functions.values())),
         ),
@@ -172,6 +179,14 @@ def _large_constants(functions: Iterable[Any]) -> Iterator[Constant]:
 def _request(error: BaseException | None) -> Request:
     found = list(read_shortfalls(line.encode() for line in str(error or "").splitlines()))
     return found[-1].request if found else Request()
+
+
+def _stack(error: BaseException | None) -> list[tuple[str, int]]:
+    """Where the script was: where it raised, or where its main thread still is."""
+    if error is not None:
+        return [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    frame = sys._current_frames().get(threading.main_thread().ident or 0)
+    return [(each.f_code.co_filename, line) for each, line in traceback.walk_stack(frame)][::-1] if frame else []
 
 
 def _source(look: Look, node: str | None) -> str | None:

@@ -101,7 +101,7 @@ def _kept(tensor: Any, holder: Holder, addresses: bool) -> Kept:
         bytes=tensor_bytes(tensor),
         dtype=tensor.dtype.name,
         shape=tuple(tensor.shape),
-        address=_address(tensor) if addresses else None,
+        address=address_of(tensor) if addresses else None,
         holder=holder.text,
         source=holder.source,
         created=tensor._id,
@@ -109,8 +109,11 @@ def _kept(tensor: Any, holder: Holder, addresses: bool) -> Kept:
     )
 
 
-def _address(tensor: Any) -> int | None:
+def address_of(tensor: Any) -> int | None:
     """Where the bytes lie. The capsule is dropped at once: while it lives TensorFlow copies a variable on write."""
+    if tensor.dtype in (tf.resource, tf.variant, tf.string):
+        # TensorFlow ends the process when it is asked where these lie.
+        return None
     with contextlib.suppress(Exception):
         capsule = tf.experimental.dlpack.to_dlpack(tensor)
         read = ctypes.pythonapi.PyCapsule_GetPointer

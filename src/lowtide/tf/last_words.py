@@ -7,7 +7,6 @@ the handler that was there before, if the script has one.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import signal
@@ -15,8 +14,12 @@ import threading
 import time
 from typing import Any
 
+from lowtide.run.record import report_failure
+
 # Where a look at a large step takes longer, the record alone has to do.
 LONGEST_SECONDS = 120.0
+# The dying thread may be in the recorder itself.
+LOCK_SECONDS = 1.0
 _FATAL = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT)
 _Handler = ctypes.CFUNCTYPE(None, ctypes.c_int)
 
@@ -32,8 +35,10 @@ def listen(recorder: Any) -> None:
 
     def speak() -> None:
         dying.wait()
-        with contextlib.suppress(BaseException):
+        try:
             _write_down(recorder)
+        except BaseException:
+            report_failure(recorder.folder)
         _die(caught[0], before[caught[0]])
 
     def hold(number: int) -> None:
@@ -60,7 +65,7 @@ def listen(recorder: Any) -> None:
 def _write_down(recorder: Any) -> None:
     from lowtide.tf.ending import conclude
 
-    recorder.end()
+    recorder.end(patience=LOCK_SECONDS)
     conclude(recorder, is_dying=True)
 
 

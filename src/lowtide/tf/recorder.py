@@ -10,9 +10,7 @@ import functools
 import os
 import re
 import shutil
-import sys
 import threading
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -27,7 +25,7 @@ from tensorflow.python.framework.ops import EagerTensor
 from tensorflow.python.profiler import profiler_v2
 from tensorflow.python.profiler.internal import _pywrap_profiler, _pywrap_traceme
 
-from lowtide.run.record import Call, Place, Record, Window, save_record
+from lowtide.run.record import Call, Place, Record, Window, report_failure, save_record
 from lowtide.sources.xplane import MARK
 from lowtide.tf.training import fetched_names, fetches_train, function_trains
 
@@ -82,7 +80,7 @@ class Recorder:
         self._process = os.getpid()
         self._inside = threading.local()
         self._sampled_every = 1
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
 
     @cached_property
     def lookup(self) -> Any:
@@ -119,7 +117,7 @@ class Recorder:
         return getattr(self._inside, "depth", 0) > 0 or os.getpid() != self._process
 
     def _begin(self, function: str, concrete: Any, inputs: Sequence[Any], trains: Callable[[], bool]) -> int:
-        with self._lock:
+        with self.lock:
             # What a tape runs backward takes its values from the way forward, and says nothing by itself.
             if concrete is not None and all(isinstance(each, EagerTensor) for each in concrete.captured_inputs):
                 self._keep(function, concrete)
@@ -203,16 +201,20 @@ class Recorder:
 
     def close_window(self) -> None:
         """Stop listening, and write down what was heard."""
-        with self._lock:
-            opened, self._open = self._open, None
-            if opened is None:
-                return
-            opened.session.export_to_tb()
-            written = max((self.folder / "profile").rglob("*.xplane.pb"), key=lambda path: path.stat().st_mtime_ns)
-            shutil.move(written, self.folder / opened.profile)
-            shutil.rmtree(self.folder / "profile", ignore_errors=True)
-            self.windows.append(Window(opened.profile, tuple(opened.calls), opened.places))
-            self.save()
+        opened, self._open = self._open, None
+        if opened is None:
+            return
+        opened.session.export_to_tb()
+        written = max((self.folder / "profile").rglob("*.xplane.pb"), key=lambda path: path.stat().st_mtime_ns)
+        shutil.move(written, self.folder / opened.profile)
+        shutil.rmtree(self.folder / "profile", ignore_errors=True)
+        self.windows.append(Window(opened.profile, tuple(opened.calls), opened.places))
+        self.save()
+
+    def last_places(self) -> tuple[Place, ...]:
+        """Where variables and arguments were when the last recorded call began."""
+        places = self.windows[-1].places if self.windows else {}
+        return places[max(places)] if places else ()
 
     def record(self) -> Record:
         return Record(self.limit_bytes, tuple(self.windows), tuple(self.samples), self.step, tuple(self.notes))
@@ -224,13 +226,14 @@ class Recorder:
         """Whether the allocator has enough left for a look at a graph, whose constants are made once more."""
         return self.limit_bytes is None or self.limit_bytes - bytes_in_use() > ROOM_TO_LOOK + 2 * graph_bytes
 
-    def end(self) -> Record:
-        """No more is recorded."""
-        with self._lock:
-            self.was_recording = self._open is not None
-            self.close_window()
-            self.save()
-            return self.record()
+    def end(self, patience: float = -1) -> None:
+        """No more is recorded; a call that is being noted is waited for, at most so many seconds."""
+        held = self.lock.acquire(timeout=patience)
+        self.was_recording = self._open is not None
+        self.close_window()
+        self.save()
+        if held:
+            self.lock.release()
 
 
 def _variables(graph: Any) -> Iterator[Any]:
@@ -357,7 +360,8 @@ def _make_way_for_the_scripts_profiler(recorder: Recorder) -> None:
     original = profiler_v2.start
 
     def start(logdir: str, options: Any = None) -> Any:
-        recorder.close_window()
+        with recorder.lock:
+            recorder.close_window()
         return original(logdir, options)
 
     profiler_v2.start = tf.profiler.experimental.start = _disguised(start, original)
@@ -367,8 +371,3 @@ def _disguised(function: Callable[..., Any], original: Any) -> Any:
     """TensorFlow and Keras hide their own files from tracebacks: what stands in between is hidden likewise."""
     function.__code__ = function.__code__.replace(co_filename=original.__code__.co_filename)
     return functools.wraps(original)(function)
-
-
-def report_failure(folder: Path) -> None:
-    """A recorder that fails must not change what the script does; it leaves a note."""
-    (folder / "recorder-error.txt").write_text("".join(traceback.format_exception(*sys.exc_info())), encoding="utf-8")

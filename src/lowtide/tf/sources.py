@@ -11,7 +11,7 @@ import functools
 import os
 import re
 import sysconfig
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import keras
@@ -141,6 +141,12 @@ def line_of(operation: Any) -> str | None:
         if is_users(frame.filename):
             return f"{os.path.basename(_real_path(frame.filename))}:{frame.lineno}"
     return None
+
+
+def line_of_frames(frames: Iterable[tuple[str, int]]) -> str | None:
+    """The innermost of a stack of files and lines, outermost first, that is the user's own."""
+    own = [(filename, line) for filename, line in frames if is_users(filename)]
+    return f"{os.path.basename(_real_path(own[-1][0]))}:{own[-1][1]}" if own else None
 
 
 def is_lowtide(filename: str) -> bool:

@@ -1,0 +1,79 @@
+"""Real programs that run out of memory under lowtide run: each explanation names the right cause."""
+
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import lowtide
+
+PROGRAMS = Path(__file__).parent / "programs"
+CAUSES = {"out_batch": "batch", "out_leak": "leak", "out_constant": "constant", "out_fragments": "fragmentation"}
+LIMIT = "250MiB"
+CASES = [(program, onednn) for program in CAUSES for onednn in ("0", "1")]
+
+
+def explain(case):
+    program, onednn = case
+    root = str(Path(lowtide.__file__).parents[1])
+    environment = os.environ | {"PYTHONPATH": root, "TF_ENABLE_ONEDNN_OPTS": onednn, "TF_CPP_MIN_LOG_LEVEL": "0"}
+    command = [sys.executable, "-m", "lowtide", "run", "--limit", LIMIT, "--json", str(PROGRAMS / f"{program}.py")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=400, check=False)
+    assert done.stdout.startswith("{"), done.stderr[-3000:]
+    return done.returncode, json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def answers():
+    # TensorFlow waits ten seconds for memory before it gives up, so these run side by side.
+    with ThreadPoolExecutor(4) as pool:
+        return dict(zip(CASES, pool.map(explain, CASES), strict=True))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]}-onednn{case[1]}")
+def test_the_cause_is_named(answers, case):
+    code, answer = answers[case]
+    assert code != 0
+    assert len(answer["shortages"]) == 1
+    shortage = answer["shortages"][0]
+    assert shortage["cause"]["name"] == CAUSES[case[0]], shortage["cause"]
+    assert shortage["cause"]["advice"]
+    assert shortage["limit_bytes"] == 250 << 20
+    assert shortage["request"]["bytes"] > shortage["largest_free_bytes"]
+    held = sum(shortage["by_kind"].values())
+    assert held == shortage["in_use_bytes"]
+
+
+@pytest.mark.parametrize("onednn", ["0", "1"])
+def test_a_step_that_is_too_large_is_told_by_layer_and_what_would_have_fitted(answers, onednn):
+    _, answer = answers["out_batch", onednn]
+    shortage = answer["shortages"][0]
+    assert shortage["batch_size"] == 256
+    assert 0 < shortage["largest_batch_size"] < 256
+    assert shortage["step"] == 1
+    assert {"weights", "activations"} <= set(shortage["by_kind"])
+    assert any(share["layer"] and share["layer"].startswith("conv2d") for share in shortage["by_layer"])
+    assert shortage["tide"] is not None
+
+
+@pytest.mark.parametrize("onednn", ["0", "1"])
+def test_a_leak_is_told_by_who_keeps_the_tensors(answers, onednn):
+    _, answer = answers["out_leak", onednn]
+    shortage = answer["shortages"][0]
+    assert shortage["largest_batch_size"] is None
+    assert "history" in shortage["holders"][0]["name"]
+    assert shortage["holders"][0]["count"] > 100
+    assert shortage["request"]["source"].startswith("out_leak.py:")
+    steps, sizes = zip(*shortage["samples"], strict=True)
+    assert sizes[-1] > 100 << 20 > sizes[1]
+    assert steps[-1] == shortage["step"] - 1
+
+
+@pytest.mark.parametrize("onednn", ["0", "1"])
+def test_an_oversized_constant_is_told_by_its_line(answers, onednn):
+    _, answer = answers["out_constant", onednn]
+    assert answer["shortages"][0]["request"]["source"].startswith("out_constant.py:")
