@@ -73,7 +73,7 @@ class Recorder:
         """Whether a window was open when the script ended."""
         self._counts: dict[str, int] = {}
         self._calls = 0
-        self._training: dict[str, bool] = {}
+        self._training: dict[tuple[str, int], bool] = {}
         self._has_trained = False
         self._last_settled: int | None = None
         self._open: OpenWindow | None = None
@@ -118,10 +118,9 @@ class Recorder:
 
     def _begin(self, function: str, concrete: Any, inputs: Sequence[Any], trains: Callable[[], bool]) -> int:
         with self.lock:
-            # What a tape runs backward takes its values from the way forward, and says nothing by itself.
-            if concrete is not None and all(isinstance(each, EagerTensor) for each in concrete.captured_inputs):
+            if concrete is not None:
                 self._keep(function, concrete)
-            if self._is_counted(function, trains):
+            if self._is_counted(function, concrete, trains):
                 count = self._counts[function] = self._counts.get(function, 0) + 1
                 if count > self.step:
                     self._begin_step(count)
@@ -136,19 +135,23 @@ class Recorder:
 
     def _keep(self, function: str, concrete: Any) -> None:
         """A function knows its variables by weak references, though it keeps their memory."""
-        if self.functions.get(function) is not concrete:
+        if self.functions.get(function) is concrete:
+            return
+        # What a tape runs backward takes its values from the way forward, and says nothing by itself.
+        if all(isinstance(each, EagerTensor) for each in concrete.captured_inputs):
             self.functions[function] = concrete
             self._variables[function] = tuple(_variables(concrete.graph))
-            self._training.pop(function, None)
 
-    def _is_counted(self, function: str, trains: Callable[[], bool]) -> bool:
-        if function not in self._training:
-            self._training[function] = trains()
-        if self._training[function] and not self._has_trained:
+    def _is_counted(self, function: str, concrete: Any, trains: Callable[[], bool]) -> bool:
+        # Finding out means going through a graph: once for each, however often a program changes between them.
+        key = (function, id(concrete))
+        if key not in self._training:
+            self._training[key] = trains()
+        if self._training[key] and not self._has_trained:
             self._has_trained = True
             if self.step:
                 self._start_over()
-        return self._training[function] or not self._has_trained
+        return self._training[key] or not self._has_trained
 
     def _start_over(self) -> None:
         """What came before was an evaluation, or made variables: steps are counted from here."""
