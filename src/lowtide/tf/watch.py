@@ -24,6 +24,7 @@ from lowtide.tf.watch_graph import Graphs
 from lowtide.tf.watch_kept import (
     Ages,
     array_findings,
+    begin,
     growing_tensor,
     kept_findings,
     largest_by_holder,
@@ -68,6 +69,7 @@ class Watch(keras.callbacks.Callback, Listener):
         self.notes: list[str] = []
         self._found: dict[tuple[str, str | None], Finding] = {}
         self._shown: set[tuple[str, str | None]] = set()
+        self._suspected: set[tuple[str, str | None]] = set()
         self._watching: set[str] = set()
         self._by_hand = False
         self._meter: Meter | None = None
@@ -154,6 +156,7 @@ class Watch(keras.callbacks.Callback, Listener):
 
     def _begin(self, name: str) -> None:
         if self._meter is None:
+            begin()
             self._meter = Meter()
             self._started = time.perf_counter()
             self._traces, self._graphs, self._programs = Traces(), Graphs(), Programs()
@@ -233,7 +236,10 @@ class Watch(keras.callbacks.Callback, Listener):
                 self._judge()
             elif self._largest is None:
                 self._largest = (self.steps, largest_by_holder())
-        self._found |= _by_key(self._cheap_findings())
+        # A few lengths may all come in the first steps: only what is still so at the next check is said early.
+        seen = _by_key(self._cheap_findings())
+        self._found |= {key: finding for key, finding in seen.items() if key in self._suspected}
+        self._suspected = set(seen)
         self._show(last=False)
 
     def _grows(self) -> Growth | None:

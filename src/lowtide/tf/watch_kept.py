@@ -6,6 +6,7 @@ now and then holds young ones only, one that leaks holds some of every age.
 
 from __future__ import annotations
 
+import functools
 import gc
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -18,7 +19,7 @@ from lowtide.tf.finding import Finding
 from lowtide.tf.holders import Kept, kept_tensors, kept_variables, live_tensors, live_variables
 from lowtide.tf.objects import instances_of
 from lowtide.tf.referrers import UNKNOWN, UNNAMED, holders_of
-from lowtide.tf.release import dead_models
+from lowtide.tf.release import dead_models, entry_names
 from lowtide.units import format_bytes
 
 _AGES = 6
@@ -27,6 +28,8 @@ _FEWEST = 8
 _FEWEST_PER_STEP = 0.15
 _FEWEST_BYTES_PER_STEP = 4096
 _FEWEST_MODELS = 2
+# A model that is compiled anew for each of a few phases of its training leaves an optimizer behind each time.
+_FEWEST_OPTIMIZERS = 6
 # What a small tensor takes beside its bytes: a buffer, a handle and the Python object.
 _OVERHEAD_BYTES = 256
 
@@ -131,16 +134,26 @@ def largest_by_holder() -> dict[str, int]:
     }
 
 
+@functools.cache
+def _filed_before() -> frozenset[str]:
+    return entry_names()
+
+
+def begin() -> None:
+    """Remember what was there before anything was watched. This is asked for by each watch, and done by the first."""
+    _filed_before()
+
+
 def model_findings(steps: int) -> list[Finding]:
-    """Models that nobody uses any more, whose weights TensorFlow keeps."""
-    dead = dead_models()
-    if len(dead) < _FEWEST_MODELS:
+    """Models that nobody uses any more, whose weights TensorFlow keeps; also from one watch to the next."""
+    dead = dead_models(ignore=_filed_before())
+    if sum(model.whole for model in dead) < _FEWEST_MODELS and len(dead) < _FEWEST_OPTIMIZERS:
         return []
     total = sum(model.bytes for model in dead)
     return [
         Finding(
             "models in a loop",
-            f"{len(dead)} models that are gone still hold {format_bytes(total)}: weights and optimizer slots",
+            f"{len(dead)} models or optimizers that are gone still hold {format_bytes(total)} of weights and slots",
             "TensorFlow's registry of gradients keeps the graph of each training step, and the graph its variables;"
             " clear_session does not empty it",
             dead[-1].source,

@@ -14,8 +14,10 @@ from tensorflow.python.util import tf_decorator
 
 from lowtide.tf.finding import Finding
 from lowtide.tf.hooks import caller_named, user_line
+from lowtide.tf.sources import is_users
 
 _KERAS_LOOPS = frozenset(("fit", "evaluate", "predict"))
+_DATASET = "Dataset_"
 _LOOPS_TO_NAME = ("predict", "evaluate")
 # Traces that are kept for comparing; beyond that they are counted.
 _COMPARED = 64
@@ -71,7 +73,9 @@ class Traces:
             # Part of the function that is being traced around it.
             return
         code = getattr(tf_decorator.unwrap(options.python_function)[1], "__code__", None)
-        loop = caller_named(_KERAS_LOOPS, f"{os.sep}keras{os.sep}")
+        # A function of the user's that a callback calls is not part of Keras's loop.
+        own = code is not None and is_users(code.co_filename) and not options.name.startswith(_DATASET)
+        loop = None if own else caller_named(_KERAS_LOOPS, f"{os.sep}keras{os.sep}")
         place = (code.co_filename, code.co_firstlineno) if code is not None else ("", 0)
         traced = self.by_code.setdefault((*place, options.name, loop), Traced(options.name, loop))
         traced.calls_at.append(self.calls[options.name])
@@ -95,7 +99,7 @@ class Traces:
 
 def _of_dataset(traced: Traced) -> bool:
     """Functions of tf.data are never called from Python, and a dataset made anew in each epoch traces its own."""
-    return traced.name.startswith("Dataset_")
+    return traced.name.startswith(_DATASET)
 
 
 def _recent(calls_at: list[int], calls: int) -> int:
