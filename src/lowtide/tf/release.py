@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import gc
 import types
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,12 +76,12 @@ def release(model: Any = None) -> Released:
     return Released(count, held_bytes, before, after, meter.source)
 
 
-def dead_models(ignore: frozenset[str] = frozenset()) -> list[DeadModel]:
-    """Models whose variables live on in the registry's graphs alone, the oldest first; without entries to `ignore`."""
+def dead_models(among: Collection[str] | None = None) -> list[DeadModel]:
+    """Models whose variables live on in the registry's graphs alone, the oldest first; of some entries alone."""
     living = {id(each.handle) for each in live_variables()}
     # Training and evaluation of one model are two graphs that share its variables.
     groups: list[tuple[dict[int, Any], list[Any]]] = []
-    for graph in dict.fromkeys(graph for name, graph in _entries() if name not in ignore):
+    for graph in dict.fromkeys(graph for name, graph in _entries() if among is None or name in among):
         handles, graphs = {id(each): each for each in _captured_handles(graph) if id(each) not in living}, [graph]
         if not handles:
             continue

@@ -19,16 +19,17 @@ from lowtide.errors import LowtideError
 from lowtide.tf.finding import Finding
 from lowtide.tf.hooks import Listener, leave, listen
 from lowtide.tf.meter import Meter
+from lowtide.tf.release import entry_names
 from lowtide.tf.watch_data import fillable_bytes
 from lowtide.tf.watch_graph import Graphs
 from lowtide.tf.watch_kept import (
     Ages,
     array_findings,
-    begin,
     growing_tensor,
     kept_findings,
     largest_by_holder,
     model_findings,
+    note_filed,
 )
 from lowtide.tf.watch_programs import Programs
 from lowtide.tf.watch_report import Summary, show
@@ -156,7 +157,6 @@ class Watch(keras.callbacks.Callback, Listener):
 
     def _begin(self, name: str) -> None:
         if self._meter is None:
-            begin()
             self._meter = Meter()
             self._started = time.perf_counter()
             self._traces, self._graphs, self._programs = Traces(), Graphs(), Programs()
@@ -165,6 +165,7 @@ class Watch(keras.callbacks.Callback, Listener):
             self._forget()
         if not self._watching:
             self._thread = threading.get_ident()
+            self._filed = entry_names()
             listen(self)
         self._watching.add(name)
 
@@ -173,6 +174,7 @@ class Watch(keras.callbacks.Callback, Listener):
         if self._watching:
             return
         leave(self)
+        note_filed(self._filed)
         self._ends += 1
         # A watch that is handed to many fits looks for causes after the first, second, fourth, eighth ...
         if self._ends & (self._ends - 1) == 0 or self._grows() is not None:
@@ -257,6 +259,8 @@ class Watch(keras.callbacks.Callback, Listener):
         self._judged_at = self.steps
         gc.collect()
         self._ages.close(ops.uid(), self.steps)
+        if self._watching:
+            note_filed(self._filed)
         try:
             found = self._cheap_findings() + kept_findings(self._ages, self.steps) + model_findings(self.steps)
             self._found = _by_key(found or self._other_growth())

@@ -6,7 +6,6 @@ now and then holds young ones only, one that leaks holds some of every age.
 
 from __future__ import annotations
 
-import functools
 import gc
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -134,19 +133,20 @@ def largest_by_holder() -> dict[str, int]:
     }
 
 
-@functools.cache
-def _filed_before() -> frozenset[str]:
-    return entry_names()
+# Gradients that were filed while some watch watched: a search may use a new watch for each model.
+_watched: set[str] = set()
 
 
-def begin() -> None:
-    """Remember what was there before anything was watched. This is asked for by each watch, and done by the first."""
-    _filed_before()
+def note_filed(before: frozenset[str]) -> None:
+    """Remember what has been filed since `before` was asked for, and forget what has been released."""
+    filed = entry_names()
+    _watched.update(filed - before)
+    _watched.intersection_update(filed)
 
 
 def model_findings(steps: int) -> list[Finding]:
     """Models that nobody uses any more, whose weights TensorFlow keeps; also from one watch to the next."""
-    dead = dead_models(ignore=_filed_before())
+    dead = dead_models(among=_watched)
     if sum(model.whole for model in dead) < _FEWEST_MODELS and len(dead) < _FEWEST_OPTIMIZERS:
         return []
     total = sum(model.bytes for model in dead)
