@@ -48,6 +48,8 @@ _LEAST_ALLOCATOR_BYTES = 1 << 20
 _LEAST_PROCESS_BYTES = 8 << 20
 _LEAST_UNEXPLAINED_BYTES = 24 << 20
 
+_HOW = "write `with lt.Watch() as watch:` around the loop, or pass it to fit as a callback"
+
 
 class Watch(keras.callbacks.Callback, Listener):
     """Finds memory that grows from step to step: a Keras callback, and a context manager for loops of your own.
@@ -108,7 +110,7 @@ class Watch(keras.callbacks.Callback, Listener):
     def step(self) -> None:
         """Say that a step of your own loop has ended; from then on nothing else counts as one."""
         if not self._watching:
-            raise LowtideError("this watch is not watching", cure="write `with lt.Watch() as watch:` around the loop")
+            raise LowtideError("this watch is not watching", cure=_HOW)
         if not self._by_hand:
             self._by_hand = True
             self.steps = 0
@@ -124,12 +126,17 @@ class Watch(keras.callbacks.Callback, Listener):
 
     def report(self) -> None:
         """Print what was found to standard error."""
+        if self._meter is None:
+            raise LowtideError("this watch has not watched anything", cure=_HOW)
         show(self._summary(), self.findings)
 
     @property
     def overhead(self) -> float:
         """The share of the watched time that was spent on reading memory."""
-        return self._spent / max(time.perf_counter() - self._started, 1e-9)
+        if self._meter is None:
+            return 0.0
+        end = time.perf_counter() if self._watching else self._ended
+        return self._spent / max(end - self._started, 1e-9)
 
     # What the hooks hear
 
@@ -174,6 +181,7 @@ class Watch(keras.callbacks.Callback, Listener):
         if self._watching:
             return
         leave(self)
+        self._ended = time.perf_counter()
         note_filed(self._filed)
         self._ends += 1
         # A watch that is handed to many fits looks for causes after the first, second, fourth, eighth ...
