@@ -12,7 +12,7 @@ DOCUMENTS = Path(__file__).parents[2] / "docs"
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("name", ["index.md", "predict.md", "diff.md"])
+@pytest.mark.parametrize("name", ["index.md", "predict.md", "diff.md", "watch.md"])
 def test_the_examples_of_a_document_run(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = (DOCUMENTS / name).read_text(encoding="utf-8")
@@ -23,7 +23,7 @@ def test_the_examples_of_a_document_run(name, tmp_path, monkeypatch):
         # Errors show the line of the document.
         lines = "\n" * text[: block.start(1)].count("\n")
         exec(compile(lines + block[1], str(DOCUMENTS / name), "exec"), names)
-    assert names["tide"].peak_bytes > 0
+    assert holds(names)
 
 
 @pytest.mark.parametrize("path", sorted(DOCUMENTS.glob("*.md")), ids=lambda path: path.name)
