@@ -61,9 +61,11 @@ def test_a_model_that_shares_layers_goes_on(results):
 
 
 def test_a_released_model_may_be_used_after_all(results):
-    losses = results["used_again"]["losses"]
-    assert losses[-1] < losses[0]
-    assert results["used_again"]["entries"] >= 1
+    used = results["used_again"]
+    # One step before the release and three after it.
+    assert used["iterations"] == 4
+    assert used["prediction_is_finite"]
+    assert used["entries"] >= 1
 
 
 def test_release_takes_a_model():

@@ -97,6 +97,9 @@ def test_a_watch_that_does_not_watch_says_so():
     assert watch.findings == []
     with pytest.raises(LowtideError, match="is not watching"):
         watch.step()
+    with pytest.raises(LowtideError, match="has not watched"):
+        watch.report()
+    assert watch.overhead == 0
     with pytest.raises(LowtideError, match="every=1"):
         lowtide.Watch(every=0)
 

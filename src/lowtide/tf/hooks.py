@@ -15,7 +15,6 @@ from typing import Any
 
 import tensorflow as tf
 from tensorflow.python.client.session import BaseSession
-from tensorflow.python.eager import context
 from tensorflow.python.eager.backprop import GradientTape
 from tensorflow.python.eager.polymorphic_function import tracing_compilation
 from tensorflow.python.eager.polymorphic_function.polymorphic_function import Function
@@ -27,7 +26,7 @@ class Listener:
     """What can be heard. Each method is called in the thread in which it happened, and does nothing by itself."""
 
     def on_call(self, function: Any, arguments: tuple, keywords: dict[str, Any]) -> None:
-        """A tf.function was called from Python that runs eagerly, and has returned."""
+        """A tf.function was called, not from inside of another one, and has returned."""
 
     def on_trace(self, function_type: Any, options: Any) -> None:
         """A function is about to be traced."""
@@ -85,11 +84,9 @@ def _install() -> None:
 
 
 def _calling(original: Callable) -> Callable:
-    executing_eagerly = context.executing_eagerly
-
     @functools.wraps(original)
     def call(self: Any, *arguments: Any, **keywords: Any) -> Any:
-        if getattr(_inside, "call", False) or not executing_eagerly():
+        if getattr(_inside, "call", False):
             return original(self, *arguments, **keywords)
         _inside.call = True
         try:

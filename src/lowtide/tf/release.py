@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import gc
 import types
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,10 +20,9 @@ from tensorflow.python.eager.polymorphic_function.atomic_function import AtomicF
 from tensorflow.python.eager.polymorphic_function.concrete_function import ConcreteFunction
 from tensorflow.python.framework import ops
 from tensorflow.python.framework.func_graph import FuncGraph
-from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable
 
 from lowtide.errors import LowtideError
-from lowtide.tf.holders import variable_bytes
+from lowtide.tf.holders import live_variables, variable_bytes
 from lowtide.tf.meter import Meter
 from lowtide.tf.objects import instances_of
 from lowtide.tf.sources import line_of
@@ -48,10 +47,11 @@ class Released:
 
 @dataclass(frozen=True, slots=True)
 class DeadModel:
-    """The variables of a model that no longer exists, which a graph in the registry still holds."""
+    """Variables that only a graph in the registry still holds: of a model, or (not `whole`) of an optimizer it had."""
 
     bytes: int
     variables: int
+    whole: bool
     source: str | None
 
 
@@ -76,22 +76,31 @@ def release(model: Any = None) -> Released:
     return Released(count, held_bytes, before, after, meter.source)
 
 
-def dead_models() -> list[DeadModel]:
-    """Models whose variables live on in the registry's graphs alone, the oldest first."""
-    living = {id(each.handle) for each in instances_of(BaseResourceVariable) if hasattr(each, "_handle")}
-    groups: list[tuple[dict[int, Any], Any]] = []
-    for graph in dict.fromkeys(graph for _, graph in _entries()):
-        handles = {id(each): each for each in _captured_handles(graph) if id(each) not in living}
+def dead_models(among: Collection[str] | None = None) -> list[DeadModel]:
+    """Models whose variables live on in the registry's graphs alone, the oldest first; of some entries alone."""
+    living = {id(each.handle) for each in live_variables()}
+    # Training and evaluation of one model are two graphs that share its variables.
+    groups: list[tuple[dict[int, Any], list[Any]]] = []
+    for graph in dict.fromkeys(graph for name, graph in _entries() if among is None or name in among):
+        handles, graphs = {id(each): each for each in _captured_handles(graph) if id(each) not in living}, [graph]
         if not handles:
             continue
-        # Training and evaluation of one model are two graphs that share its variables.
         same = [group for group in groups if group[0].keys() & handles.keys()]
         for group in same:
-            handles |= group[0]
-        groups = [group for group in groups if group not in same] + [(handles, same[0][1] if same else graph)]
-    return [
-        DeadModel(sum(map(variable_bytes, handles.values())), len(handles), _line(graph)) for handles, graph in groups
-    ]
+            handles, graphs = group[0] | handles, group[1] + graphs
+        groups = [group for group in groups if group not in same] + [(handles, graphs)]
+    return [_dead_model(handles, graphs, living) for handles, graphs in groups]
+
+
+def entry_names() -> frozenset[str]:
+    """The names of all gradients that are filed by now."""
+    return frozenset(ops.gradient_registry._registry)
+
+
+def _dead_model(handles: dict[int, Any], graphs: list[Any], living: set[int]) -> DeadModel:
+    total = sum(map(variable_bytes, handles.values()))
+    whole = not any(id(each) in living for graph in graphs for each in _captured_handles(graph))
+    return DeadModel(total, len(handles), whole, _line(graphs[0]))
 
 
 def _handles_of(model: Any) -> set[int]:

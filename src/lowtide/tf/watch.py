@@ -19,6 +19,7 @@ from lowtide.errors import LowtideError
 from lowtide.tf.finding import Finding
 from lowtide.tf.hooks import Listener, leave, listen
 from lowtide.tf.meter import Meter
+from lowtide.tf.release import entry_names
 from lowtide.tf.watch_data import fillable_bytes
 from lowtide.tf.watch_graph import Graphs
 from lowtide.tf.watch_kept import (
@@ -28,6 +29,7 @@ from lowtide.tf.watch_kept import (
     kept_findings,
     largest_by_holder,
     model_findings,
+    note_filed,
 )
 from lowtide.tf.watch_programs import Programs
 from lowtide.tf.watch_report import Summary, show
@@ -45,6 +47,8 @@ _LONG = 1024
 _LEAST_ALLOCATOR_BYTES = 1 << 20
 _LEAST_PROCESS_BYTES = 8 << 20
 _LEAST_UNEXPLAINED_BYTES = 24 << 20
+
+_HOW = "write `with lt.Watch() as watch:` around the loop, or pass it to fit as a callback"
 
 
 class Watch(keras.callbacks.Callback, Listener):
@@ -68,6 +72,7 @@ class Watch(keras.callbacks.Callback, Listener):
         self.notes: list[str] = []
         self._found: dict[tuple[str, str | None], Finding] = {}
         self._shown: set[tuple[str, str | None]] = set()
+        self._suspected: set[tuple[str, str | None]] = set()
         self._watching: set[str] = set()
         self._by_hand = False
         self._meter: Meter | None = None
@@ -105,7 +110,7 @@ class Watch(keras.callbacks.Callback, Listener):
     def step(self) -> None:
         """Say that a step of your own loop has ended; from then on nothing else counts as one."""
         if not self._watching:
-            raise LowtideError("this watch is not watching", cure="write `with lt.Watch() as watch:` around the loop")
+            raise LowtideError("this watch is not watching", cure=_HOW)
         if not self._by_hand:
             self._by_hand = True
             self.steps = 0
@@ -121,12 +126,17 @@ class Watch(keras.callbacks.Callback, Listener):
 
     def report(self) -> None:
         """Print what was found to standard error."""
+        if self._meter is None:
+            raise LowtideError("this watch has not watched anything", cure=_HOW)
         show(self._summary(), self.findings)
 
     @property
     def overhead(self) -> float:
         """The share of the watched time that was spent on reading memory."""
-        return self._spent / max(time.perf_counter() - self._started, 1e-9)
+        if self._meter is None:
+            return 0.0
+        end = time.perf_counter() if self._watching else self._ended
+        return self._spent / max(end - self._started, 1e-9)
 
     # What the hooks hear
 
@@ -162,6 +172,7 @@ class Watch(keras.callbacks.Callback, Listener):
             self._forget()
         if not self._watching:
             self._thread = threading.get_ident()
+            self._filed = entry_names()
             listen(self)
         self._watching.add(name)
 
@@ -170,6 +181,8 @@ class Watch(keras.callbacks.Callback, Listener):
         if self._watching:
             return
         leave(self)
+        self._ended = time.perf_counter()
+        note_filed(self._filed)
         self._ends += 1
         # A watch that is handed to many fits looks for causes after the first, second, fourth, eighth ...
         if self._ends & (self._ends - 1) == 0 or self._grows() is not None:
@@ -233,7 +246,10 @@ class Watch(keras.callbacks.Callback, Listener):
                 self._judge()
             elif self._largest is None:
                 self._largest = (self.steps, largest_by_holder())
-        self._found |= _by_key(self._cheap_findings())
+        # A few lengths may all come in the first steps: only what is still so at the next check is said early.
+        seen = _by_key(self._cheap_findings())
+        self._found |= {key: finding for key, finding in seen.items() if key in self._suspected}
+        self._suspected = set(seen)
         self._show(last=False)
 
     def _grows(self) -> Growth | None:
@@ -251,6 +267,8 @@ class Watch(keras.callbacks.Callback, Listener):
         self._judged_at = self.steps
         gc.collect()
         self._ages.close(ops.uid(), self.steps)
+        if self._watching:
+            note_filed(self._filed)
         try:
             found = self._cheap_findings() + kept_findings(self._ages, self.steps) + model_findings(self.steps)
             self._found = _by_key(found or self._other_growth())

@@ -18,7 +18,7 @@ from lowtide.tf.finding import Finding
 from lowtide.tf.holders import Kept, kept_tensors, kept_variables, live_tensors, live_variables
 from lowtide.tf.objects import instances_of
 from lowtide.tf.referrers import UNKNOWN, UNNAMED, holders_of
-from lowtide.tf.release import dead_models
+from lowtide.tf.release import dead_models, entry_names
 from lowtide.units import format_bytes
 
 _AGES = 6
@@ -27,6 +27,8 @@ _FEWEST = 8
 _FEWEST_PER_STEP = 0.15
 _FEWEST_BYTES_PER_STEP = 4096
 _FEWEST_MODELS = 2
+# A model that is compiled anew for each of a few phases of its training leaves an optimizer behind each time.
+_FEWEST_OPTIMIZERS = 6
 # What a small tensor takes beside its bytes: a buffer, a handle and the Python object.
 _OVERHEAD_BYTES = 256
 
@@ -131,16 +133,27 @@ def largest_by_holder() -> dict[str, int]:
     }
 
 
+# Gradients that were filed while some watch watched: a search may use a new watch for each model.
+_watched: set[str] = set()
+
+
+def note_filed(before: frozenset[str]) -> None:
+    """Remember what has been filed since `before` was asked for, and forget what has been released."""
+    filed = entry_names()
+    _watched.update(filed - before)
+    _watched.intersection_update(filed)
+
+
 def model_findings(steps: int) -> list[Finding]:
-    """Models that nobody uses any more, whose weights TensorFlow keeps."""
-    dead = dead_models()
-    if len(dead) < _FEWEST_MODELS:
+    """Models that nobody uses any more, whose weights TensorFlow keeps; also from one watch to the next."""
+    dead = dead_models(among=_watched)
+    if sum(model.whole for model in dead) < _FEWEST_MODELS and len(dead) < _FEWEST_OPTIMIZERS:
         return []
     total = sum(model.bytes for model in dead)
     return [
         Finding(
             "models in a loop",
-            f"{len(dead)} models that are gone still hold {format_bytes(total)}: weights and optimizer slots",
+            f"{len(dead)} models or optimizers that are gone still hold {format_bytes(total)} of weights and slots",
             "TensorFlow's registry of gradients keeps the graph of each training step, and the graph its variables;"
             " clear_session does not empty it",
             dead[-1].source,

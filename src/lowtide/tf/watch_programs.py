@@ -36,7 +36,7 @@ class Programs:
         name = function._name
         self.calls[name] += 1
         shapes = self.shapes.setdefault(name, {})
-        key = tuple([getattr(each, "shape", None) and tuple(each.shape) for each in (*arguments, *keywords.values())])
+        key = tuple([_shape(each) for each in arguments] + [_shape(each) for each in keywords.values()])
         if key not in shapes and len(shapes) < _MOST_SHAPES:
             shapes[key] = self.calls[name]
             self.lines[name] = user_line()
@@ -73,6 +73,11 @@ class Programs:
         times = "once" if traced <= 1 else f"{traced} times"
         what = f"`{name}` was compiled for {len(shapes)} shapes in {self.calls[name]} calls, and traced {times}"
         return _finding(what, f"argument {argument}: a new shape ({shown}, …)", self.lines[name], growth)
+
+
+def _shape(argument: Any) -> Any:
+    quick = getattr(argument, "_shape_tuple", None)
+    return getattr(argument, "shape", None) if quick is None else quick()
 
 
 def _keeps_coming(mappings: list[tuple[int, int]]) -> bool:

@@ -14,8 +14,11 @@ from tensorflow.python.util import tf_decorator
 
 from lowtide.tf.finding import Finding
 from lowtide.tf.hooks import caller_named, user_line
+from lowtide.tf.sources import is_users
 
 _KERAS_LOOPS = frozenset(("fit", "evaluate", "predict"))
+_DATASET = "Dataset_"
+_TENSORFLOW = f"{os.sep}tensorflow{os.sep}python{os.sep}"
 _LOOPS_TO_NAME = ("predict", "evaluate")
 # Traces that are kept for comparing; beyond that they are counted.
 _COMPARED = 64
@@ -27,6 +30,7 @@ _FEWEST = 5
 _FEWEST_BY_CAUSE = {"float": 8, "shape": 32}
 _FEWEST_BY_OTHERS = 20
 _FEWEST_LOOPS = 12
+_EACH_STEP = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,12 @@ class Traces:
             # Part of the function that is being traced around it.
             return
         code = getattr(tf_decorator.unwrap(options.python_function)[1], "__code__", None)
-        loop = caller_named(_KERAS_LOOPS, f"{os.sep}keras{os.sep}")
+        if code is not None and _TENSORFLOW in code.co_filename and not options.name.startswith(_DATASET):
+            # What TensorFlow makes to initialize variables and the like is no function of anybody's.
+            return
+        # A function of the user's that a callback calls is not part of Keras's loop.
+        own = code is not None and is_users(code.co_filename) and not options.name.startswith(_DATASET)
+        loop = None if own else caller_named(_KERAS_LOOPS, f"{os.sep}keras{os.sep}")
         place = (code.co_filename, code.co_firstlineno) if code is not None else ("", 0)
         traced = self.by_code.setdefault((*place, options.name, loop), Traced(options.name, loop))
         traced.calls_at.append(self.calls[options.name])
@@ -86,7 +95,11 @@ class Traces:
         for traced in self.by_code.values():
             loop = traced.loop
             if loop is None:
-                found += _retracing(traced, max(self.calls[traced.name], steps if _of_dataset(traced) else 0), growth)
+                found += (
+                    _datasets(traced, steps, growth)
+                    if _of_dataset(traced)
+                    else _retracing(traced, self.calls[traced.name], growth)
+                )
             elif loop in _LOOPS_TO_NAME and loop not in loops and _is_called_in_a_loop(traced, steps):
                 loops.add(loop)
                 found.append(_keras_loop(traced, loop, growth))
@@ -95,7 +108,7 @@ class Traces:
 
 def _of_dataset(traced: Traced) -> bool:
     """Functions of tf.data are never called from Python, and a dataset made anew in each epoch traces its own."""
-    return traced.name.startswith("Dataset_")
+    return traced.name.startswith(_DATASET)
 
 
 def _recent(calls_at: list[int], calls: int) -> int:
@@ -105,25 +118,31 @@ def _recent(calls_at: list[int], calls: int) -> int:
 
 def _retracing(traced: Traced, calls: int, growth: int | None) -> list[Finding]:
     count = len(traced.calls_at)
-    if count < _FEWEST:
+    # A function that makes its variables is traced twice for a call; one that is traced to be saved is not called.
+    if count < _FEWEST or count > 2 * calls:
         return []
-    recent = count // 2 if _of_dataset(traced) else _recent(traced.calls_at, calls)
-    often = recent >= max(3, _OFTEN * calls / 2)
+    recent = _recent(traced.calls_at, calls)
     cause = _cause(traced.traces)
-    fewest = _FEWEST_BY_CAUSE.get(cause.kind, _FEWEST_BY_OTHERS)
-    goes_on = count >= fewest and recent >= count / 3 and not _of_dataset(traced)
+    often = recent >= max(3, _OFTEN * calls / 2)
+    goes_on = count >= _FEWEST_BY_CAUSE.get(cause.kind, _FEWEST_BY_OTHERS) and recent >= count / 3
     if not (often or goes_on):
         return []
-    return [
-        Finding(
-            "retracing",
-            f"`{traced.name}` was traced {count} times in {max(calls, count)} calls",
-            cause.who,
-            Counter(trace.line for trace in traced.traces).most_common(1)[0][0],
-            growth,
-            cause.fix,
-        )
-    ]
+    what = f"`{traced.name}` was traced {count} times in {max(calls, count)} calls"
+    return [Finding("retracing", what, cause.who, _usual_line(traced), growth, cause.fix)]
+
+
+def _datasets(traced: Traced, steps: int, growth: int | None) -> list[Finding]:
+    """A pipeline that is built in each step; one for each epoch is usual."""
+    count = len(traced.calls_at)
+    if count < _FEWEST_LOOPS or count < _EACH_STEP * steps:
+        return []
+    what = f"a dataset was built {count} times in {steps} steps, and `{traced.name}` traced for each"
+    fix = "build the dataset once, before the loop, and take batches from it"
+    return [Finding("retracing", what, "a new dataset is made each time", _usual_line(traced), growth, fix)]
+
+
+def _usual_line(traced: Traced) -> str | None:
+    return Counter(trace.line for trace in traced.traces).most_common(1)[0][0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +246,7 @@ def _keras_loop(traced: Traced, loop: str, growth: int | None) -> Finding:
         f"`model.{loop}` was called {len(traced.calls_at)} times with an array of its own;"
         " each call makes a dataset and traces its functions, which TensorFlow keeps",
         f"`model.{loop}` called for a batch or two at a time",
-        Counter(trace.line for trace in traced.traces).most_common(1)[0][0],
+        _usual_line(traced),
         growth,
         f"call {instead} in the loop, or model.{loop} once for all of the data",
     )
