@@ -8,14 +8,18 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lowtide.run.chunks import busiest_allocator, follow
 from lowtide.run.held import Held, load_held
+from lowtide.run.names import Names
 from lowtide.run.record import OWN, Record, load_record
+from lowtide.run.recorded import choose_step, recorded_tide
 from lowtide.sources.heap import Heap, read_memory_dump
 from lowtide.sources.oom import Shortfall, explain_shortfall
 from lowtide.sources.oom_reader import read_shortfalls
+from lowtide.sources.xplane import read_profile
 from lowtide.tide.cause import Evidence, find_cause
 from lowtide.tide.shortage import Request, Shortage
-from lowtide.tide.tide import Tide
+from lowtide.tide.tide import Building, Tide
 
 if TYPE_CHECKING:
     from lowtide.run.launch import Ending
@@ -34,7 +38,7 @@ class Outcome:
 def read_outcome(folder: Path, ending: Ending, target: str) -> Outcome:
     """Return what the files in `folder` say about a run."""
     record = load_record(folder)
-    tide = _load(folder / "step.tide", target)
+    tide = _load(folder / "step.tide", target) or _without_names(folder, record, target)
     predicted = _load(folder / "predicted.tide", target)
     shortages = tuple(_shortages(folder, ending, target, record))
     problem = None if tide is not None or shortages else _why_no_tide(folder, record)
@@ -43,6 +47,27 @@ def read_outcome(folder: Path, ending: Ending, target: str) -> Outcome:
 
 def _load(path: Path, target: str) -> Tide | None:
     return replace(Tide.load(path), target=target) if path.exists() else None
+
+
+def _without_names(folder: Path, record: Record | None, target: str) -> Tide | None:
+    """The tide of a process that was killed before it could look at its step; variables and scopes have names."""
+    windows = () if record is None else record.windows
+    profiles = [read_profile(folder / window.profile) for window in windows]
+    allocator = busiest_allocator(profiles)
+    chosen = None if allocator is None else choose_step(follow(windows, profiles, allocator))
+    if record is None or chosen is None:
+        return None
+    places = [place for window in windows for rows in window.places.values() for place in rows]
+    names = Names(layers=frozenset(place.layer for place in places if place.layer is not None))
+    return recorded_tide(
+        *chosen,
+        names,
+        target=target,
+        batch_size=None,
+        limit_bytes=record.limit_bytes,
+        building=Building(0, 0, 0, None),
+        notes=(*record.notes, "the process ended before its step could be looked at, so some names are missing"),
+    )
 
 
 def _why_no_tide(folder: Path, record: Record | None) -> str:
@@ -54,7 +79,8 @@ def _why_no_tide(folder: Path, record: Record | None) -> str:
         return "nothing was recorded: the script did not import TensorFlow"
     if record.steps == 0:
         return "nothing was recorded: no training step ran (no tf.function, no session, no gradient tape)"
-    return "nothing was recorded: no step came to its end"
+    why = "; ".join(record.notes) or "no step came to its end"
+    return f"nothing was recorded: {why}"
 
 
 def _shortages(folder: Path, ending: Ending, target: str, record: Record | None) -> Iterator[Shortage]:

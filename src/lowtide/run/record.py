@@ -17,6 +17,8 @@ from typing import Any
 from lowtide.errors import LowtideError
 
 SCHEMA_VERSION = 1
+TAPE = "gradient tape"
+"""What a step is called that runs op by op."""
 OWN = "_lowtide_"
 """In the names of functions that lowtide itself calls in the script's process."""
 

@@ -16,7 +16,7 @@ from typing import Any
 from lowtide.errors import LowtideError
 from lowtide.run.chunks import Stretch, busiest_allocator, follow
 from lowtide.run.held import Constant, Held, alike_by_size, holders_of, moment_of, save_held
-from lowtide.run.record import Place
+from lowtide.run.record import TAPE, Place, report_failure
 from lowtide.run.recorded import RecordedStep, choose_step, recorded_tide, step_until
 from lowtide.sources.heap import Heap, read_memory_dump
 from lowtide.sources.oom_reader import read_shortfalls
@@ -39,10 +39,11 @@ def conclude(recorder: Any, error: BaseException | None = None, *, is_dying: boo
     heap_file = last_heap(folder)
     steady = choose_step(stretches)
     look = _look(recorder, stretches, steady)
-    predicted = _predict(look)
     if steady is not None:
-        tide = _tide(recorder, steady, look)
-        tide.save(folder / "step.tide")
+        _tide(recorder, steady, look).save(folder / "step.tide")
+    # Where a tape was around the function, it is only a part of the step.
+    is_whole = steady is None or TAPE not in steady[1].functions
+    predicted = _predict(look, folder) if is_whole else None
     if predicted is not None:
         predicted.save(folder / "predicted.tide")
     if heap_file is not None:
@@ -114,10 +115,14 @@ def _tell(text: str) -> None:
         print(f"lowtide: {text}", file=sys.stderr, flush=True)
 
 
-def _predict(look: Look) -> Tide | None:
+def _predict(look: Look, folder: Path) -> Tide | None:
     try:
         return look.predict("step")
     except LowtideError:
+        return None
+    except Exception:
+        # What was recorded stands without it.
+        report_failure(folder)
         return None
 
 

@@ -25,7 +25,7 @@ from tensorflow.python.framework.ops import EagerTensor
 from tensorflow.python.profiler import profiler_v2
 from tensorflow.python.profiler.internal import _pywrap_profiler, _pywrap_traceme
 
-from lowtide.run.record import Call, Place, Record, Window, report_failure, save_record
+from lowtide.run.record import TAPE, Call, Place, Record, Window, report_failure, save_record
 from lowtide.sources.xplane import MARK
 from lowtide.tf.training import fetched_names, fetches_train, function_trains
 
@@ -168,6 +168,9 @@ class Recorder:
         if self.step:
             self._sample()
         self.step = step
+        if step <= EARLY_STEPS:
+            # A process may die before the first window closes.
+            self.save()
         if step > (self._last_settled or EARLY_STEPS):
             self.close_window()
         # While the script's own profiler runs it does not open, and later steps are as good.
@@ -352,7 +355,7 @@ def _watch_tapes(recorder: Recorder) -> None:
 
     def __enter__(self: Any) -> Any:  # noqa: N807
         if not recorder.is_inside and context.executing_eagerly():
-            recorder.end_call(recorder.begin("gradient tape", None, (), lambda: True))
+            recorder.end_call(recorder.begin(TAPE, None, (), lambda: True))
         return original(self)
 
     backprop.GradientTape.__enter__ = _disguised(__enter__, original)
