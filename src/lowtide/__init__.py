@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lowtide.errors import LowtideError as LowtideError
+    from lowtide.tf.measure import measure as measure
     from lowtide.tf.predict import max_batch_size as max_batch_size
     from lowtide.tf.predict import predict as predict
     from lowtide.tide.diff import diff as diff
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = ["LowtideError", "Tide", "__version__", "diff", "max_batch_size", "predict"]
+__all__ = ["LowtideError", "Tide", "__version__", "diff", "max_batch_size", "measure", "predict"]
 
 # Each name is imported when it is first used: TensorFlow costs seconds, and most of lowtide does without it.
 _HOME = {
@@ -20,6 +21,7 @@ _HOME = {
     "Tide": "lowtide.tide.tide",
     "diff": "lowtide.tide.diff",
     "max_batch_size": "lowtide.tf.predict",
+    "measure": "lowtide.tf.measure",
     "predict": "lowtide.tf.predict",
 }
 

@@ -11,6 +11,8 @@ from lowtide.tide.layers import find_layer, without_number
 from lowtide.tide.rows import Part, Row, rows_of_block
 
 _BACKWARD = "gradient_tape/"
+UNIDENTIFIED = "from before the recording"
+"""The name of what was there already, and of which only the size is known."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ def _identity(chunk: Chunk, names: Names) -> Identity:
         )
     dtype = chunk.dtype or "uint8"
     if not chunk.identified:
-        return "from before the recording", "unknown", None, "other", "uint8", None
+        return UNIDENTIFIED, "unknown", None, "other", "uint8", None
     if chunk.requested in names.input_bytes and (node is None or node not in names.nodes):
         return "batch", node or "data set", None, "input", dtype, chunk.shape
     if node is None:

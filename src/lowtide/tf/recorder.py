@@ -110,9 +110,7 @@ class Recorder:
 
     def _begin(self, function: str, concrete: Any, inputs: Sequence[Any]) -> int:
         with self._lock:
-            count = self._counts[function] = self._counts.get(function, 0) + 1
-            if count > self.step:
-                self._begin_step(count)
+            self._count(function)
             if concrete is not None:
                 self._keep(function, concrete)
             number = self._calls = self._calls + 1
@@ -123,6 +121,12 @@ class Recorder:
                 self._open.places[call.begin_mark] = self.lookup.places(concrete, inputs)
                 self._mark(call.begin_mark)
             return number
+
+    def _count(self, function: str) -> None:
+        """The function that is called most often says which step it is."""
+        count = self._counts[function] = self._counts.get(function, 0) + 1
+        if count > self.step:
+            self._begin_step(count)
 
     def _keep(self, function: str, concrete: Any) -> None:
         """A function knows its variables by weak references, though it keeps their memory."""
@@ -207,6 +211,12 @@ def device_name() -> str:
     return "GPU:0" if tf.config.list_physical_devices("GPU") else "CPU:0"
 
 
+def limit_bytes() -> int | None:
+    """The hard limit that the environment gave to the CPU's allocator."""
+    limit = os.environ.get("TF_CPU_BFC_MEM_LIMIT_IN_MB")
+    return int(limit) << 20 if limit and limit.isdigit() else None
+
+
 def bytes_in_use() -> int:
     """What the allocator has given out; 0 where it does not count."""
     try:
@@ -223,11 +233,10 @@ _RECORDER: Recorder | None = None
 def start(folder: Path, steps: int) -> Recorder:
     """Begin to record this process; TensorFlow has just been imported."""
     global _RECORDER
-    limit = os.environ.get("TF_CPU_BFC_MEM_LIMIT_IN_MB")
-    recorder = _RECORDER = Recorder(folder, steps, int(limit) << 20 if limit and limit.isdigit() else None)
+    recorder = _RECORDER = Recorder(folder, steps, limit_bytes())
     recorder.save()
     recorder.open_window()
-    _watch_functions(recorder)
+    watch_functions(recorder)
     _watch_sessions(recorder)
     _watch_tapes(recorder)
     _make_way_for_the_scripts_profiler(recorder)
@@ -235,6 +244,12 @@ def start(folder: Path, steps: int) -> Recorder:
 
     listen(recorder)
     return recorder
+
+
+def make_way() -> None:
+    """TensorFlow has one profiler: a record of the whole process leaves it to whoever asks for it."""
+    if _RECORDER is not None:
+        _RECORDER.close_window()
 
 
 def finish(error: BaseException | None) -> None:
@@ -258,7 +273,8 @@ def function_name(concrete: Any) -> str:
     return f"{role}{name}/{len(concrete.captured_inputs)}"
 
 
-def _watch_functions(recorder: Recorder) -> None:
+def watch_functions(recorder: Recorder) -> Callable[[], None]:
+    """Let the recorder know of every call of a traced function; what is returned ends that."""
     owner = concrete_function.ConcreteFunction
     original = owner._call_flat
 
@@ -275,6 +291,7 @@ def _watch_functions(recorder: Recorder) -> None:
         return result
 
     owner._call_flat = _disguised(_call_flat, original)
+    return lambda: setattr(owner, "_call_flat", original)
 
 
 def _watch_sessions(recorder: Recorder) -> None:

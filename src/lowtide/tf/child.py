@@ -1,0 +1,191 @@
+"""Measuring in a child process, whose allocator keeps a record where that of this process does not."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+import lowtide
+from lowtide.errors import LowtideError
+from lowtide.run.launch import interpreter_options
+from lowtide.run.machine import end_with_parent, machine_bytes
+from lowtide.tf.measure import out_of_memory
+from lowtide.tf.trace import Progress
+from lowtide.tide.tide import Tide
+
+ANOTHER_WAY = (
+    "run the program with lowtide run, or with TF_CPU_ALLOCATOR_USE_BFC=true in the environment before Python starts"
+)
+_NO_RECORD = "this process's CPU allocator keeps no record"
+
+
+def measure_in_child(target: Any, arguments: tuple[Any, ...], *, progress: Progress, **settings: Any) -> Tide:
+    """Rebuild the target in a process of its own, and run it there. `settings` are those of `measure_here`."""
+    with tempfile.TemporaryDirectory(prefix="lowtide-") as place:
+        folder = Path(place)
+        progress("preparing a child process")
+        job = {
+            "path": sys.path,
+            "threads": [
+                tf.config.threading.get_inter_op_parallelism_threads(),
+                tf.config.threading.get_intra_op_parallelism_threads(),
+            ],
+            "jit": tf.config.optimizer.get_jit(),
+            "target": (name := name_of(target)),
+            "model": _save_model(target, folder, must=name is None),
+            "settings": settings,
+        }
+        if job["target"] is None and job["model"] is None:
+            raise _not_there(target)
+        (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
+        (folder / "arguments.pickle").write_bytes(_pickle(arguments))
+        code = _attend(folder, progress)
+        return _result(folder, code, settings["label"] or getattr(target, "name", None) or _own_name(target))
+
+
+def name_of(target: Any) -> str | None:
+    """`module:name` where an import finds this very object; None for what only this program has."""
+    if isinstance(target, keras.Model):
+        return _name_of_model(target)
+    function = getattr(target, "python_function", target)
+    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
+    # The program itself is not imported: that would run it.
+    if module in (None, "__main__") or name is None or module not in sys.modules:
+        return None
+    try:
+        return f"{module}:{name}" if find(f"{module}:{name}") is target else None
+    except (ImportError, AttributeError):
+        return None
+
+
+def _name_of_model(model: keras.Model) -> str | None:
+    for name, module in list(sys.modules.items()):
+        if name != "__main__" and module is not None:
+            own = next((own for own, value in list(vars(module).items()) if value is model), None)
+            if own is not None:
+                return f"{name}:{own}"
+    return None
+
+
+def find(name: str) -> Any:
+    """The object of such a name."""
+    module, _, path = name.partition(":")
+    found = importlib.import_module(module)
+    for part in path.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def _save_model(target: Any, folder: Path, *, must: bool) -> str | None:
+    if not isinstance(target, keras.Model):
+        return None
+    if not target.compiled:
+        # The line that every other way gives.
+        from lowtide.tf.models import candidate_specs
+
+        candidate_specs(target, ())
+    path = folder / "model.keras"
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            target.save(path)
+    except Exception as error:
+        if not must:
+            return None
+        problem = f"{_NO_RECORD}, and the model cannot be saved for one that does: {_line(error)}"
+        raise LowtideError(problem, given=target.name, cure=ANOTHER_WAY) from error
+    return str(path)
+
+
+def _pickle(arguments: tuple[Any, ...]) -> bytes:
+    try:
+        return pickle.dumps(arguments)
+    except Exception as error:
+        problem = f"{_NO_RECORD}, and an argument cannot be sent to one that does: {_line(error)}"
+        raise LowtideError(problem, cure=ANOTHER_WAY) from error
+
+
+def _not_there(target: Any) -> LowtideError:
+    problem = f"{_NO_RECORD}, and a child process that has one cannot import the function"
+    return LowtideError(problem, given=_own_name(target), cure=f"{ANOTHER_WAY}; or move the function to a module")
+
+
+def _own_name(target: Any) -> str:
+    return str(getattr(target, "__name__", type(target).__name__))
+
+
+def _line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+
+
+# -- the process ---------------------------------------------------------------------------------
+
+
+def _attend(folder: Path, progress: Progress) -> int:
+    """Start the child, pass on what it is doing, and see it end, whatever happens here."""
+    reader, writer = os.pipe()
+    with open(reader, encoding="utf-8", errors="replace") as told, (folder / "log").open("wb") as log:
+        try:
+            process = _start(folder, writer, log)
+        finally:
+            os.close(writer)
+        try:
+            for line in told:
+                progress(line.strip())
+            return process.wait()
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _start(folder: Path, writer: int, log: Any) -> subprocess.Popen[bytes]:
+    with warnings.catch_warnings():
+        # Python advises against a preexec_fn where there are threads; this one takes no lock.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return subprocess.Popen(
+            [sys.executable, *interpreter_options(sys.orig_argv), "-m", "lowtide.tf.measuring", folder, str(writer)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=_environment(os.environ),
+            pass_fds=[writer],
+            preexec_fn=end_with_parent(),
+        )
+
+
+def _environment(environment: Mapping[str, str]) -> dict[str, str]:
+    root = str(Path(lowtide.__file__).parents[1])
+    path = environment.get("PYTHONPATH")
+    return {
+        **environment,
+        "PYTHONPATH": f"{root}{os.pathsep}{path}" if path else root,
+        "TF_CPU_ALLOCATOR_USE_BFC": "true",
+        "TF_CPU_BFC_MEM_LIMIT_IN_MB": environment.get("TF_CPU_BFC_MEM_LIMIT_IN_MB", str(machine_bytes() >> 20)),
+    }
+
+
+def _result(folder: Path, code: int, label: str) -> Tide:
+    tide, error = folder / "step.tide", folder / "error.json"
+    if tide.exists():
+        return Tide.load(tide)
+    if error.exists():
+        parts = json.loads(error.read_text(encoding="utf-8"))
+        raise LowtideError(parts["problem"], given=parts["given"], cure=parts["cure"])
+    lines = (folder / "log").read_bytes().splitlines()
+    if any(b"ran out of memory trying to allocate" in line or b"OOM when allocating" in line for line in lines):
+        raise out_of_memory(label, lines)
+    how = f"signal {-code}" if code < 0 else f"code {code}"
+    last = next((line.decode("utf-8", "replace") for line in reversed(lines) if line.strip()), None)
+    raise LowtideError(f"the process that measured {label} ended with {how}", given=last, cure=ANOTHER_WAY)
