@@ -159,15 +159,36 @@ def _alive_before(
             size = int(events.allocated_bytes[event])
             found[address] = _as_before(earlier.get(address), address, size, int(events.requested_bytes[event]))
     opening = min((number for number in window.places if number in marks), default=None)
+    unseen: dict[int, Chunk] = {}
     for place in window.places.get(opening, ()) if opening is not None else ():
         # What was allocated inside the window is known from its event.
         seen = first_event.get(place.address)
-        if place.address not in found and (seen is None or seen >= marks[opening or 0]):
-            size = earlier[place.address].allocated if place.address in earlier else round_up(place.bytes)
-            chunk = _as_before(earlier.get(place.address), place.address, size, place.bytes)
-            chunk.place = place
-            found[place.address] = chunk
+        if place.address in found or place.address in unseen or (seen is not None and seen < marks[opening or 0]):
+            continue
+        size = earlier[place.address].allocated if place.address in earlier else round_up(place.bytes)
+        chunk = _as_before(earlier.get(place.address), place.address, size, place.bytes)
+        chunk.place = place
+        (found if place.address in earlier else unseen)[place.address] = chunk
+    _add_nearest(found, unseen, first_event, before)
     return _fill_up(found, left, events, before)
+
+
+def _add_nearest(found: dict[int | None, Chunk], unseen: dict[int, Chunk], known: Iterable[int], before: int) -> None:
+    """Add chunks that were not seen being allocated, as far as the bytes in use allow, nearest to the known ones first.
+
+    A variable that was given an array of NumPy's lies outside of the allocator until it is updated.
+    """
+    addresses = sorted({*known, *(address for address in found if address is not None)})
+
+    def distance(address: int) -> int:
+        position = bisect_left(addresses, address)
+        return min((abs(address - each) for each in addresses[max(position - 1, 0) : position + 1]), default=0)
+
+    rest = before - sum(chunk.allocated for chunk in found.values())
+    for address in sorted(unseen, key=distance):
+        if unseen[address].allocated <= rest:
+            found[address] = unseen[address]
+            rest -= unseen[address].allocated
 
 
 def _as_before(earlier: Chunk | None, address: int, allocated: int, requested: int) -> Chunk:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from lowtide.errors import LowtideError
@@ -53,8 +54,8 @@ def rows(data: tuple[Any, ...], batch_size: int | None) -> tuple[Any, ...]:
 
 def size_of(arguments: Any) -> int | None:
     """The common leading size of the tensors; None where they have none."""
-    shapes = [leaf.shape for leaf in tf.nest.flatten(arguments) if isinstance(leaf, tf.Tensor)]
-    sizes = {shape[0] for shape in shapes if shape.rank}
+    shapes = [tuple(leaf.shape) for leaf in tf.nest.flatten(arguments) if isinstance(leaf, (tf.Tensor, np.ndarray))]
+    sizes = {shape[0] for shape in shapes if shape}
     return sizes.pop() if len(sizes) == 1 else None
 
 
@@ -68,7 +69,7 @@ def _value(spec: tf.TensorSpec, bound: int) -> tf.Tensor:
 
 
 def _bounds_of_inputs(model: keras.Model) -> list[int]:
-    """For each input of a model, in order, what its numbers stay below: the sizes of embeddings; 0 where any will do."""
+    """What the numbers of each input stay below, in order: the size of the embedding that it goes to; 0 for others."""
     try:
         inputs = list(model.inputs or ())
     except (AttributeError, ValueError):

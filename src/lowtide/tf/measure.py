@@ -33,11 +33,11 @@ def measure(
     progress: Progress | None = None,
     label: str | None = None,
 ) -> Tide:
-    """The tide of one steady step, recorded while it ran: of a compiled Keras model, or of a function with its arguments.
+    """The tide of a steady step of a compiled Keras model, or of a function with its arguments, recorded while it ran.
 
-    Arguments are tensors, arrays, or specs to make a batch from. Some ten steps are run until the allocator has settled,
-    then `steps` are recorded. Every variable holds afterwards what it held before. Where the allocator of this process
-    keeps no record, the step is run in a child process that has one.
+    Arguments are tensors, arrays, or specs to make a batch from. Some ten steps are run until the allocator has
+    settled, then `steps` are recorded. Every variable holds afterwards what it held before. Where the allocator of
+    this process keeps no record, the step is run in a child process that has one.
     """
     check_batch_size(batch_size)
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
@@ -111,7 +111,7 @@ def _function_step(
         trace(target, values, progress)
     return Step(
         run=lambda: target(*values),
-        label=label or getattr(target, "__name__", type(target).__name__),
+        label=label or str(getattr(target, "__name__", type(target).__name__)),
         inputs=[leaf for leaf in tf.nest.flatten(list(values)) if isinstance(leaf, tf.Tensor)],
         batch_size=batches.size_of(list(values)) if batch_size is None else batch_size,
         owners=keras_objects(target),
@@ -125,9 +125,9 @@ def _model_step(model: keras.Model, data: tuple[Any, ...], batch_size: int | Non
     batch = batches.filled(given, batch_size, model)
     specs = tf.nest.map_structure(lambda leaf: tf.TensorSpec(leaf.shape, leaf.dtype), list(batch))
     models.prepare(model, tuple(specs))
-    # A data set of inputs alone yields x itself, not a tuple.
-    elements = tf.data.Dataset.from_tensors(batch if len(batch) > 1 else batch[0]).repeat()
-    iterator = iter(elements)
+    # A data set of inputs alone yields x itself, not a tuple; and it takes a list for a tensor.
+    element = keras.tree.lists_to_tuples(batch if len(batch) > 1 else batch[0])
+    iterator = iter(tf.data.Dataset.from_tensors(element).repeat())
     before = model.train_function
     model.make_train_function(force=True)
     function = model.train_function
@@ -147,10 +147,9 @@ def out_of_memory(label: str, lines: list[bytes]) -> LowtideError:
     """What TensorFlow said when it ran out, in one line."""
     found = [shortfall.request for shortfall in read_shortfalls(lines)]
     request = found[-1] if found else Request()
-    asked = "" if request.bytes is None else f": {format_bytes(request.bytes)} were asked for and not to be had"
-    where = next((f"by {each}" for each in (request.node, request.op) if each), None)
+    by = next((f" by {each}" for each in (request.node, request.op) if each), "")
+    asked = "" if request.bytes is None else f": {format_bytes(request.bytes)} were asked for{by} and not to be had"
     return LowtideError(
         f"{label} ran out of memory while it was measured{asked}",
-        given=where,
         cure="try a smaller batch, or lt.predict, which allocates nothing",
     )

@@ -1,4 +1,4 @@
-"""The child process that measures: `python -m lowtide.tf.measuring FOLDER DESCRIPTOR`.
+"""The child process that measures, which `lowtide.tf.child` starts.
 
 It finds in the folder what to run, writes there the tide or an error, and tells the descriptor what it is doing.
 """
@@ -17,10 +17,12 @@ from typing import Any
 from lowtide.errors import LowtideError
 
 
-def main(folder: Path, descriptor: int) -> None:
+def main(place: str, descriptor: int) -> None:
+    """Do the job that lies in a folder."""
+    folder = Path(place)
     job: dict[str, Any] = json.loads((folder / "job.json").read_text(encoding="utf-8"))
-    # As the parent found its modules, so does this process.
-    sys.path[:] = job["path"]
+    # Modules that look at their program's arguments when they are imported find the same as in the parent.
+    sys.argv[:] = job["argv"]
     # Processes that the target starts have no part in this.
     os.set_inheritable(descriptor, False)
     try:
@@ -30,10 +32,10 @@ def main(folder: Path, descriptor: int) -> None:
         _leave(folder, error)
     except (Exception, SystemExit) as error:
         traceback.print_exc()
-        reason = " ".join(traceback.format_exception_only(error)[-1].split())[:300]
-        _leave(
-            folder, LowtideError(f"the step cannot be measured: {reason}", cure="make it run in Python by itself first")
-        )
+        from lowtide.tf.child import line_of
+
+        cure = "make it run in Python by itself first"
+        _leave(folder, LowtideError(f"the step cannot be measured: {line_of(error)}", cure=cure))
 
 
 def _measure(job: dict[str, Any], folder: Path, told: Any) -> None:
@@ -56,31 +58,31 @@ def _measure(job: dict[str, Any], folder: Path, told: Any) -> None:
 
 
 def _target(job: dict[str, Any]) -> Any:
-    from lowtide.tf.child import ANOTHER_WAY, find
+    from lowtide.tf.child import ANOTHER_WAY, find, line_of
 
     try:
         # What is saved is the model as it is now; what is imported, as it was made.
         if job["model"] is None:
             return find(job["target"])
         try:
-            return _load(job["model"])
+            return _load(job["model"], [find(part) for part in job["parts"]])
         except Exception:
             if job["target"] is None:
                 raise
             return find(job["target"])
     except (Exception, SystemExit) as error:
-        reason = " ".join(str(error).split())[:300]
-        problem = f"a child process cannot rebuild the target: {type(error).__name__}: {reason}"
+        problem = f"a child process cannot rebuild the target: {line_of(error)}"
         raise LowtideError(problem, given=job["target"], cure=ANOTHER_WAY) from error
 
 
-def _load(path: str) -> Any:
+def _load(path: str, parts: list[Any]) -> Any:
     import keras
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         # It is the parent's own model: what it contains, the parent runs too.
-        return keras.models.load_model(path, safe_mode=False)
+        known = {part.__name__: part for part in parts}
+        return keras.models.load_model(path, custom_objects=known, safe_mode=False)
 
 
 def _leave(folder: Path, error: LowtideError) -> None:
@@ -90,7 +92,3 @@ def _leave(folder: Path, error: LowtideError) -> None:
         "cure": error.cure,
     }
     (folder / "error.json").write_text(json.dumps(parts), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))

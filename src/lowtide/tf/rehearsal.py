@@ -16,9 +16,8 @@ from lowtide.run.names import UNIDENTIFIED
 from lowtide.run.record import Call
 from lowtide.run.recorded import choose_step
 from lowtide.tf import recorder
-from lowtide.tf.addresses import live_objects
 from lowtide.tf.ending import look_at_step, stretches_of, tide_of_step
-from lowtide.tf.recorder import SETTLED_STEP, Recorder
+from lowtide.tf.recorder import Recorder
 from lowtide.tf.snapshot import Snapshot
 from lowtide.tf.trace import Progress
 from lowtide.tide.tide import Tide
@@ -104,9 +103,9 @@ class Rehearsal(Recorder):
             cure = "stop it first, with tf.profiler.experimental.stop()"
             raise LowtideError("a profiler is running in this process, and there can be only one", cure=cure)
 
-    def used(self) -> set[int]:
-        """The variables that the recorded functions read, by identity."""
-        return {id(variable) for variables in self._variables.values() for variable in variables}
+    def used(self) -> list[Any]:
+        """The variables that the recorded functions read."""
+        return [variable for variables in self._variables.values() for variable in variables]
 
     def _run_once(self, step: Step) -> None:
         self._begin_step(self.step + 1)
@@ -151,23 +150,19 @@ def rehearse(step: Step, folder: Path, steps: int, progress: Progress, snapshot:
 
 def _bytes_beside(tide: Tide, step: Step, rehearsal: Rehearsal) -> int:
     """What lies in the allocator all the time and is not the step's, as far as anybody knows."""
-    buffers = tide.buffers
-    unknown = sum(
-        int(buffers.allocated[row])
-        for row, name in enumerate(buffers.name)
-        if name == UNIDENTIFIED and buffers.born[row] == 0 and buffers.died[row] == len(tide.curve)
-    )
+    buffers, kinds = tide.buffers, rehearsal.lookup.kinds
     used = rehearsal.used()
-    if not used:
-        # A step without a function of its own reads what it likes.
-        return unknown
-    used |= {id(variable.value) for owner in step.owners for variable in _variables(owner)}
-    others = {
-        id(variable.handle): variable.shape.num_elements() * variable.dtype.size
-        for variable in live_objects()[0]
-        if id(variable) not in used and variable.shape.is_fully_defined()
-    }
-    return unknown + sum(others.values())
+    # A step without a function of its own reads what it likes.
+    all_used = not used
+    used += [variable.value for owner in step.owners for variable in _variables(owner)]
+    names = {kinds[id(variable.handle)][1] for variable in used if id(variable.handle) in kinds}
+    return sum(
+        int(buffers.allocated[row])
+        for row, (name, op) in enumerate(zip(buffers.name, buffers.op, strict=True))
+        if buffers.born[row] == 0
+        and buffers.died[row] == len(tide.curve)
+        and (name == UNIDENTIFIED or (op == "Variable" and not all_used and name not in names))
+    )
 
 
 def _variables(owner: Any) -> list[Any]:

@@ -50,9 +50,8 @@ class Snapshot:
     def restore(self) -> None:
         """Put back what was there."""
         for variable in self.changed():
-            _, value = self._kept[id(variable)]
-            # A variable of open shape may have grown or shrunk.
-            variable.assign(value)
+            with tf.device(variable.device):
+                variable.assign(_in_the_allocator(self._kept[id(variable)][1]))
 
 
 def _contents(variable: Any) -> np.ndarray | None:
@@ -61,6 +60,12 @@ def _contents(variable: Any) -> np.ndarray | None:
         return np.array(variable.numpy())
     except (NotImplementedError, AttributeError, ValueError, tf.errors.OpError):
         return None
+
+
+def _in_the_allocator(value: np.ndarray) -> tf.Tensor:
+    """A tensor of the device's own: a variable that is given an array lies outside of the allocator from then on."""
+    tensor = tf.convert_to_tensor(value)
+    return tensor if tensor.dtype == tf.string else tf.raw_ops.DeepCopy(x=tensor)
 
 
 def _same(one: np.ndarray, other: np.ndarray | None) -> bool:
