@@ -12,7 +12,7 @@ DOCUMENTS = Path(__file__).parents[2] / "docs"
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("name", ["index.md", "predict.md", "diff.md"])
+@pytest.mark.parametrize("name", ["index.md", "predict.md", "diff.md", "measure.md"])
 def test_the_examples_of_a_document_run(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = (DOCUMENTS / name).read_text(encoding="utf-8")

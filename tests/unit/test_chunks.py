@@ -3,7 +3,7 @@
 import numpy as np
 
 from lowtide.run.chunks import follow
-from lowtide.run.record import Call, Place, Window
+from lowtide.run.record import NOWHERE_KNOWN, Call, Place, Window
 from lowtide.sources.xplane import AllocationRecord, Mark, Profile
 
 CALL = Call(1, 1, "step")
@@ -63,3 +63,17 @@ def test_a_variable_outside_of_the_allocator_is_not_counted():
 def test_two_names_for_one_address_count_once():
     held = alive_before(1024, place("kernel", 0x1000, 1024), place("alias", 0x1000, 1024))
     assert list(held.values()) == [1024]
+
+
+def test_two_marks_without_an_event_between_them():
+    inner, kernel = Call(2, 1, "inner"), place("kernel", 0x1000, 1024)
+    record = events((True, 0x2000, 256, 1280), (False, 0x2000, 256, 1024))
+    profile = Profile(record, (Mark(1, CALL.begin_mark), Mark(2, inner.begin_mark)))
+    places = {CALL.begin_mark: (kernel,), inner.begin_mark: (kernel, place("argument 0", 0x1000, 1024))}
+    (stretch,) = follow([Window("", (CALL, inner), places)], [profile], "cpu")
+    assert [chunk.allocated for chunk in stretch.chunks if chunk.born is None] == [1024]
+
+
+def test_a_variable_that_lies_somewhere_is_counted():
+    held = alive_before(2048, place("table", NOWHERE_KNOWN, 1000), place("kernel", 0x1000, 768))
+    assert held == {"kernel": 768, "table": 1024, None: 256}

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lowtide.run.record import Place, Window
+from lowtide.run.record import NOWHERE_KNOWN, Place, Window
 from lowtide.sources.xplane import AllocationRecord, Profile
 from lowtide.tide.bfc import round_up
 
@@ -95,9 +95,9 @@ def _follow_window(
     start = _alive_before(window, events, marks, left, before, is_first=is_first)
     live = {chunk.address: chunk for chunk in start if chunk.address is not None}
     chunks = list(start)
-    lookups = sorted(
-        (marks[number], places) for number, places in window.places.items() if number in marks
-    )  # by position
+    # Two marks may have no event between them.
+    order = sorted((marks[number], number) for number in window.places if number in marks)
+    lookups = [(position, window.places[number]) for position, number in order]
     waiting = 0
     is_allocation, address = events.is_allocation.tolist(), events.address.tolist()
     allocated, requested = events.allocated_bytes.tolist(), events.requested_bytes.tolist()
@@ -160,17 +160,19 @@ def _alive_before(
             found[address] = _as_before(earlier.get(address), address, size, int(events.requested_bytes[event]))
     opening = min((number for number in window.places if number in marks), default=None)
     unseen: dict[int, Chunk] = {}
-    for place in window.places.get(opening, ()) if opening is not None else ():
+    opened = window.places.get(opening, ()) if opening is not None else ()
+    for place in opened:
         # What was allocated inside the window is known from its event.
         seen = first_event.get(place.address)
-        if place.address in found or place.address in unseen or (seen is not None and seen < marks[opening or 0]):
+        is_known = place.address in found or place.address in unseen or place.address == NOWHERE_KNOWN
+        if is_known or (seen is not None and seen < marks[opening or 0]):
             continue
         size = earlier[place.address].allocated if place.address in earlier else round_up(place.bytes)
         chunk = _as_before(earlier.get(place.address), place.address, size, place.bytes)
         chunk.place = place
         (found if place.address in earlier else unseen)[place.address] = chunk
     _add_nearest(found, unseen, first_event, before)
-    return _fill_up(found, left, events, before)
+    return _fill_up(found, left, [place for place in opened if place.address == NOWHERE_KNOWN], events, before)
 
 
 def _add_nearest(found: dict[int | None, Chunk], unseen: dict[int, Chunk], known: Iterable[int], before: int) -> None:
@@ -201,7 +203,9 @@ def _as_before(earlier: Chunk | None, address: int, allocated: int, requested: i
     )  # fmt: skip
 
 
-def _fill_up(found: dict[int | None, Chunk], left: list[Chunk], events: AllocationRecord, before: int) -> list[Chunk]:
+def _fill_up(
+    found: dict[int | None, Chunk], left: list[Chunk], somewhere: list[Place], events: AllocationRecord, before: int
+) -> list[Chunk]:
     """Add what the window before left behind, as far as the bytes in use allow, and name the rest as not known."""
     chunks = list(found.values())
     rest = before - sum(chunk.allocated for chunk in chunks)
@@ -213,6 +217,11 @@ def _fill_up(found: dict[int | None, Chunk], left: list[Chunk], events: Allocati
         if not taken.touches(chunk.address, chunk.allocated) and not used.touches(chunk.address, chunk.allocated):
             chunks.append(_as_before(chunk, chunk.address, chunk.allocated, chunk.requested))
             rest -= chunk.allocated
+    for place in somewhere:
+        size = round_up(place.bytes)
+        if size <= rest:
+            chunks.append(Chunk(None, size, place.bytes, place=place))
+            rest -= size
     if rest > 0:
         chunks.append(Chunk(None, rest, rest, identified=False))
     return chunks

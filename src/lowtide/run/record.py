@@ -18,6 +18,8 @@ from lowtide.errors import LowtideError
 SCHEMA_VERSION = 1
 OWN = "_lowtide_"
 """In the names of functions that lowtide itself calls in the script's process."""
+NOWHERE_KNOWN = 0
+"""The address of a variable that is in the allocator, nobody can say where."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import keras
 import tensorflow as tf
 from tensorflow.python.ops import gen_resource_variable_ops, resource_variable_ops
 
-from lowtide.run.record import Place
+from lowtide.run.record import NOWHERE_KNOWN, Place
 from lowtide.tf.models import layer_names, variable_kinds
 from lowtide.tide.layers import find_owner, find_slot_owners
 
@@ -57,6 +57,10 @@ class Lookup:
         """Kind and name of each variable, by the identity of its handle."""
         self._known: list[tuple[weakref.ref[Any], str, str, str | None]] = []
         self._seen: set[int] = set()
+        self._last: dict[int, int] = {}
+        """Where each variable was last, by the identity of its handle."""
+        self._copied: set[int] = set()
+        """Variables of which every read is a copy, after an update of single rows: they stay where they are."""
 
     def refresh(self) -> None:
         """Look for the variables that exist by now."""
@@ -80,12 +84,29 @@ class Lookup:
         found = []
         for reference, name, kind, layer in self._known:
             variable = reference()
-            place = None if variable is None else _place(_value(variable), name, kind, layer)
-            found.append(place)
+            found.append(None if variable is None else self._place_of(variable, name, kind, layer))
         for position, tensor in enumerate(inputs):
             if isinstance(tensor, tf.Tensor):
                 found.append(_place(tensor, f"argument {position}", "input", None))
         return tuple(place for place in found if place is not None)
+
+    def _place_of(self, variable: Any, name: str, kind: str, layer: str | None) -> Place | None:
+        key = id(variable.handle)
+        if key not in self._copied:
+            # The second read shares the first one's memory, if they share the variable's.
+            first, second = _value(variable), _value(variable)
+            address = None if first is None else address_of(first)
+            if not address:
+                return None
+            if address == address_of(second):
+                self._last[key] = address
+                return _place(first, name, kind, layer)
+            self._copied.add(key)
+        if not variable.shape.is_fully_defined():
+            return None
+        shape, dtype = tuple(variable.shape.as_list()), variable.dtype
+        address = self._last.get(key, NOWHERE_KNOWN)
+        return Place(address, math.prod(shape) * dtype.size, name, kind, layer, dtype.name, shape)
 
     def everything(self) -> tuple[Place, ...]:
         """Where all variables lie that exist now."""

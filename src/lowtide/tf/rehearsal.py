@@ -87,6 +87,7 @@ class Rehearsal(Recorder):
             progress(f"recording {self._wanted} steps")
             while self.step < self.last_settled:
                 self._run_once(step)
+            self.look_once_more()
         finally:
             unwatch()
             self.end()
