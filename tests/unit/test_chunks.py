@@ -77,3 +77,20 @@ def test_two_marks_without_an_event_between_them():
 def test_a_variable_that_lies_somewhere_is_counted():
     held = alive_before(2048, place("table", NOWHERE_KNOWN, 1000), place("kernel", 0x1000, 768))
     assert held == {"kernel": 768, "table": 1024, None: 256}
+
+
+def test_a_variable_that_lies_somewhere_is_what_stays_and_has_its_size():
+    first = events((True, 0x1000, 1024, 1024), (True, 0x4000, 512, 1536))
+    second = events((True, 0x2000, 256, 1792), (False, 0x2000, 256, 1536))
+    later = Call(2, 2, "step")
+    windows = [
+        Window("", (CALL,), {}),
+        Window("", (later,), {later.begin_mark: (place("table", NOWHERE_KNOWN, 1024),)}),
+    ]
+    profiles = [Profile(first, ()), Profile(second, (Mark(1, later.begin_mark),))]
+    stretch = follow(windows, profiles, "cpu")[1]
+    before = [chunk for chunk in stretch.chunks if chunk.born is None]
+    assert [(chunk.address, chunk.place and chunk.place.name) for chunk in before] == [
+        (0x1000, "table"),
+        (0x4000, None),
+    ]

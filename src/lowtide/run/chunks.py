@@ -217,9 +217,13 @@ def _fill_up(
         if not taken.touches(chunk.address, chunk.allocated) and not used.touches(chunk.address, chunk.allocated):
             chunks.append(_as_before(chunk, chunk.address, chunk.allocated, chunk.requested))
             rest -= chunk.allocated
+    staying = {chunk.requested: chunk for chunk in chunks[len(found) :] if chunk.place is None}
     for place in somewhere:
         size = round_up(place.bytes)
-        if size <= rest:
+        alike = staying.pop(place.bytes, None)
+        if alike is not None:
+            alike.place = place
+        elif size <= rest:
             chunks.append(Chunk(None, size, place.bytes, place=place))
             rest -= size
     if rest > 0:

@@ -19,7 +19,6 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-import lowtide
 from lowtide.errors import LowtideError
 from lowtide.run.launch import interpreter_options, signal_name
 from lowtide.run.machine import end_with_parent, machine_bytes
@@ -206,7 +205,7 @@ def _start(folder: Path, writer: int, log: Any) -> subprocess.Popen[bytes]:
 
 def _path() -> str:
     """Where modules are found, here and there; lowtide itself last, if it came by another way."""
-    root = str(Path(lowtide.__file__).parents[1])
+    root = str(Path(__file__).parents[2])
     return json.dumps(sys.path if root in sys.path else [*sys.path, root])
 
 

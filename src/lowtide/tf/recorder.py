@@ -13,7 +13,8 @@ import shutil
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -190,6 +191,19 @@ class Recorder:
             self.windows.append(Window(opened.profile, tuple(opened.calls), opened.places))
             self.save()
 
+    @contextmanager
+    def pausing(self) -> Iterator[None]:
+        """Neither listen nor count calls meanwhile."""
+        was_open = self._open is not None
+        self.close_window()
+        self._inside.depth = 1
+        try:
+            yield
+        finally:
+            self._inside.depth = 0
+            if was_open:
+                self.open_window()
+
     def record(self) -> Record:
         return Record(self.limit_bytes, tuple(self.windows), tuple(self.samples), self.step, tuple(self.notes))
 
@@ -254,10 +268,14 @@ def start(folder: Path, steps: int) -> Recorder:
     return recorder
 
 
-def make_way() -> None:
-    """TensorFlow has one profiler: a record of the whole process leaves it to whoever asks for it."""
-    if _RECORDER is not None:
-        _RECORDER.close_window()
+@contextmanager
+def aside() -> Iterator[None]:
+    """TensorFlow has one profiler: the record of a script pauses while lowtide itself runs steps in its process."""
+    if _RECORDER is None:
+        yield
+        return
+    with _RECORDER.pausing():
+        yield
 
 
 def finish(error: BaseException | None) -> None:

@@ -98,7 +98,6 @@ class Rehearsal(Recorder):
 
     def open_window(self) -> None:
         """Listen to the allocator, which one profiler at a time can do."""
-        recorder.make_way()
         super().open_window()
         if self._open is None:
             cure = "stop it first, with tf.profiler.experimental.stop()"
@@ -131,7 +130,7 @@ class Rehearsal(Recorder):
 def rehearse(step: Step, folder: Path, steps: int, progress: Progress, snapshot: Snapshot) -> Tide:
     """The tide of a steady step, with the names that its functions and the Keras objects of this process give."""
     rehearsal = Rehearsal(folder, steps, snapshot)
-    with snapshot.keeping_new_ones():
+    with recorder.aside(), snapshot.keeping_new_ones():
         rehearsal.run(step, progress)
     progress("reading the record")
     stretches = stretches_of(rehearsal)
