@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lowtide.errors import LowtideError as LowtideError
+    from lowtide.tf.measure import measure as measure
     from lowtide.tf.predict import max_batch_size as max_batch_size
     from lowtide.tf.predict import predict as predict
     from lowtide.tf.release import release as release
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = ["LowtideError", "Tide", "Watch", "__version__", "diff", "max_batch_size", "predict", "release"]
+__all__ = ["LowtideError", "Tide", "Watch", "__version__", "diff", "max_batch_size", "measure", "predict", "release"]
 
 # Each name is imported when it is first used: TensorFlow costs seconds, and most of lowtide does without it.
 _HOME = {
@@ -23,6 +24,7 @@ _HOME = {
     "Watch": "lowtide.tf.watch",
     "diff": "lowtide.tide.diff",
     "max_batch_size": "lowtide.tf.predict",
+    "measure": "lowtide.tf.measure",
     "predict": "lowtide.tf.predict",
     "release": "lowtide.tf.release",
 }

@@ -18,6 +18,7 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
         ("index.md", lambda names: names["tide"].peak_bytes > 0),
         ("predict.md", lambda names: names["tide"].peak_bytes > 0),
         ("diff.md", lambda names: names["tide"].peak_bytes > 0),
+        ("measure.md", lambda names: names["tide"].peak_bytes > 0),
         ("watch.md", lambda names: names["released"].held_bytes >= 0),
     ],
     ids=lambda each: each if isinstance(each, str) else "",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lowtide.run.record import Place, Window
+from lowtide.run.record import NOWHERE_KNOWN, Place, Window
 from lowtide.sources.xplane import AllocationRecord, Profile
 from lowtide.tide.bfc import round_up
 
@@ -162,20 +162,36 @@ def _alive_before(
             size = int(events.allocated_bytes[event])
             found[address] = _as_before(earlier.get(address), address, size, int(events.requested_bytes[event]))
     opening = min((number for number in window.places if number in marks), default=None)
+    opened = window.places.get(opening, ()) if opening is not None else ()
+    somewhere = [place for place in opened if place.address == NOWHERE_KNOWN]
+    seen = sorted({*first_event, *(address for address in found if address is not None)})
     rest = before - sum(chunk.allocated for chunk in found.values())
-    for place in window.places.get(opening, ()) if opening is not None else ():
+    # An array of NumPy's may serve as a tensor where it is: nothing of the allocator's, and far from what is.
+    for place in sorted(opened, key=lambda place: _distance(seen, place.address)):
         # What was made or freed inside the window is known from its event.
-        if place.address in first_event or place.address in found:
+        if place.address in first_event or place.address in found or place.address == NOWHERE_KNOWN:
             continue
         known = earlier.get(place.address)
         is_same = known is not None and known.requested == place.bytes
         size = known.allocated if known is not None and is_same else round_up(place.bytes)
-        # An array of NumPy's may serve as a tensor where it is: nothing of the allocator's.
-        if size <= rest and (is_same or (place.kind != "input" and place.address not in outside)):
+        if size <= rest and (is_same or _may_be_inside(place, seen, outside)):
             chunk = found[place.address] = _as_before(known, place.address, size, place.bytes)
             chunk.place = place
             rest -= size
-    return _fill_up(found, left, events, before)
+    return _fill_up(found, left, somewhere, events, before)
+
+
+def _distance(seen: Sequence[int], address: int) -> int:
+    """How far it is to the nearest of these addresses."""
+    position = bisect_left(seen, address)
+    return min((abs(address - each) for each in seen[max(position - 1, 0) : position + 1]), default=0)
+
+
+def _may_be_inside(place: Place, seen: Sequence[int], outside: set[int]) -> bool:
+    """Whether a place that no event speaks of may be the allocator's; an argument is so only among its chunks."""
+    if place.address in outside:
+        return False
+    return place.kind != "input" or (len(seen) > 0 and seen[0] <= place.address <= seen[-1])
 
 
 def _as_before(earlier: Chunk | None, address: int, allocated: int, requested: int) -> Chunk:
@@ -188,7 +204,9 @@ def _as_before(earlier: Chunk | None, address: int, allocated: int, requested: i
     )  # fmt: skip
 
 
-def _fill_up(found: dict[int | None, Chunk], left: list[Chunk], events: AllocationRecord, before: int) -> list[Chunk]:
+def _fill_up(
+    found: dict[int | None, Chunk], left: list[Chunk], somewhere: list[Place], events: AllocationRecord, before: int
+) -> list[Chunk]:
     """Add what the window before left behind, as far as the bytes in use allow, and name the rest as not known."""
     chunks = list(found.values())
     rest = before - sum(chunk.allocated for chunk in chunks)
@@ -200,6 +218,15 @@ def _fill_up(found: dict[int | None, Chunk], left: list[Chunk], events: Allocati
         if not taken.touches(chunk.address, chunk.allocated) and not used.touches(chunk.address, chunk.allocated):
             chunks.append(_as_before(chunk, chunk.address, chunk.allocated, chunk.requested))
             rest -= chunk.allocated
+    staying = {chunk.requested: chunk for chunk in chunks[len(found) :] if chunk.place is None}
+    for place in somewhere:
+        size = round_up(place.bytes)
+        alike = staying.pop(place.bytes, None)
+        if alike is not None:
+            alike.place = place
+        elif size <= rest:
+            chunks.append(Chunk(None, size, place.bytes, place=place))
+            rest -= size
     if rest > 0:
         chunks.append(Chunk(None, rest, rest, identified=False))
     return chunks

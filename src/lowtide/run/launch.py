@@ -66,7 +66,7 @@ class Ending:
         """How it ended, in words."""
         if self.signal is None:
             return "the script ended well" if self.exit_code == 0 else f"the script ended with code {self.exit_code}"
-        line = f"the process was killed by {_signal_name(self.signal)}"
+        line = f"the process was killed by {signal_name(self.signal)}"
         if self.signal != signals.SIGKILL or self.kills == 0:
             return line
         return f"{line}: the system's own out-of-memory killer, {'most likely' if self.kills is None else 'it seems'}"
@@ -243,7 +243,8 @@ def _tidy(folder: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _signal_name(number: int) -> str:
+def signal_name(number: int) -> str:
+    """Return what the system calls a signal."""
     try:
         return signals.Signals(number).name
     except ValueError:

@@ -14,6 +14,8 @@ from lowtide.tide.rows import Part, Row, rows_of_block
 _BACKWARD, _GRADIENTS = "gradient_tape/", "gradients"
 NO_OP = "unknown"
 """The op of what was allocated while none ran: an array that Python handed over, mostly."""
+UNIDENTIFIED = "from before the recording"
+"""The name of what was there already, and of which only the size is known."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ def _identity(chunk: Chunk, names: Names) -> Identity:
         )
     dtype = chunk.dtype or "uint8"
     if not chunk.identified:
-        return "from before the recording", NO_OP, None, "other", "uint8", None
+        return UNIDENTIFIED, NO_OP, None, "other", "uint8", None
     if chunk.requested in names.input_bytes and (node is None or node not in names.nodes):
         return "batch", node or "data set", None, "input", dtype, chunk.shape
     if node is None:

@@ -21,6 +21,8 @@ TAPE = "gradient tape"
 """What a step is called that runs op by op."""
 OWN = "_lowtide_"
 """In the names of functions that lowtide itself calls in the script's process."""
+NOWHERE_KNOWN = 0
+"""The address of a variable that is in the allocator, nobody can say where."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from tensorflow.python.framework.ops import EagerTensor
 from tensorflow.python.ops import gen_resource_variable_ops
 from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable
 
-from lowtide.run.record import Place
+from lowtide.run.record import NOWHERE_KNOWN, Place
 from lowtide.tf.holders import address_of, kept_tensors
 from lowtide.tf.models import layer_names, variable_kinds
 from lowtide.tf.objects import instances_of
@@ -37,6 +37,12 @@ class Lookup:
         """Kind and name of each variable, by the identity of its handle."""
         self._known: list[tuple[weakref.ref[Any], str, str, str | None]] = []
         self._seen: set[int] = set()
+        self._last: dict[int, int] = {}
+        """Where each variable was last, by the identity of its handle."""
+        self._shared: set[int] = set()
+        """Variables whose reads share their memory, as far as is known since the last refresh."""
+        self._copied: set[int] = set()
+        """Variables of which every read is a copy, after an update of single rows: they stay where they are."""
 
     def refresh(self) -> None:
         """Look for the variables that exist by now."""
@@ -51,6 +57,7 @@ class Lookup:
             for variable, (_, name, kind, _) in zip(variables, self._known, strict=True)
         }
         self._seen = {id(variable) for variable in variables}
+        self._shared.clear()
 
     def places(self, captured: Iterable[Any], inputs: Iterable[Any]) -> tuple[Place, ...]:
         """Where all variables lie, among them those that a call captured, and the call's arguments."""
@@ -61,11 +68,30 @@ class Lookup:
             variable = reference()
             # A session may run it inside a graph of the script's.
             with context.eager_mode():
-                found.append(None if variable is None else _place(_value(variable), name, kind, layer))
+                found.append(None if variable is None else self._place_of(variable, name, kind, layer))
         for position, tensor in enumerate(inputs):
             if isinstance(tensor, tf.Tensor):
                 found.append(_place(tensor, f"argument {position}", "input", None))
         return tuple(place for place in found if place is not None)
+
+    def _place_of(self, variable: Any, name: str, kind: str, layer: str | None) -> Place | None:
+        key = id(variable.handle)
+        if key not in self._copied:
+            value = _value(variable)
+            address = None if value is None else address_of(value)
+            if not address:
+                return None
+            # A second read shares the first one's memory, if they share the variable's.
+            if key in self._shared or address == address_of(_value(variable)):
+                self._shared.add(key)
+                self._last[key] = address
+                return _place(value, name, kind, layer, address)
+            self._copied.add(key)
+        if not variable.shape.is_fully_defined():
+            return None
+        shape, dtype = tuple(variable.shape.as_list()), variable.dtype
+        address = self._last.get(key, NOWHERE_KNOWN)
+        return Place(address, math.prod(shape) * dtype.size, name, kind, layer, dtype.name, shape)
 
     def everything(self) -> tuple[Place, ...]:
         """Where all variables lie that exist now."""
@@ -109,8 +135,8 @@ def _value(variable: Any) -> Any:
         return None
 
 
-def _place(tensor: Any, name: str, kind: str, layer: str | None) -> Place | None:
-    address = None if tensor is None else address_of(tensor)
+def _place(tensor: Any, name: str, kind: str, layer: str | None, address: int | None = None) -> Place | None:
+    address = address_of(tensor) if address is None else address
     if not address:
         return None
     shape = tuple(tensor.shape.as_list())

@@ -25,7 +25,7 @@ from lowtide.tf.addresses import kept_places
 from lowtide.tf.looking import Look, look_at, look_at_nothing
 from lowtide.tf.sources import inner_functions, line_of_frames, source_finder
 from lowtide.tf.steps import Belongings
-from lowtide.tf.trace import Trace, count_nodes
+from lowtide.tf.trace import Progress, Trace, count_nodes
 from lowtide.tide.shortage import Request
 from lowtide.tide.tide import Tide
 
@@ -33,14 +33,14 @@ from lowtide.tide.tide import Tide
 def conclude(recorder: Any, error: BaseException | None = None, *, is_dying: bool = False) -> None:
     """Write what is known of the run: the tide of a steady step, what was predicted, and who held what at the end."""
     folder: Path = recorder.folder
-    stretches = _stretches(recorder)
+    stretches = stretches_of(recorder)
     if not stretches:
         return
     heap_file = last_heap(folder)
     steady = choose_step(stretches)
-    look = _look(recorder, stretches, steady)
+    look = look_at_step(recorder, stretches, steady)
     if steady is not None:
-        _tide(recorder, steady, look).save(folder / "step.tide")
+        tide_of_step(recorder, steady, look).save(folder / "step.tide")
     # Where a tape was around the function, it is only a part of the step.
     is_whole = steady is None or TAPE not in steady[1].functions
     predicted = _predict(look, folder) if is_whole else None
@@ -62,7 +62,8 @@ def last_heap(folder: Path) -> Path | None:
     return dumps[-1] if dumps else None
 
 
-def _stretches(recorder: Any) -> list[Stretch]:
+def stretches_of(recorder: Any) -> list[Stretch]:
+    """What a recorder heard, window by window."""
     windows = recorder.record().windows
     profiles = [read_profile(recorder.folder / window.profile) for window in windows]
     allocator = busiest_allocator(profiles)
@@ -72,7 +73,8 @@ def _stretches(recorder: Any) -> list[Stretch]:
 Steady = tuple[Stretch, RecordedStep, list[RecordedStep]]
 
 
-def _tide(recorder: Any, steady: Steady, look: Look) -> Tide:
+def tide_of_step(recorder: Any, steady: Steady, look: Look) -> Tide:
+    """The tide of one recorded step."""
     stretch, step, steps = steady
     return recorded_tide(
         stretch,
@@ -87,7 +89,9 @@ def _tide(recorder: Any, steady: Steady, look: Look) -> Tide:
     )
 
 
-def _look(recorder: Any, stretches: list[Stretch], steady: Steady | None) -> Look:
+def look_at_step(
+    recorder: Any, stretches: list[Stretch], steady: Steady | None, progress: Progress | None = None
+) -> Look:
     """Look at the largest function of the step; where that fails, names have to speak for themselves."""
     lookup = recorder.lookup
     belongings = Belongings(lookup.layers, lookup.kinds)
@@ -103,7 +107,9 @@ def _look(recorder: Any, stretches: list[Stretch], steady: Steady | None) -> Loo
     pairs = zip(stretch.events.operation[inside], stretch.events.shape[inside], strict=True)
     recorded = [(operation, shape) for operation, shape in pairs if operation is not None and shape]
     try:
-        return look_at(recorder.functions[name], recorder.arguments.get(name, ()), recorded, belongings, _tell)
+        return look_at(
+            recorder.functions[name], recorder.arguments.get(name, ()), recorded, belongings, progress or _tell
+        )
     except LowtideError as error:
         recorder.notes.append(f"the step's graph could not be looked at: {error}")
         return look_at_nothing(belongings)
@@ -162,7 +168,7 @@ def _explain_shortage(recorder: Any, short: _Shortage, stretches: list[Stretch],
     )
     step = None if moment is None else step_until(stretch, moment)
     if step is not None:
-        _tide(recorder, (stretch, step, [step]), look).save(recorder.folder / "failed.tide")
+        tide_of_step(recorder, (stretch, step, [step]), look).save(recorder.folder / "failed.tide")
 
 
 # An array in a graph that is smaller than this ran nobody out of memory.

@@ -23,7 +23,7 @@ def predict(
     label: str | None = None,
 ) -> Tide:
     """The tide of one training step of a compiled Keras model, or of a step function with the specs of its inputs."""
-    _check_batch_size(batch_size)
+    check_batch_size(batch_size)
     step = find_step(target, specs, batch_size, progress)
     tide = step.tide(batch_size, progress, label)
     if timings is not None:
@@ -111,7 +111,7 @@ def _next_guess(known: dict[int, int], budget: int, low: int, high: int) -> int:
     return min(max(guess, low + 1), high - 1, FARTHEST_GUESS * max(known))
 
 
-def _check_batch_size(batch_size: Any) -> None:
+def check_batch_size(batch_size: Any) -> None:
     if batch_size is None:
         return
     if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:

@@ -12,6 +12,7 @@ import re
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -59,6 +60,7 @@ class Recorder:
     def __init__(self, folder: Path, steps: int, limit_bytes: int | None = None) -> None:
         self.folder = folder
         self.settled_steps = steps
+        self.settled_from = SETTLED_STEP
         self.limit_bytes = limit_bytes
         self.step = 0
         """Counted from 1, by the calls that train; until something trains, by all calls."""
@@ -172,10 +174,18 @@ class Recorder:
             # A process may die before the first window closes.
             self.save()
         if step > (self._last_settled or EARLY_STEPS):
+            self.look_once_more()
             self.close_window()
         # While the script's own profiler runs it does not open, and later steps are as good.
-        if step >= SETTLED_STEP and self._last_settled is None and self.open_window():
+        if step >= self.settled_from and self._last_settled is None and self.open_window():
             self._last_settled = step + self.settled_steps - 1
+
+    def look_once_more(self) -> None:
+        """The last step has moved variables like any other; nobody begins another one that would find out."""
+        if self._open is not None:
+            number = self._calls = self._calls + 1
+            self._open.places[2 * number] = self.lookup.places((), ())
+            self._mark(2 * number)
 
     def _sample(self) -> None:
         if self.step % self._sampled_every:
@@ -222,6 +232,19 @@ class Recorder:
         places = self.windows[-1].places if self.windows else {}
         return places[max(places)] if places else ()
 
+    @contextmanager
+    def pausing(self) -> Iterator[None]:
+        """Neither listen nor count calls meanwhile."""
+        was_open = self._open is not None
+        self.close_window()
+        self._inside.depth = 1
+        try:
+            yield
+        finally:
+            self._inside.depth = 0
+            if was_open:
+                self.open_window()
+
     def record(self) -> Record:
         return Record(self.limit_bytes, tuple(self.windows), tuple(self.samples), self.step, tuple(self.notes))
 
@@ -260,6 +283,12 @@ def device_name() -> str:
     return "GPU:0" if tf.config.list_physical_devices("GPU") else "CPU:0"
 
 
+def limit_bytes() -> int | None:
+    """The hard limit that the environment gave to the CPU's allocator."""
+    limit = os.environ.get("TF_CPU_BFC_MEM_LIMIT_IN_MB")
+    return int(limit) << 20 if limit and limit.isdigit() else None
+
+
 def bytes_in_use() -> int:
     """What the allocator has given out; 0 where it does not count."""
     try:
@@ -276,11 +305,10 @@ _RECORDER: Recorder | None = None
 def start(folder: Path, steps: int) -> Recorder:
     """Begin to record this process; TensorFlow has just been imported."""
     global _RECORDER
-    limit = os.environ.get("TF_CPU_BFC_MEM_LIMIT_IN_MB")
-    recorder = _RECORDER = Recorder(folder, steps, int(limit) << 20 if limit and limit.isdigit() else None)
+    recorder = _RECORDER = Recorder(folder, steps, limit_bytes())
     recorder.save()
     recorder.open_window()
-    _watch_functions(recorder)
+    watch_functions(recorder)
     _watch_sessions(recorder)
     _watch_tapes(recorder)
     _make_way_for_the_scripts_profiler(recorder)
@@ -288,6 +316,16 @@ def start(folder: Path, steps: int) -> Recorder:
 
     listen(recorder)
     return recorder
+
+
+@contextmanager
+def aside() -> Iterator[None]:
+    """TensorFlow has one profiler: the record of a script pauses while lowtide itself runs steps in its process."""
+    if _RECORDER is None:
+        yield
+        return
+    with _RECORDER.pausing():
+        yield
 
 
 def finish(error: BaseException | None) -> None:
@@ -311,7 +349,8 @@ def function_name(concrete: Any) -> str:
     return f"{role}{name}/{len(concrete.captured_inputs)}"
 
 
-def _watch_functions(recorder: Recorder) -> None:
+def watch_functions(recorder: Recorder) -> Callable[[], None]:
+    """Let the recorder know of every call of a traced function; what is returned ends that."""
     owner = concrete_function.ConcreteFunction
     original = owner._call_flat
 
@@ -328,6 +367,7 @@ def _watch_functions(recorder: Recorder) -> None:
         return result
 
     owner._call_flat = _disguised(_call_flat, original)
+    return lambda: setattr(owner, "_call_flat", original)
 
 
 def _watch_sessions(recorder: Recorder) -> None:

@@ -76,7 +76,7 @@ def _candidates(target: Any, specs: tuple[Any, ...], batch_size: int | None) -> 
         signature = getattr(target, "input_signature", None)
         candidates = [specs or tuple(signature or ())]
         fingerprint = repr(_open_batch(candidates[0]))
-    return fingerprint, [_with_batch(candidate, batch_size) for candidate in candidates]
+    return fingerprint, [with_batch(candidate, batch_size) for candidate in candidates]
 
 
 def _leaves(specs: Any) -> list[Any]:
@@ -87,7 +87,7 @@ def _open_batch(specs: tuple[Any, ...]) -> list[Any]:
     return [(None if spec.shape.rank else (), tuple(spec.shape)[1:], spec.dtype.name) for spec in _leaves(specs)]
 
 
-def _with_batch(specs: tuple[Any, ...], batch_size: int | None) -> tuple[Any, ...]:
+def with_batch(specs: tuple[Any, ...], batch_size: int | None) -> tuple[Any, ...]:
     """The specs with every leading dimension set to the batch, where one is asked for."""
     opened = any(spec.shape.rank and spec.shape[0] is None for spec in _leaves(specs))
     common = {spec.shape[0] for spec in _leaves(specs) if spec.shape.rank}
