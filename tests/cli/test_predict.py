@@ -80,3 +80,25 @@ def test_the_examples_are_predicted(lowtide, name, request):
     assert data["breakdown"]["optimizer"] > 0
     assert data["peak_bytes"] > data["breakdown"]["weights"] + data["breakdown"]["optimizer"]
     assert len(data["top"]) == 3
+
+
+def test_graphs_of_functions_that_ran_before_are_not_taken_for_the_steps():
+    import tensorflow as tf
+    from tensorflow.python.eager import context
+
+    weight = tf.Variable(tf.zeros([64, 64]))
+
+    @tf.function
+    def longer(x):
+        for _ in range(200):
+            x = tf.sin(x) + 1.0
+        return x
+
+    runtime = context.context()
+    runtime.enable_run_metadata()
+    try:
+        longer(tf.ones([3]))
+        tide = package.predict(lambda x: tf.matmul(x, weight), tf.TensorSpec([32, 64]))
+    finally:
+        runtime.disable_run_metadata()
+    assert tide.breakdown()["weights"] == 64 * 64 * 4
