@@ -1,14 +1,12 @@
 """Recording a script that knows nothing of it: which calls are steps, and when the allocator is listened to.
 
-The recorder sits where every program passes: the call of a traced function, the run of a session, the opening of a
-gradient tape. It counts these as steps and turns TensorFlow's profiler on for a bounded number of them.
+The recorder hears of every call that a program makes (`passages`), counts those that train as steps, and turns
+TensorFlow's profiler on for a bounded number of them.
 """
 
 from __future__ import annotations
 
-import functools
 import os
-import re
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -19,16 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.client import session as sessions
-from tensorflow.python.eager import backprop, context
-from tensorflow.python.eager.polymorphic_function import concrete_function
+from tensorflow.python.eager import context
 from tensorflow.python.framework.ops import EagerTensor
-from tensorflow.python.profiler import profiler_v2
 from tensorflow.python.profiler.internal import _pywrap_profiler, _pywrap_traceme
 
-from lowtide.run.record import TAPE, Call, Place, Record, Window, report_failure, save_record
+from lowtide.run.record import Call, Place, Record, Window, report_failure, save_record
 from lowtide.sources.xplane import MARK
-from lowtide.tf.training import fetched_names, fetches_train, function_trains
+from lowtide.tf import passages
 
 # The first steps create variables and trace; the allocator settles within about ten.
 EARLY_STEPS = 2
@@ -40,8 +35,6 @@ MOST_SAMPLES = 4096
 ROOM_TO_LOOK = 32 << 20
 
 OTHER_PROFILER = "the script's own profiler was running, so some steps were not recorded"
-
-_TRACED_NAME = re.compile(r"^__(inference|forward|backward)_(.+?)_\d+$")
 
 
 @dataclass
@@ -297,8 +290,6 @@ def bytes_in_use() -> int:
         return 0
 
 
-# -- where programs pass ---------------------------------------------------------------------------
-
 _RECORDER: Recorder | None = None
 
 
@@ -308,10 +299,10 @@ def start(folder: Path, steps: int) -> Recorder:
     recorder = _RECORDER = Recorder(folder, steps, limit_bytes())
     recorder.save()
     recorder.open_window()
-    watch_functions(recorder)
-    _watch_sessions(recorder)
-    _watch_tapes(recorder)
-    _make_way_for_the_scripts_profiler(recorder)
+    passages.watch_functions(recorder)
+    passages.watch_sessions(recorder)
+    passages.watch_tapes(recorder)
+    passages.make_way_for_the_scripts_profiler(recorder)
     from lowtide.tf.last_words import listen
 
     listen(recorder)
@@ -339,81 +330,3 @@ def finish(error: BaseException | None) -> None:
     recorder.end()
     if error is None or not isinstance(error, KeyboardInterrupt):
         conclude(recorder, error)
-
-
-def function_name(concrete: Any) -> str:
-    """What a traced function is called from call to call: Keras's functions for training and testing share a name."""
-    match = _TRACED_NAME.match(tf.compat.as_str(concrete.name))
-    name = f"{match[2]}" if match else tf.compat.as_str(concrete.name)
-    role = "backward " if match and match[1] == "backward" else ""
-    return f"{role}{name}/{len(concrete.captured_inputs)}"
-
-
-def watch_functions(recorder: Recorder) -> Callable[[], None]:
-    """Let the recorder know of every call of a traced function; what is returned ends that."""
-    owner = concrete_function.ConcreteFunction
-    original = owner._call_flat
-
-    def _call_flat(self: Any, tensor_inputs: Any, captured_inputs: Any) -> Any:
-        if recorder.is_inside or not context.executing_eagerly():
-            return original(self, tensor_inputs, captured_inputs)
-        number = recorder.begin(function_name(self), self, tensor_inputs, lambda: function_trains(self))
-        try:
-            result = original(self, tensor_inputs, captured_inputs)
-        except BaseException:
-            recorder.fail_call()
-            raise
-        recorder.end_call(number)
-        return result
-
-    owner._call_flat = _disguised(_call_flat, original)
-    return lambda: setattr(owner, "_call_flat", original)
-
-
-def _watch_sessions(recorder: Recorder) -> None:
-    original = sessions.BaseSession.run
-
-    def run(self: Any, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
-        if recorder.is_inside:
-            return original(self, fetches, feed_dict, options, run_metadata)
-        name = f"session {fetched_names(fetches)}"
-        number = recorder.begin(name, None, (), lambda: fetches_train(self.graph, fetches))
-        try:
-            result = original(self, fetches, feed_dict, options, run_metadata)
-        except BaseException:
-            recorder.fail_call()
-            raise
-        recorder.end_call(number)
-        return result
-
-    sessions.BaseSession.run = _disguised(run, original)
-
-
-def _watch_tapes(recorder: Recorder) -> None:
-    """A loop that runs op by op has no function to call, but it opens a tape for each step."""
-    original = backprop.GradientTape.__enter__
-
-    def __enter__(self: Any) -> Any:  # noqa: N807
-        if not recorder.is_inside and context.executing_eagerly():
-            recorder.end_call(recorder.begin(TAPE, None, (), lambda: True))
-        return original(self)
-
-    backprop.GradientTape.__enter__ = _disguised(__enter__, original)
-
-
-def _make_way_for_the_scripts_profiler(recorder: Recorder) -> None:
-    """TensorFlow has one profiler; the script's own use of it comes first."""
-    original = profiler_v2.start
-
-    def start(logdir: str, options: Any = None) -> Any:
-        with recorder.lock:
-            recorder.close_window()
-        return original(logdir, options)
-
-    profiler_v2.start = tf.profiler.experimental.start = _disguised(start, original)
-
-
-def _disguised(function: Callable[..., Any], original: Any) -> Any:
-    """TensorFlow and Keras hide their own files from tracebacks: what stands in between is hidden likewise."""
-    function.__code__ = function.__code__.replace(co_filename=original.__code__.co_filename)
-    return functools.wraps(original)(function)

@@ -17,6 +17,7 @@ from lowtide.run.record import Call
 from lowtide.run.recorded import choose_step
 from lowtide.tf import recorder
 from lowtide.tf.ending import look_at_step, stretches_of, tide_of_step
+from lowtide.tf.passages import watch_functions
 from lowtide.tf.recorder import Recorder
 from lowtide.tf.snapshot import Snapshot
 from lowtide.tf.trace import Progress
@@ -72,7 +73,7 @@ class Rehearsal(Recorder):
     def run(self, step: Step, progress: Progress) -> None:
         """Run until the allocator has settled, and then as often as is to be recorded."""
         self.open_window()
-        unwatch = recorder.watch_functions(self)
+        unwatch = watch_functions(self)
         try:
             progress("running the first step")
             self._run_once(step)
