@@ -35,7 +35,8 @@ def _signed(ratio: float | None) -> str:
 
 
 def _range(noise: tuple[float, float]) -> str:
-    return f"{_signed(noise[0])} to {_signed(noise[1])}"
+    # One run has nothing to differ from.
+    return "n/a" if noise == (1.0, 1.0) else f"{_signed(noise[0])} to {_signed(noise[1])}"
 
 
 def _peak_cells(row: TrainingRow) -> list[str]:

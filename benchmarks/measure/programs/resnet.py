@@ -2,7 +2,7 @@
 
 import keras
 import numpy as np
-from steps import StepLog, read_options
+from steps import Batches, StepLog, read_options
 
 BATCH = 8
 
@@ -10,7 +10,9 @@ options = read_options()
 model = keras.applications.ResNet50(weights=None, input_shape=(96, 96, 3), classes=10)
 model.compile("adam", "sparse_categorical_crossentropy", jit_compile=options.xla)
 
-rows = BATCH * options.steps
-images = np.random.rand(rows, 96, 96, 3).astype("float32")
-labels = np.random.randint(0, 10, rows).astype("int32")
-model.fit(images, labels, batch_size=BATCH, callbacks=[StepLog(options)], verbose=0)
+
+def make_batch():
+    return np.random.rand(BATCH, 96, 96, 3).astype("float32"), np.random.randint(0, 10, BATCH).astype("int32")
+
+
+model.fit(Batches(make_batch, options.steps), callbacks=[StepLog(options)], verbose=0)

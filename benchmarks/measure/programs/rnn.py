@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 from keras import layers
-from steps import StepLog, read_options
+from steps import Batches, StepLog, read_options
 
 BATCH, LENGTH = 64, 50
 
@@ -19,7 +19,9 @@ model = keras.Sequential(
 loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 model.compile("adam", loss, jit_compile=options.xla)
 
-rows = BATCH * options.steps
-sequences = np.random.rand(rows, LENGTH, 32).astype("float32")
-labels = np.random.randint(0, 10, rows).astype("int32")
-model.fit(sequences, labels, batch_size=BATCH, callbacks=[StepLog(options)], verbose=0)
+
+def make_batch():
+    return np.random.rand(BATCH, LENGTH, 32).astype("float32"), np.random.randint(0, 10, BATCH).astype("int32")
+
+
+model.fit(Batches(make_batch, options.steps), callbacks=[StepLog(options)], verbose=0)

@@ -23,6 +23,21 @@ def read_options():
     return parser.parse_args()
 
 
+class Batches(keras.utils.PyDataset):
+    """Data that comes batch by batch, as from files: a whole array in memory would count as held by nobody."""
+
+    def __init__(self, make, steps):
+        super().__init__()
+        self.make = make
+        self.steps = steps
+
+    def __len__(self):
+        return self.steps
+
+    def __getitem__(self, index):
+        return self.make()
+
+
 class StepLog(keras.callbacks.Callback):
     """The peak and the seconds of each step, as the program itself sees them; a loop calls `begin` and `end`."""
 

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 from keras import layers
-from steps import StepLog, read_options
+from steps import Batches, StepLog, read_options
 
 BATCH, LENGTH, WORDS, WIDTH = 32, 64, 4000, 192
 
@@ -19,5 +19,10 @@ model = keras.Model(tokens, layers.Dense(WORDS)(hidden))
 loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 model.compile("adam", loss, jit_compile=options.xla)
 
-text = np.random.randint(0, WORDS, (BATCH * options.steps, LENGTH + 1)).astype("int32")
-model.fit(text[:, :-1], text[:, 1:], batch_size=BATCH, callbacks=[StepLog(options)], verbose=0)
+
+def make_batch():
+    text = np.random.randint(0, WORDS, (BATCH, LENGTH + 1)).astype("int32")
+    return text[:, :-1], text[:, 1:]
+
+
+model.fit(Batches(make_batch, options.steps), callbacks=[StepLog(options)], verbose=0)
