@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: run test check browser bench-accuracy clean
+.PHONY: run test check browser bench-accuracy bench-measure clean
 
 run: $(VENV)/.cpu
 	@mkdir -p out
@@ -22,6 +22,10 @@ check: $(VENV)/.dev
 
 bench-accuracy: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.accuracy
+
+# XPROF is an interpreter that has the package xprof; without it that peer is left out.
+bench-measure: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.measure $(if $(XPROF),--xprof $(XPROF))
 
 # The page is tested in a real browser. Only root can install one; otherwise its tests are skipped, and say so.
 browser:
