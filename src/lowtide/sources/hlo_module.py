@@ -226,7 +226,7 @@ class HloModule:
             return None
         instruction = node.instruction
         if instruction.op_name is None:
-            return replace(instruction, origin=self._origin(node))
+            return replace(instruction, origin=self._origin(node) or self._purpose(node))
         return instruction
 
     def _node(self, identity: int) -> _Node | None:
@@ -234,6 +234,28 @@ class HloModule:
         if node is None and identity in self._raw:
             node = self._nodes[identity] = _read_instruction(self._raw[identity])
         return node
+
+    def _purpose(self, node: _Node) -> Origin | None:
+        """What is made of nothing, such as a count from 0 on, is named after the first that uses it."""
+        waiting = [node.identity]
+        for identity in waiting:
+            for user in self._users.get(identity, ()):
+                found = self._node(user)
+                origin = None if found is None else self._origin(found)
+                if origin is not None and origin.op_name is not None:
+                    return origin
+                if user not in waiting and len(waiting) < _LONGEST_SEARCH:
+                    waiting.append(user)
+        return None
+
+    @cached_property
+    def _users(self) -> dict[int, list[int]]:
+        users: dict[int, list[int]] = {}
+        for identity in self._raw:
+            node = self._node(identity)
+            for operand in () if node is None else node.operands:
+                users.setdefault(operand, []).append(identity)
+        return users
 
     @cached_property
     def _callers(self) -> dict[int, _Node]:

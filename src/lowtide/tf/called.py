@@ -7,8 +7,10 @@ was; but the allocator noted the shape of every tensor, and the traced graph say
 from __future__ import annotations
 
 import collections
+import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
@@ -22,20 +24,25 @@ _DRAW = ("IteratorGetNext", "IteratorGetNextSync", "IteratorGetNextAsOptional")
 _ARGUMENT = ("_Arg", "_DeviceArg")
 
 
-def program_of_call(
-    concrete: Any, shapes: Sequence[Shape | None], recorded: Iterable[tuple[str, tuple[int, ...]]]
-) -> Program:
-    """The graph that a call runs, with the shapes of this call.
+@dataclass(frozen=True)
+class Heard:
+    """What the allocator was asked for while a step ran."""
 
-    `shapes` are those of the arguments, `recorded` the nodes and shapes of tensors that the allocator gave room to.
-    """
+    tensors: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    """Node and shape of each tensor that has both."""
+    sizes: tuple[int, ...] = ()
+    """Bytes of all that was asked for."""
+
+
+def program_of_call(concrete: Any, shapes: Sequence[Shape | None], heard: Heard) -> Program:
+    """The graph that a call runs, with the shapes of this call; `shapes` are those of its arguments."""
     captured = list(concrete.captured_inputs)
     inputs = concrete.inputs[: len(concrete.inputs) - len(captured)]
     started = time.perf_counter()
     handle = tf.Variable(0.0, trainable=False)
     graph_def = executed_graph(concrete, lambda dtype: _stand_in(dtype, handle))
     known = [_joined(tensor, given) for tensor, given in zip(inputs, _padded(shapes, len(inputs)), strict=True)]
-    batch = batch_size_of(concrete, recorded)
+    batch = batch_size_of(concrete, heard) or _batch_by_bytes(graph_def, heard.sizes)
     arguments = _draw_as_arguments(graph_def, inputs, known, batch)
     optimized = time.perf_counter()
     with without_garbage_collection():
@@ -54,15 +61,40 @@ def program_of_call(
     return program
 
 
-def batch_size_of(concrete: Any, recorded: Iterable[tuple[str, tuple[int, ...]]]) -> int | None:
+def batch_size_of(concrete: Any, heard: Heard) -> int | None:
     """The size that most recorded tensors have in an axis that the traced graph leaves open."""
     open_shapes = _open_shapes(concrete)
     votes: collections.Counter[int] = collections.Counter()
-    for node, shape in recorded:
+    for node, shape in heard.tensors:
         traced = _traced_shape(open_shapes, node)
         if traced is not None and len(traced) == len(shape) and traced[1:] == shape[1:]:
             votes[shape[0]] += 1
     return votes.most_common(1)[0][0] if votes else None
+
+
+def _batch_by_bytes(graph_def: graph_pb2.GraphDef, sizes: Sequence[int]) -> int | None:
+    """The batch whose tensors, as a step draws them, all have a size that was asked for, as often as there are such.
+
+    What XLA compiles shows no shapes; but somebody made the batch, and its rows have a known size.
+    """
+    rows = collections.Counter(_row_bytes(graph_def))
+    asked = collections.Counter(sizes)
+    largest = max(rows, default=0)
+    batches = {size // largest for size in asked if largest and size and size % largest == 0}
+    fitting = [batch for batch in batches if all(asked[batch * row] >= count for row, count in rows.items())]
+    return max(fitting, key=lambda batch: (asked[batch * largest], -batch), default=None)
+
+
+def _row_bytes(graph_def: graph_pb2.GraphDef) -> Iterator[int]:
+    """The bytes of one row of each tensor that is drawn with an open first axis, and no other."""
+    for node in graph_def.node:
+        if node.op not in _DRAW:
+            continue
+        types, shapes = node.attr["output_types"].list.type, node.attr["output_shapes"].list.shape
+        for dtype, shape in zip(types, shapes, strict=True):
+            sizes = [dimension.size for dimension in shape.dim]
+            if sizes and sizes[0] == -1 and -1 not in sizes[1:]:
+                yield math.prod(sizes[1:]) * tf.as_dtype(dtype).size
 
 
 def _open_shapes(concrete: Any) -> dict[str, tuple[int | None, ...]]:

@@ -22,6 +22,7 @@ from lowtide.sources.heap import Heap, read_memory_dump
 from lowtide.sources.oom_reader import read_shortfalls
 from lowtide.sources.xplane import read_profile
 from lowtide.tf.addresses import kept_places
+from lowtide.tf.called import Heard
 from lowtide.tf.looking import Look, look_at, look_at_nothing
 from lowtide.tf.sources import inner_functions, line_of_frames, source_finder
 from lowtide.tf.steps import Belongings
@@ -104,12 +105,12 @@ def look_at_step(
         recorder.notes.append("there was no memory left for a look at the step's graph")
         return look_at_nothing(belongings)
     stretch, inside = (steady[0], slice(steady[1].first, steady[1].end)) if steady else (stretches[-1], slice(None))
-    pairs = zip(stretch.events.operation[inside], stretch.events.shape[inside], strict=True)
-    recorded = [(operation, shape) for operation, shape in pairs if operation is not None and shape]
+    events = stretch.events
+    pairs = zip(events.operation[inside], events.shape[inside], strict=True)
+    asked = events.requested_bytes[inside][events.is_allocation[inside]]
+    heard = Heard(tuple((operation, shape) for operation, shape in pairs if operation and shape), tuple(asked.tolist()))
     try:
-        return look_at(
-            recorder.functions[name], recorder.arguments.get(name, ()), recorded, belongings, progress or _tell
-        )
+        return look_at(recorder.functions[name], recorder.arguments.get(name, ()), heard, belongings, progress or _tell)
     except LowtideError as error:
         recorder.notes.append(f"the step's graph could not be looked at: {error}")
         return look_at_nothing(belongings)

@@ -13,7 +13,7 @@ from lowtide.errors import LowtideError
 from lowtide.graph.dtypes import element_bytes
 from lowtide.graph.graph import Shape
 from lowtide.run.names import Names
-from lowtide.tf.called import batch_size_of, program_of_call
+from lowtide.tf.called import Heard, batch_size_of, program_of_call
 from lowtide.tf.calls import compiled_calls
 from lowtide.tf.origins import layer_finder
 from lowtide.tf.predict import solve_batch
@@ -26,7 +26,6 @@ from lowtide.tide.describe import node_facts
 from lowtide.tide.rows import Part
 from lowtide.tide.tide import Building, Tide
 
-Recorded = Iterable[tuple[str, tuple[int, ...]]]
 LARGEST_BATCH = 1 << 20
 
 
@@ -59,12 +58,12 @@ def look_at_nothing(belongings: Belongings) -> Look:
 
 
 def look_at(
-    concrete: Any, shapes: Sequence[Shape | None], recorded: Recorded, belongings: Belongings, progress: Progress
+    concrete: Any, shapes: Sequence[Shape | None], heard: Heard, belongings: Belongings, progress: Progress
 ) -> Look:
     """Look at the function of a call with these shapes."""
     look = _look_at_compiled if is_compiled(concrete) else _look_at_graph
     try:
-        return look(concrete, shapes, list(recorded), belongings, progress)
+        return look(concrete, shapes, heard, belongings, progress)
     except LowtideError:
         raise
     except Exception as error:
@@ -73,10 +72,10 @@ def look_at(
 
 
 def _look_at_graph(
-    concrete: Any, shapes: Sequence[Shape | None], recorded: Recorded, belongings: Belongings, progress: Progress
+    concrete: Any, shapes: Sequence[Shape | None], heard: Heard, belongings: Belongings, progress: Progress
 ) -> Look:
     progress("looking at the graph of the step")
-    program = program_of_call(concrete, shapes, recorded)
+    program = program_of_call(concrete, shapes, heard)
     batch = program.batch_size
     step = SimulatedStep(program, belongings, concrete.name)
     graph = program.at(batch)
@@ -100,7 +99,7 @@ def _look_at_graph(
 
 
 def _look_at_compiled(
-    concrete: Any, shapes: Sequence[Shape | None], recorded: Recorded, belongings: Belongings, progress: Progress
+    concrete: Any, shapes: Sequence[Shape | None], heard: Heard, belongings: Belongings, progress: Progress
 ) -> Look:
     progress("compiling the step once more")
     inputs = concrete.inputs[: len(concrete.inputs) - len(concrete.captured_inputs)]
@@ -115,7 +114,7 @@ def _look_at_compiled(
     blocks = block_parts(step.memory, lambda name: (find(name), source(name)))
     names = Names(layers=layers, blocks=blocks, source_of=source)
     leading = {spec.shape[0] for spec in specs if spec.shape.rank}
-    batch = leading.pop() if len(leading) == 1 else batch_size_of(concrete, recorded)
+    batch = leading.pop() if len(leading) == 1 else batch_size_of(concrete, heard)
     return Look(names, batch, step.building, step)
 
 

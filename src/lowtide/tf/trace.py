@@ -52,7 +52,7 @@ class Program:
     def batch_size(self) -> int | None:
         """The common leading size of the inputs; None when they have none."""
         sizes = {shape[0] for shape in self.argument_shapes[: self.input_count] if shape}
-        return sizes.pop() if len(sizes) == 1 else None
+        return sizes.pop() if len(sizes) == 1 and -1 not in sizes else None
 
     def at(self, batch_size: int | None) -> Graph:
         """The graph with the shapes of one batch size: the one it was traced for, or another."""
