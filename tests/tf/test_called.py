@@ -3,7 +3,7 @@
 import pytest
 from tensorflow.core.framework import graph_pb2, types_pb2
 
-from lowtide.tf.called import _batch_by_bytes
+from lowtide.tf.called import Heard, _batch_by_bytes
 
 
 def drawing(*shapes):
@@ -32,4 +32,5 @@ def drawing(*shapes):
     ],
 )
 def test_the_batch_whose_tensors_were_all_asked_for(shapes, sizes, batch):
-    assert _batch_by_bytes(drawing(*shapes), sizes) == batch
+    assert _batch_by_bytes(drawing(*shapes), Heard(sizes=tuple(sizes))) == batch
+    assert _batch_by_bytes(drawing(*shapes), Heard(earlier_sizes=tuple(sizes))) == batch

@@ -32,6 +32,8 @@ class Heard:
     """Node and shape of each tensor that has both."""
     sizes: tuple[int, ...] = ()
     """Bytes of all that was asked for."""
+    earlier_sizes: tuple[int, ...] = ()
+    """The same of all that was recorded."""
 
 
 def program_of_call(concrete: Any, shapes: Sequence[Shape | None], heard: Heard) -> Program:
@@ -42,7 +44,7 @@ def program_of_call(concrete: Any, shapes: Sequence[Shape | None], heard: Heard)
     handle = tf.Variable(0.0, trainable=False)
     graph_def = executed_graph(concrete, lambda dtype: _stand_in(dtype, handle))
     known = [_joined(tensor, given) for tensor, given in zip(inputs, _padded(shapes, len(inputs)), strict=True)]
-    batch = batch_size_of(concrete, heard) or _batch_by_bytes(graph_def, heard.sizes)
+    batch = batch_size_of(concrete, heard) or _batch_by_bytes(graph_def, heard)
     arguments = _draw_as_arguments(graph_def, inputs, known, batch)
     optimized = time.perf_counter()
     with without_garbage_collection():
@@ -72,12 +74,17 @@ def batch_size_of(concrete: Any, heard: Heard) -> int | None:
     return votes.most_common(1)[0][0] if votes else None
 
 
-def _batch_by_bytes(graph_def: graph_pb2.GraphDef, sizes: Sequence[int]) -> int | None:
+def _batch_by_bytes(graph_def: graph_pb2.GraphDef, heard: Heard) -> int | None:
     """The batch whose tensors, as a step draws them, all have a size that was asked for, as often as there are such.
 
-    What XLA compiles shows no shapes; but somebody made the batch, and its rows have a known size.
+    What XLA compiles shows no shapes; but somebody made the batch, in this step or before it, and its rows have a
+    known size.
     """
     rows = collections.Counter(_row_bytes(graph_def))
+    return _fitting_batch(rows, heard.sizes) or _fitting_batch(rows, heard.earlier_sizes)
+
+
+def _fitting_batch(rows: collections.Counter[int], sizes: Sequence[int]) -> int | None:
     asked = collections.Counter(sizes)
     largest = max(rows, default=0)
     batches = {size // largest for size in asked if largest and size and size % largest == 0}

@@ -20,7 +20,7 @@ from lowtide.run.record import TAPE, Place, report_failure
 from lowtide.run.recorded import RecordedStep, choose_step, recorded_tide, step_until
 from lowtide.sources.heap import Heap, read_memory_dump
 from lowtide.sources.oom_reader import read_shortfalls
-from lowtide.sources.xplane import read_profile
+from lowtide.sources.xplane import AllocationRecord, read_profile
 from lowtide.tf.addresses import kept_places
 from lowtide.tf.called import Heard
 from lowtide.tf.looking import Look, look_at, look_at_nothing
@@ -107,13 +107,20 @@ def look_at_step(
     stretch, inside = (steady[0], slice(steady[1].first, steady[1].end)) if steady else (stretches[-1], slice(None))
     events = stretch.events
     pairs = zip(events.operation[inside], events.shape[inside], strict=True)
-    asked = events.requested_bytes[inside][events.is_allocation[inside]]
-    heard = Heard(tuple((operation, shape) for operation, shape in pairs if operation and shape), tuple(asked.tolist()))
+    heard = Heard(
+        tensors=tuple((operation, shape) for operation, shape in pairs if operation and shape),
+        sizes=_sizes(events, inside),
+        earlier_sizes=tuple(size for each in stretches for size in _sizes(each.events, slice(None))),
+    )
     try:
         return look_at(recorder.functions[name], recorder.arguments.get(name, ()), heard, belongings, progress or _tell)
     except LowtideError as error:
         recorder.notes.append(f"the step's graph could not be looked at: {error}")
         return look_at_nothing(belongings)
+
+
+def _sizes(events: AllocationRecord, inside: slice) -> tuple[int, ...]:
+    return tuple(events.requested_bytes[inside][events.is_allocation[inside]].tolist())
 
 
 def _tell(text: str) -> None:

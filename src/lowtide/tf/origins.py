@@ -6,12 +6,15 @@ whose variable they read: the nearest of their origins that has one.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from lowtide.tf.sources import inner_functions
 from lowtide.tide.layers import find_layer, find_owner, find_slot_owners
 
+COPY = "copy of "
+"""What XLA made of an argument is called so, and by the argument's name."""
 # How many of an op's origins are asked.
 FARTHEST_ORIGIN = 64
 
@@ -25,12 +28,24 @@ def layer_finder(
     graphs = [concrete.graph, *inner_functions(concrete.graph).values()]
     owners = _variable_owners(layers, kinds)
     captured = {id(inside): outside for graph in graphs for outside, inside in getattr(graph, "captures", ())}
+    # A function that is called knows its arguments by names without capitals and slashes.
+    arguments = {_argument_name(inside): inside for graph in graphs for _, inside in getattr(graph, "captures", ())}
     known: dict[str, str | None] = {}
 
     def find(name: str) -> str | None:
         if name not in known:
-            known[name] = find_layer(name, layers) or _ask_origins(_operation(graphs, name))
+            variable = name.removeprefix(COPY)
+            known[name] = _ask(name) if variable == name else _ask_variable(variable)
         return known[name]
+
+    def _ask(name: str) -> str | None:
+        return find_layer(name, layers) or _ask_origins(_operation(graphs, name))
+
+    def _ask_variable(name: str) -> str | None:
+        """A variable is known by its path, or by the argument that stands for it in a function."""
+        argument = arguments.get(name)
+        layer = None if argument is None else owners.get(_handle(argument, captured))
+        return layer or find_owner(name, layers)
 
     def _ask_origins(operation: Any) -> str | None:
         waiting, seen = [operation] if operation is not None else [], set()
@@ -48,6 +63,10 @@ def layer_finder(
         return None
 
     return find
+
+
+def _argument_name(tensor: Any) -> str:
+    return re.sub(r"[^a-z0-9_]", "_", str(tensor.op.name).lower())
 
 
 def _variable_owners(layers: frozenset[str], kinds: Mapping[int, tuple[str, str]]) -> dict[int, str]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from lowtide.sources.hlo_memory import HeldValue, TemporaryBlock
+from lowtide.tf.origins import COPY
 from lowtide.tf.xla import TEMPORARY, VariableKind, XlaArgument, XlaMemory, xla_allocations
 from lowtide.tide.bfc import BfcAllocator, OutOfMemory, Replay, round_up
 from lowtide.tide.layers import find_layer, find_owner, find_slot_owners, without_number
@@ -219,7 +220,7 @@ def _identify(value: HeldValue, labels: dict[int, str], optimizers: set[str]) ->
     if name is None:
         parameter = None if origin is None else origin.parameter_number
         label = None if parameter is None else labels.get(parameter)
-        return f"copy of {label}" if label is not None else value.name, op, "workspace"
+        return f"{COPY}{label}" if label is not None else value.name, op, "workspace"
     if _BACKWARD in name:
         return name, op, "gradients"
     if without_number(name.split("/")[0]) in optimizers:
