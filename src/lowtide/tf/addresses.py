@@ -59,6 +59,10 @@ class Lookup:
         self._seen = {id(variable) for variable in variables}
         self._shared.clear()
 
+    def look_anew(self) -> None:
+        """Time has passed: reads that shared a variable's memory may be copies now."""
+        self._shared.clear()
+
     def places(self, captured: Iterable[Any], inputs: Iterable[Any]) -> tuple[Place, ...]:
         """Where all variables lie, among them those that a call captured, and the call's arguments."""
         if not self._known or any(id(variable) not in self._seen for variable in captured):

@@ -205,7 +205,7 @@ class Recorder:
             return False
         self._open = OpenWindow(session, f"window-{len(self.windows) + 1}.xplane.pb")
         if self.step:
-            self.lookup.refresh()
+            self.lookup.look_anew()
         return True
 
     def close_window(self) -> None:
