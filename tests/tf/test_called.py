@@ -33,4 +33,4 @@ def drawing(*shapes):
 )
 def test_the_batch_whose_tensors_were_all_asked_for(shapes, sizes, batch):
     assert _batch_by_bytes(drawing(*shapes), Heard(sizes=tuple(sizes))) == batch
-    assert _batch_by_bytes(drawing(*shapes), Heard(earlier_sizes=tuple(sizes))) == batch
+    assert _batch_by_bytes(drawing(*shapes), Heard(around_sizes=tuple(sizes))) == batch

@@ -32,8 +32,8 @@ class Heard:
     """Node and shape of each tensor that has both."""
     sizes: tuple[int, ...] = ()
     """Bytes of all that was asked for."""
-    earlier_sizes: tuple[int, ...] = ()
-    """The same of all that was recorded."""
+    around_sizes: tuple[int, ...] = ()
+    """The same in the steps before and after it too: a batch may be made while the step before runs."""
 
 
 def program_of_call(concrete: Any, shapes: Sequence[Shape | None], heard: Heard) -> Program:
@@ -81,7 +81,7 @@ def _batch_by_bytes(graph_def: graph_pb2.GraphDef, heard: Heard) -> int | None:
     known size.
     """
     rows = collections.Counter(_row_bytes(graph_def))
-    return _fitting_batch(rows, heard.sizes) or _fitting_batch(rows, heard.earlier_sizes)
+    return _fitting_batch(rows, heard.sizes) or _fitting_batch(rows, heard.around_sizes)
 
 
 def _fitting_batch(rows: collections.Counter[int], sizes: Sequence[int]) -> int | None:

@@ -110,7 +110,7 @@ def look_at_step(
     heard = Heard(
         tensors=tuple((operation, shape) for operation, shape in pairs if operation and shape),
         sizes=_sizes(events, inside),
-        earlier_sizes=tuple(size for each in stretches for size in _sizes(each.events, slice(None))),
+        around_sizes=_sizes(events, slice(None)),
     )
     try:
         return look_at(recorder.functions[name], recorder.arguments.get(name, ()), heard, belongings, progress or _tell)
