@@ -22,7 +22,7 @@ from lowtide.sources.heap import Heap, read_memory_dump
 from lowtide.sources.oom_reader import read_shortfalls
 from lowtide.sources.xplane import AllocationRecord, read_profile
 from lowtide.tf.addresses import kept_places
-from lowtide.tf.called import Heard
+from lowtide.tf.called import Heard, batch_size_of
 from lowtide.tf.looking import Look, look_at, look_at_nothing
 from lowtide.tf.sources import inner_functions, line_of_frames, source_finder
 from lowtide.tf.steps import Belongings
@@ -101,9 +101,7 @@ def look_at_step(
     if not present:
         return look_at_nothing(belongings)
     name = max(present, key=lambda each: count_nodes(recorder.functions[each]))
-    if not recorder.has_room(Trace(recorder.functions[name], 0.0, None).graph_bytes):
-        recorder.notes.append("there was no memory left for a look at the step's graph")
-        return look_at_nothing(belongings)
+    concrete = recorder.functions[name]
     stretch, inside = (steady[0], slice(steady[1].first, steady[1].end)) if steady else (stretches[-1], slice(None))
     events = stretch.events
     pairs = zip(events.operation[inside], events.shape[inside], strict=True)
@@ -112,11 +110,14 @@ def look_at_step(
         sizes=_sizes(events, inside),
         around_sizes=_sizes(events, slice(None)),
     )
+    if not recorder.has_room(Trace(concrete, 0.0, None).graph_bytes):
+        recorder.notes.append("there was no memory left for a look at the step's graph")
+        return look_at_nothing(belongings, batch_size_of(concrete, heard))
     try:
-        return look_at(recorder.functions[name], recorder.arguments.get(name, ()), heard, belongings, progress or _tell)
+        return look_at(concrete, recorder.arguments.get(name, ()), heard, belongings, progress or _tell)
     except LowtideError as error:
         recorder.notes.append(f"the step's graph could not be looked at: {error}")
-        return look_at_nothing(belongings)
+        return look_at_nothing(belongings, batch_size_of(concrete, heard))
 
 
 def _sizes(events: AllocationRecord, inside: slice) -> tuple[int, ...]:

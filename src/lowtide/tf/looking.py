@@ -52,9 +52,9 @@ class Look:
         return found if found < LARGEST_BATCH else None
 
 
-def look_at_nothing(belongings: Belongings) -> Look:
+def look_at_nothing(belongings: Belongings, batch_size: int | None = None) -> Look:
     """A step without a function of its own: the names of layers are all that is known."""
-    return Look(Names(layers=belongings.layers), None, Building(0, 0, 0, None), None)
+    return Look(Names(layers=belongings.layers), batch_size, Building(0, 0, 0, None), None)
 
 
 def look_at(

@@ -32,7 +32,7 @@ SETTLED_STEP = 11
 MOST_SAMPLES = 4096
 
 # What a look at a step's graph takes beside its constants.
-ROOM_TO_LOOK = 32 << 20
+ROOM_TO_LOOK = 8 << 20
 
 OTHER_PROFILER = "the script's own profiler was running, so some steps were not recorded"
 
