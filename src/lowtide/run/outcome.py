@@ -17,7 +17,7 @@ from lowtide.sources.heap import Heap, read_memory_dump
 from lowtide.sources.oom import Shortfall, explain_shortfall
 from lowtide.sources.oom_reader import read_shortfalls
 from lowtide.sources.xplane import read_profile
-from lowtide.tide.cause import Evidence, find_cause
+from lowtide.tide.cause import Evidence, explain_evidence
 from lowtide.tide.shortage import Request, Shortage
 from lowtide.tide.tide import Building, Tide
 
@@ -137,22 +137,10 @@ def _explain(folder: Path, shortfall: Shortfall, held: Held, target: str, record
         batch_size=held.batch_size,
         largest_batch_size=held.largest_batch_size,
     )
-    cause = find_cause(evidence)
-    return Shortage(
-        target=target,
-        request=request,
-        cause=cause,
-        limit_bytes=heap.limit_bytes,
-        in_use_bytes=heap.bytes_in_use,
+    return explain_evidence(
+        evidence,
+        target,
         peak_bytes=heap.peak_bytes,
-        free_bytes=heap.free_bytes,
-        largest_free_bytes=heap.largest_free_bytes,
-        holders=held.holders,
-        batch_size=held.batch_size,
-        step=held.step,
-        # A smaller batch is an answer to one question only.
-        largest_batch_size=held.largest_batch_size if cause.name == "batch" else None,
-        samples=samples,
         tide=_load(folder / "failed.tide", target),
         notes=shortfall.notes,
     )

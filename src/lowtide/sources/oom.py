@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lowtide.sources.heap import Heap
-from lowtide.tide.cause import Evidence, find_cause
+from lowtide.tide.cause import Evidence, explain_evidence
 from lowtide.tide.shortage import Holder, Request, Shortage
 
 
@@ -50,17 +50,10 @@ def explain_shortfall(shortfall: Shortfall, target: str, *, batch_size: int | No
         compiled=shortfall.compiled,
         batch_size=batch_size,
     )
-    return Shortage(
-        target=target,
-        request=request,
-        cause=find_cause(evidence),
-        limit_bytes=limit,
-        in_use_bytes=in_use,
+    return explain_evidence(
+        evidence,
+        target,
         peak_bytes=None if heap is None else heap.peak_bytes,
-        free_bytes=free,
-        largest_free_bytes=largest,
-        holders=holders,
-        batch_size=batch_size,
         notes=(f"from line {shortfall.line:,} of the log on", *shortfall.notes),
     )
 

@@ -11,10 +11,14 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING
 
 from lowtide.tide.advice import advise
-from lowtide.tide.shortage import Holder, Request, group_alike
+from lowtide.tide.shortage import Holder, Request, Shortage, group_alike
 from lowtide.units import format_bytes
+
+if TYPE_CHECKING:
+    from lowtide.tide.tide import Tide
 
 _STEP_KINDS = ("activations", "gradients", "workspace")
 _LASTING_KINDS = ("weights", "optimizer")
@@ -117,6 +121,36 @@ def find_cause(evidence: Evidence) -> Cause:
         if sentence is not None:
             return Cause(name, sentence, advise(name, evidence))
     return Cause("unknown", _tell_unknown(evidence), advise("unknown", evidence))
+
+
+def explain_evidence(
+    evidence: Evidence,
+    target: str,
+    *,
+    peak_bytes: int | None = None,
+    tide: Tide | None = None,
+    notes: tuple[str, ...] = (),
+) -> Shortage:
+    """Return the evidence with its cause: what a log and a recorded run end in alike."""
+    cause = find_cause(evidence)
+    return Shortage(
+        target=target,
+        request=evidence.request,
+        cause=cause,
+        limit_bytes=evidence.limit_bytes,
+        in_use_bytes=evidence.in_use_bytes,
+        peak_bytes=peak_bytes,
+        free_bytes=evidence.free_bytes,
+        largest_free_bytes=evidence.largest_free_bytes,
+        holders=evidence.holders,
+        batch_size=evidence.batch_size,
+        step=evidence.step,
+        # A smaller batch is an answer to one question only.
+        largest_batch_size=evidence.largest_batch_size if cause.name == "batch" else None,
+        samples=evidence.samples,
+        tide=tide,
+        notes=notes,
+    )
 
 
 def _find_growth(evidence: Evidence) -> str | None:
