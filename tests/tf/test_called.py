@@ -3,7 +3,9 @@
 import pytest
 from tensorflow.core.framework import graph_pb2, types_pb2
 
-from lowtide.tf.called import Heard, _batch_by_bytes
+from lowtide.sources.compiled import Signature
+from lowtide.sources.hlo_module import Shape
+from lowtide.tf.called import Heard, _batch_by_bytes, _batch_by_modules
 
 
 def drawing(*shapes):
@@ -34,3 +36,25 @@ def drawing(*shapes):
 def test_the_batch_whose_tensors_were_all_asked_for(shapes, sizes, batch):
     assert _batch_by_bytes(drawing(*shapes), Heard(sizes=tuple(sizes))) == batch
     assert _batch_by_bytes(drawing(*shapes), Heard(around_sizes=tuple(sizes))) == batch
+
+
+FLOATS = "float32"
+STEP = Signature((Shape(FLOATS, (32, 10)), Shape(FLOATS, (32,)), Shape(FLOATS, (784, 10))), 1 << 20)
+
+
+@pytest.mark.parametrize(
+    ("modules", "batch"),
+    [
+        # The allocator never heard of the batch: the arrays were used where NumPy had put them.
+        ((STEP,), 32),
+        # Another module is there, but its block was not asked for in this step.
+        ((Signature((Shape(FLOATS, (8, 10)), Shape(FLOATS, (8,))), 1 << 18), STEP), 32),
+        # A weight with its slots looks like what is drawn, and comes after it.
+        ((Signature((Shape(FLOATS, (32, 10)), *[Shape(FLOATS, (784, 10))] * 3), 1 << 20),), 32),
+        ((Signature((Shape(FLOATS, (32, 11)),), 1 << 20),), None),
+        ((), None),
+    ],
+)
+def test_the_batch_that_the_compiled_step_was_made_for(modules, batch):
+    heard = Heard(sizes=(40 * 784, 1 << 20), modules=modules)
+    assert _batch_by_modules(drawing((-1, 10), (-1,)), heard) == batch

@@ -21,6 +21,7 @@ HERE = Path(__file__).parent
 # A name, a program and its arguments; FOLDER is one that is the program's own.
 PROGRAMS = {
     "fit": ("record_fit",),
+    "compiled fit": ("record_compiled_fit",),
     "train_on_batch": ("record_train_on_batch", "float32"),
     "bfloat16": ("record_train_on_batch", "mixed_bfloat16"),
     "graph": ("record_loop", "graph"),
@@ -41,8 +42,8 @@ PROGRAMS = {
 DYING = [name for name, (program, *_) in PROGRAMS.items() if program == "record_dying"]
 LIVING = [name for name in PROGRAMS if name not in DYING]
 # Fourteen steps, each watched around just what the recorder takes for one.
-EXACT = [name for name in LIVING if name not in ("fit", "inside", "profiler")]
-KERAS = ["train_on_batch", "bfloat16", "graph", "xla"]
+EXACT = [name for name in LIVING if name not in ("fit", "compiled fit", "inside", "profiler")]
+KERAS = ["compiled fit", "train_on_batch", "bfloat16", "graph", "xla"]
 
 
 class Run(NamedTuple):
@@ -156,7 +157,7 @@ def test_of_a_short_run_the_first_steps_are_known(runs):
     assert "wide" in run.tide.buffers.layer
 
 
-@pytest.mark.parametrize("name", ["fit", "train_on_batch", "bfloat16", "graph", "xla"])
+@pytest.mark.parametrize("name", ["fit", *KERAS])
 def test_the_batch_is_found(runs, name):
     assert runs[name].tide.batch_size == runs[name].told["batch"]
 
@@ -174,6 +175,7 @@ def test_bytes_at_the_peak_belong_to_layers_variables_or_the_batch(runs, name):
     ("name", "layers"),
     [
         ("fit", {"wide", "head"}),
+        ("compiled fit", {"wide", "head"}),
         ("train_on_batch", {"first", "second", "pool", "head"}),
         ("bfloat16", {"first", "second", "pool", "head"}),
         ("graph", {"wide", "deep", "head"}),
@@ -200,6 +202,13 @@ def test_a_compiled_steps_block_is_shown_by_what_fills_it(runs):
     rows = runs["xla"].tide.buffers
     inside = [row for row in range(len(rows)) if rows.op[row] != "Variable" and rows.kind_of(row) != "input"]
     assert any(rows.kind_of(row) == "activations" and rows.layer[row] in ("wide", "deep") for row in inside)
+
+
+@pytest.mark.parametrize("name", KERAS)
+def test_a_record_has_no_events_of_thread_pools(runs, name):
+    # They would be a large part of all events, and nothing reads them.
+    for window in runs[name].record.windows:
+        assert b"ThreadpoolListener::Record" not in (runs[name].folder / window.profile).read_bytes()
 
 
 def test_lines_of_ones_own_loop(runs):

@@ -142,7 +142,7 @@ def _read_assignment(
             key, raw = _read_logical_buffer(value)
             buffers[key] = raw
         elif field == 3:
-            allocations.append(_read_allocation(value))
+            allocations.append(read_allocation(value))
         elif field == 4:
             heaps.append(tuple(_read_heap_event(event) for inner, event in read_fields(value) if inner == 1))
     return buffers, tuple(allocations), tuple(heaps)
@@ -168,7 +168,8 @@ def _read_logical_buffer(data: bytes) -> tuple[int, _RawBuffer]:
     return key, (identity, name, size, tuple(shape_index))
 
 
-def _read_allocation(data: bytes) -> Allocation:
+def read_allocation(data: bytes) -> Allocation:
+    """One allocation of a BufferAssignmentProto."""
     numbers: dict[int, int] = {}
     assigned: list[Slice] = []
     for field, value in read_fields(data):

@@ -198,7 +198,7 @@ class HloModule:
             elif field == 3:
                 self._add_computation(value)
             elif field == 4:
-                self.parameters, self.outputs = _read_program_shape(value)
+                self.parameters, self.outputs = read_program_shape(value)
             elif field == 8:
                 self.aliases = dict(_read_aliases(value))
 
@@ -309,7 +309,8 @@ def _identify(data: bytes) -> tuple[int, str]:
     return 0, name
 
 
-def _read_program_shape(data: bytes) -> tuple[tuple[Shape, ...], Shape | None]:
+def read_program_shape(data: bytes) -> tuple[tuple[Shape, ...], Shape | None]:
+    """The parameters and the outputs of a module."""
     parameters: list[Shape] = []
     outputs = None
     for field, value in read_fields(data):

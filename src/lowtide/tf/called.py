@@ -17,6 +17,7 @@ import tensorflow as tf
 from tensorflow.core.framework import graph_pb2, node_def_pb2
 
 from lowtide.graph.graph import Shape
+from lowtide.sources.compiled import Signature
 from lowtide.tf.convert import graph_from_def
 from lowtide.tf.trace import Program, Trace, executed_graph, without_garbage_collection
 
@@ -34,6 +35,8 @@ class Heard:
     """Bytes of all that was asked for."""
     around_sizes: tuple[int, ...] = ()
     """The same in the steps before and after it too: a batch may be made while the step before runs."""
+    modules: tuple[Signature, ...] = ()
+    """What XLA had compiled."""
 
 
 def program_of_call(concrete: Any, shapes: Sequence[Shape | None], heard: Heard) -> Program:
@@ -44,7 +47,7 @@ def program_of_call(concrete: Any, shapes: Sequence[Shape | None], heard: Heard)
     handle = tf.Variable(0.0, trainable=False)
     graph_def = executed_graph(concrete, lambda dtype: _stand_in(dtype, handle))
     known = [_joined(tensor, given) for tensor, given in zip(inputs, _padded(shapes, len(inputs)), strict=True)]
-    batch = batch_size_of(concrete, heard) or _batch_by_bytes(graph_def, heard)
+    batch = _batch_by_modules(graph_def, heard) or batch_size_of(concrete, heard) or _batch_by_bytes(graph_def, heard)
     arguments = _draw_as_arguments(graph_def, inputs, known, batch)
     optimized = time.perf_counter()
     with without_garbage_collection():
@@ -74,6 +77,27 @@ def batch_size_of(concrete: Any, heard: Heard) -> int | None:
     return votes.most_common(1)[0][0] if votes else None
 
 
+def _batch_by_modules(graph_def: graph_pb2.GraphDef, heard: Heard) -> int | None:
+    """The batch that compiled modules were made for, of those that ran in the step.
+
+    An array of NumPy's may serve as a tensor where it lies: then the allocator never hears of the batch.
+    """
+    asked = set(heard.sizes)
+    drawn = {(dtype.name, sizes[1:]) for dtype, sizes in _open_draws(graph_def)}
+    votes: collections.Counter[int] = collections.Counter()
+    for module in heard.modules:
+        if module.largest_block >= _SMALLEST_BLOCK and module.largest_block in asked:
+            shapes = (shape for shape in module.parameters if (shape.dtype, shape.dimensions[1:]) in drawn)
+            # A weight, and all that an optimizer keeps of it, may look like one of the drawn, but not like several.
+            # What a step draws comes before its variables, and the first of equals is taken.
+            votes.update(shape[0] for shape in dict.fromkeys(shape.dimensions for shape in shapes))
+    return votes.most_common(1)[0][0] if votes else None
+
+
+# Smaller blocks are asked for by everybody.
+_SMALLEST_BLOCK = 4096
+
+
 def _batch_by_bytes(graph_def: graph_pb2.GraphDef, heard: Heard) -> int | None:
     """The batch whose tensors, as a step draws them, all have a size that was asked for, as often as there are such.
 
@@ -94,14 +118,20 @@ def _fitting_batch(rows: collections.Counter[int], sizes: Sequence[int]) -> int 
 
 def _row_bytes(graph_def: graph_pb2.GraphDef) -> Iterator[int]:
     """The bytes of one row of each tensor that is drawn with an open first axis, and no other."""
+    for dtype, sizes in _open_draws(graph_def):
+        yield math.prod(sizes[1:]) * dtype.size
+
+
+def _open_draws(graph_def: graph_pb2.GraphDef) -> Iterator[tuple[tf.DType, tuple[int, ...]]]:
+    """Type and shape of each tensor that is drawn with an open first axis, and no other."""
     for node in graph_def.node:
         if node.op not in _DRAW:
             continue
         types, shapes = node.attr["output_types"].list.type, node.attr["output_shapes"].list.shape
         for dtype, shape in zip(types, shapes, strict=True):
-            sizes = [dimension.size for dimension in shape.dim]
+            sizes = tuple(dimension.size for dimension in shape.dim)
             if sizes and sizes[0] == -1 and -1 not in sizes[1:]:
-                yield math.prod(sizes[1:]) * tf.as_dtype(dtype).size
+                yield tf.as_dtype(dtype), sizes
 
 
 def _open_shapes(concrete: Any) -> dict[str, tuple[int | None, ...]]:

@@ -18,6 +18,7 @@ from lowtide.run.chunks import Stretch, busiest_allocator, follow
 from lowtide.run.held import Constant, Held, alike_by_size, holders_of, moment_of, save_held
 from lowtide.run.record import TAPE, Place, report_failure
 from lowtide.run.recorded import RecordedStep, choose_step, recorded_tide, step_until
+from lowtide.sources.compiled import read_signatures
 from lowtide.sources.heap import Heap, read_memory_dump
 from lowtide.sources.oom_reader import read_shortfalls
 from lowtide.sources.xplane import AllocationRecord, read_profile
@@ -109,6 +110,7 @@ def look_at_step(
         tensors=tuple((operation, shape) for operation, shape in pairs if operation and shape),
         sizes=_sizes(events, inside),
         around_sizes=_sizes(events, slice(None)),
+        modules=read_signatures(recorder.folder / stretch.window.profile),
     )
     if not recorder.has_room(Trace(concrete, 0.0, None).graph_bytes):
         recorder.notes.append("there was no memory left for a look at the step's graph")

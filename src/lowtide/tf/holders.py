@@ -15,6 +15,12 @@ from lowtide.tf.objects import instances_of
 from lowtide.tf.places import Holder
 from lowtide.tf.referrers import holders_of
 
+# TensorFlow ends the process when it is asked where these lie.
+_WITHOUT_ADDRESS = frozenset((tf.resource, tf.variant, tf.string))
+_pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Kept:
@@ -111,13 +117,10 @@ def _kept(tensor: Any, holder: Holder, addresses: bool) -> Kept:
 
 def address_of(tensor: Any) -> int | None:
     """Where the bytes lie. The capsule is dropped at once: while it lives TensorFlow copies a variable on write."""
-    if tensor.dtype in (tf.resource, tf.variant, tf.string):
-        # TensorFlow ends the process when it is asked where these lie.
+    if tensor.dtype in _WITHOUT_ADDRESS:
         return None
     with contextlib.suppress(Exception):
-        capsule = tf.experimental.dlpack.to_dlpack(tensor)
-        read = ctypes.pythonapi.PyCapsule_GetPointer
-        read.restype, read.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
         # The first field of a DLManagedTensor is its tensor, whose first field is the address of the data.
-        return ctypes.cast(read(capsule, b"dltensor"), ctypes.POINTER(ctypes.c_void_p)).contents.value
+        capsule = tf.experimental.dlpack.to_dlpack(tensor)
+        return ctypes.c_void_p.from_address(_pointer_of(capsule, b"dltensor")).value
     return None
