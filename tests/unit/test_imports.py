@@ -17,7 +17,7 @@ ORDER = [
     ["units"],
     ["graph"],
     ["tide"],
-    ["plan"],
+    ["planning"],
     ["sources"],
     ["run"],
     ["tf"],

@@ -13,6 +13,7 @@ import heapq
 import math
 import random
 from collections import deque
+from collections.abc import Iterable
 from statistics import NormalDist
 
 from lowtide.tide.flow import Flow, FramedFlow, Tag
@@ -38,6 +39,15 @@ STALL_EVERY_US, LONGEST_STALL_US = 5_000.0, 8_000.0
 def execute(work: Workload, threads: int = 2, seed: int = 0, branch: bool = True) -> Schedule:
     """Simulate one step and return its stream of allocations and frees."""
     return _Pool(work, threads, random.Random(seed), branch).run()
+
+
+def replay(work: Workload, order: Iterable[int]) -> Schedule:
+    """The stream of a step whose nodes run one after the other in a given order; loops have no such order."""
+    holdings = Holdings(work)
+    buffers = [0] * work.graph.tensor_count
+    for node in order:
+        holdings.finish(node, buffers, holdings.start(node, buffers))
+    return holdings.close()
 
 
 class _Pool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
     from lowtide.tide.diff import Difference
     from lowtide.tide.tide import Tide
 
+SEA, SAND = "#0e9aa7", "#f0794a"
+
+_BUDGET = "#e5484d"
 _WIDTH, _HEIGHT = 480, 96
 _LAYERS = 10
 
@@ -29,23 +33,35 @@ def render(tide: Tide) -> str:
         f"<div><b>{escape(tide.target)}</b>{batch}</div>"
         f"<div>peak <b>{format_bytes(tide.peak_bytes)}</b> · safe bound {format_bytes(tide.safe_bytes)}"
         f" · at {escape(str(tide.peak_place))}</div>"
-        f"{_draw(tide)}<table>{rows}</table></div>"
+        f"{draw_curves([(tide, SEA)])}<table>{rows}</table></div>"
     )
 
 
-def _draw(tide: Tide) -> str:
+def draw_curves(curves: Sequence[tuple[Tide, str]], budget_bytes: int | None = None) -> str:
+    """Return the curves of some tides over each other, each in its colour, and a line at the budget."""
+    highest = max(1, *(int(tide.curve.bytes_in_use.max()) for tide, _ in curves))
+    # A budget far above the curves would flatten them.
+    budget = budget_bytes if budget_bytes is not None and budget_bytes <= 2 * highest else None
+    highest = max(highest, budget or 0)
+    drawn = "".join(_draw_curve(tide, colour, highest) for tide, colour in curves)
+    if budget is not None:
+        y = _HEIGHT - budget / highest * (_HEIGHT - 4)
+        drawn += f'<line x1="0" x2="{_WIDTH}" y1="{y:.1f}" y2="{y:.1f}" stroke="{_BUDGET}"><title>budget</title></line>'
+    return (
+        f'<svg width="{_WIDTH}" height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img"'
+        f' aria-label="memory in use over the step">{drawn}</svg>'
+    )
+
+
+def _draw_curve(tide: Tide, colour: str, highest: int) -> str:
     events = sample_events(tide.curve.bytes_in_use, _WIDTH)
-    last, highest = max(len(tide.curve) - 1, 1), max(int(tide.curve.bytes_in_use.max()), 1)
+    last = max(len(tide.curve) - 1, 1)
     points = " ".join(
         f"{event / last * _WIDTH:.1f},{_HEIGHT - size / highest * (_HEIGHT - 4):.1f}"
         for event, size in zip(events.tolist(), tide.curve.bytes_in_use[events].tolist(), strict=True)
     )
-    return (
-        f'<svg width="{_WIDTH}" height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img"'
-        f' aria-label="memory in use over the step">'
-        f'<polygon points="0,{_HEIGHT} {points} {_WIDTH},{_HEIGHT}" fill="#0e9aa7" fill-opacity="0.45"'
-        f' stroke="#0e9aa7"/></svg>'
-    )
+    outline = f"0,{_HEIGHT} {points} {_WIDTH},{_HEIGHT}"
+    return f'<polygon points="{outline}" fill="{colour}" fill-opacity="0.45" stroke="{colour}"/>'
 
 
 def render_difference(difference: Difference) -> str:

@@ -33,6 +33,8 @@ LIMITED_EVENTS, MOST_LIMITED_LIVES = 70_000, 6
 # much from their middle one; rounds of a loop overtake each other, so steps with loops differ more.
 SAFE_MARGIN = 0.015
 SAFE_SPREAD, SAFE_SPREAD_IN_LOOPS = 0.07, 0.4
+# Steps whose order is held by control edges differ only in where their chunks lie.
+SAFE_SPREAD_IN_ORDER = 0.04
 SAFE_BYTES = 1 << 19
 
 
@@ -125,16 +127,18 @@ class _Process:
                 lasting.add(new)
 
 
-def simulate(work: Workload, residents: Residents | None = None, together: int = 1) -> Simulation:
-    """Simulate steady steps in a process that holds `residents`.
+def simulate(
+    work: Workload, residents: Residents | None = None, together: int = 1, in_order: bool = False
+) -> Simulation:
+    """Simulate steady steps in a process that holds `residents`; `in_order` if control edges hold their order.
 
     Where a branch depends on the data, both are looked at and the one that takes more is shown. Where several steps
     run `together`, as one call, the peak is that of the highest among them.
     """
-    found = _settle(_schedules(work, True), residents or Residents(), together)
+    found = _settle(_schedules(work, True), residents or Residents(), together, in_order)
     if not found.schedule.guesses:
         return found
-    other = _settle(_schedules(work, False), residents or Residents(), together)
+    other = _settle(_schedules(work, False), residents or Residents(), together, in_order)
     return max(found, other, key=lambda simulation: simulation.peak_bytes)
 
 
@@ -147,7 +151,7 @@ def _schedules(work: Workload, branch: bool) -> list[Schedule]:
     return [first, *(execute(work, threads, seed, branch) for seed in range(1, steps))]
 
 
-def _settle(schedules: list[Schedule], residents: Residents, together: int) -> Simulation:
+def _settle(schedules: list[Schedule], residents: Residents, together: int, in_order: bool) -> Simulation:
     lives = [_live(_shuffled(schedules, life), residents) for life in range(_lives(schedules))]
     calls = [
         max(runs[first : first + together], key=lambda run: run.peak_bytes)
@@ -158,7 +162,8 @@ def _settle(schedules: list[Schedule], residents: Residents, together: int) -> S
     middle = statistics.median_low(peaks)
     shown = next(run for run in calls if run.peak_bytes == middle)
     in_loops = len(schedules[0].order) > len(set(schedules[0].order))
-    floor = int(middle * (1.0 + (SAFE_SPREAD_IN_LOOPS if in_loops else SAFE_SPREAD))) + SAFE_BYTES
+    spread = SAFE_SPREAD_IN_LOOPS if in_loops else SAFE_SPREAD_IN_ORDER if in_order else SAFE_SPREAD
+    floor = int(middle * (1.0 + spread)) + SAFE_BYTES
     safe = _safe_limit(schedules, residents, floor)
     return Simulation(shown.schedule, shown.replay, shown.held, shown.bytes_before, middle, safe, tuple(peaks))
 

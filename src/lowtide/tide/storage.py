@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 import io
-import json
-import zipfile
-import zlib
 from dataclasses import asdict
 from os import PathLike, fspath
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.errors import LowtideError
+from lowtide.tide.archive import FileFormat, Read
 from lowtide.tide.kinds import KINDS
 
 if TYPE_CHECKING:
     from lowtide.tide.tide import Recording, Tide
 
-FORMAT = "lowtide tide"
-SCHEMA_VERSION = 1
+_FILE = FileFormat("tide", 1, "tide.save() or lowtide predict --save", "predict again")
 
 _TEXT_COLUMNS = ("name", "op", "layer", "dtype", "shape", "source")
 _NUMBER_COLUMNS = {"kind": "uint8", "requested": "int64", "allocated": "int64", "born": "int32", "died": "int32"}
 _CURVE_COLUMNS = {"bytes_in_use": "int64", "node": "int32"}
-
-# What reading a damaged or foreign file may raise, from the zip down to the fields of the header.
-_DAMAGE = (zipfile.BadZipFile, zlib.error, KeyError, ValueError, TypeError, EOFError, NotImplementedError, RuntimeError)
 
 
 def find_inconsistency(tide: Tide) -> str | None:
@@ -57,9 +49,17 @@ def find_inconsistency(tide: Tide) -> str | None:
 
 def save(tide: Tide, path: str | PathLike[str]) -> None:
     """Write `tide` to `path`."""
+    _FILE.write(path, to_bytes(tide))
+
+
+def load(path: str | PathLike[str]) -> Tide:
+    """Read the tide in `path`."""
+    return from_bytes(_FILE.read(path), fspath(path))
+
+
+def to_bytes(tide: Tide) -> bytes:
+    """Return the content of the file of a tide."""
     header = {
-        "format": FORMAT,
-        "schema_version": SCHEMA_VERSION,
         "target": tide.target,
         "method": tide.method,
         "batch_size": tide.batch_size,
@@ -73,57 +73,28 @@ def save(tide: Tide, path: str | PathLike[str]) -> None:
         "nodes": tide.curve.nodes,
         "buffers": {column: getattr(tide.buffers, column) for column in _TEXT_COLUMNS},
     }
-    try:
-        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr("tide.json", json.dumps(header))
-            for column, kind in _NUMBER_COLUMNS.items():
-                _write_column(archive, f"buffers/{column}", getattr(tide.buffers, column), kind)
-            if tide.buffers.address is not None:
-                _write_column(archive, "buffers/address", tide.buffers.address, "int64")
-            for column, kind in _CURVE_COLUMNS.items():
-                _write_column(archive, f"curve/{column}", getattr(tide.curve, column), kind)
-    except OSError as error:
-        raise LowtideError(f"cannot write the tide: {error.strerror}", given=fspath(path)) from error
+    columns = {f"buffers/{name}": (getattr(tide.buffers, name), kind) for name, kind in _NUMBER_COLUMNS.items()}
+    if tide.buffers.address is not None:
+        columns["buffers/address"] = tide.buffers.address, "int64"
+    columns |= {f"curve/{name}": (getattr(tide.curve, name), kind) for name, kind in _CURVE_COLUMNS.items()}
+    return _FILE.pack(header, {f"{name}.npy": _pack_column(*column) for name, column in columns.items()})
 
 
-def load(path: str | PathLike[str]) -> Tide:
-    """Read the tide in `path`."""
-    try:
-        content = Path(path).read_bytes()
-    except OSError as error:
-        raise LowtideError(f"cannot read the tide: {error.strerror}", given=fspath(path)) from error
-    if not zipfile.is_zipfile(io.BytesIO(content)):
-        raise _not_a_tide(path, "it is not a .tide file, or it was cut off")
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            header = json.loads(archive.read("tide.json"))
-            if header["format"] != FORMAT:
-                raise ValueError(f"its format is {header['format']!r}")
-            if header["schema_version"] != SCHEMA_VERSION:
-                raise LowtideError(
-                    f"a tide of schema version {header['schema_version']}, where this lowtide reads {SCHEMA_VERSION}",
-                    given=fspath(path),
-                    cure="read it with the version of lowtide that wrote it, or predict again",
-                )
-            return _rebuild(archive, header)
-    except _DAMAGE as error:
-        raise _not_a_tide(path, f"it is damaged, or was not written by lowtide: {error}") from error
+def from_bytes(content: bytes, given: object) -> Tide:
+    """Return the tide that `to_bytes` packed; `given` is what errors call it."""
+    return _FILE.unpack(content, given, _rebuild)
 
 
-def _rebuild(archive: zipfile.ZipFile, header: dict[str, Any]) -> Tide:
+def _rebuild(header: dict[str, Any], members: frozenset[str], read: Read) -> Tide:
     from lowtide.tide.tide import Buffers, Building, Curve, Tide, Unmodelled
-
-    # Tides of earlier versions have neither addresses nor a recording.
-    members = archive.namelist()
 
     columns: dict[str, Any] = {name: list(header["buffers"][name]) for name in _TEXT_COLUMNS}
     columns["shape"] = [None if shape is None else tuple(shape) for shape in columns["shape"]]
-    columns |= {name: _read_column(archive, f"buffers/{name}", kind) for name, kind in _NUMBER_COLUMNS.items()}
+    columns |= {name: _read_column(read, f"buffers/{name}", kind) for name, kind in _NUMBER_COLUMNS.items()}
+    # Tides of earlier versions have neither addresses nor a recording.
     if "buffers/address.npy" in members:
-        columns["address"] = _read_column(archive, "buffers/address", "int64")
-    curve: dict[str, Any] = {
-        name: _read_column(archive, f"curve/{name}", kind) for name, kind in _CURVE_COLUMNS.items()
-    }
+        columns["address"] = _read_column(read, "buffers/address", "int64")
+    curve: dict[str, Any] = {name: _read_column(read, f"curve/{name}", kind) for name, kind in _CURVE_COLUMNS.items()}
     # Kinds are stored with their names, so that a later version may add or reorder them.
     position = np.array([KINDS.index(kind) for kind in header["kinds"]], np.uint8)
     columns["kind"] = position[columns["kind"]]
@@ -150,20 +121,14 @@ def _recording(stored: dict[str, Any] | None) -> Recording | None:
     return Recording(**{**stored, "steps": tuple(StepPeak(**step) for step in stored["steps"])})
 
 
-def _write_column(archive: zipfile.ZipFile, name: str, column: npt.NDArray[Any], kind: str) -> None:
+def _pack_column(column: npt.NDArray[Any], kind: str) -> bytes:
     member = io.BytesIO()
     np.lib.format.write_array(member, np.ascontiguousarray(column, dtype=kind), allow_pickle=False)
-    archive.writestr(f"{name}.npy", member.getvalue())
+    return member.getvalue()
 
 
-def _read_column(archive: zipfile.ZipFile, name: str, kind: str) -> npt.NDArray[Any]:
-    column: npt.NDArray[Any] = np.lib.format.read_array(io.BytesIO(archive.read(f"{name}.npy")), allow_pickle=False)
+def _read_column(read: Read, name: str, kind: str) -> npt.NDArray[Any]:
+    column: npt.NDArray[Any] = np.lib.format.read_array(io.BytesIO(read(f"{name}.npy")), allow_pickle=False)
     if column.dtype != np.dtype(kind) or column.ndim != 1:
         raise ValueError(f"{name} is {column.dtype} of {column.ndim} dimensions")
     return column
-
-
-def _not_a_tide(path: str | PathLike[str], why: str) -> LowtideError:
-    return LowtideError(
-        f"not a tide: {why}", given=fspath(path), cure="give a file written by tide.save() or lowtide predict --save"
-    )

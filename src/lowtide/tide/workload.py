@@ -126,9 +126,13 @@ WORKSPACE = "lowtide_workspace_bytes"
 _NO_TENSORS: frozenset[int] = frozenset()
 
 
-def build_workload(graph: Graph) -> Workload:
-    """Resolve facts, sizes and edges of a graph whose shapes are known."""
-    graph, left_over = fold_constants(graph)
+def build_workload(graph: Graph, fold: bool = True) -> Workload:
+    """Resolve facts, sizes and edges of a graph whose shapes are known.
+
+    TensorFlow computes last constants when it builds the graph that it runs; where the graph is still to be edited,
+    do not `fold` them: what hangs on them counts.
+    """
+    graph, left_over = fold_constants(graph) if fold else (graph, frozenset[int]())
     count = len(graph)
     sizes, unsized = _tensor_sizes(graph)
     roles = [_role(op) for op in graph.ops]
@@ -272,16 +276,20 @@ def _resolve(work: Workload, node: int) -> None:
         fact = OpFact()
     work.cheap[node] = fact.cheap
     view = graph.view(node)
-    first_output, inputs = graph.first_output[node], work.inputs[node]
+    first_output, inputs, outputs = graph.first_output[node], work.inputs[node], len(work.outputs[node])
     if fact.sizes is not None:
         for output, size in fact.sizes(view).items():
+            if output >= outputs:
+                # A kernel that makes more than its op says keeps that for the gradient, which reads the outputs too.
+                if outputs:
+                    work.sizes[first_output + outputs - 1] += size
+                continue
             work.sizes[first_output + output] = size
             if first_output + output in work.unsized:
                 work.unsized.remove(first_output + output)
     work.cost_us[node] = node_cost_us(graph, node, work.sizes)
     aliases = fact.aliases(view) if callable(fact.aliases) else fact.aliases
     forwards = fact.forwards(view) if callable(fact.forwards) else fact.forwards
-    outputs = len(work.outputs[node])
     takes = [
         (first_output + output, inputs[source], always)
         for pairs, always in ((aliases, True), (forwards, False))

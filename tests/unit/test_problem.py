@@ -1,0 +1,133 @@
+"""The problem of a step, and the memory of a course."""
+
+import pytest
+
+from lowtide.planning.problem import build_problem, measure
+from tests.unit.graphs import make_work
+from tests.unit.problems import make_problem
+
+THREE_LAYERS = """
+    a = () 100 us=30
+    b = (a) 100 us=20
+    c = (b) 100 us=10
+    dc = (c) 10
+    db = (dc, b) 10
+    da = (db, a) 10
+"""
+
+
+def in_use(text, course, base_bytes=0):
+    return measure(make_problem(text, base_bytes), course).bytes_in_use.tolist()
+
+
+def test_a_plain_course():
+    flood = measure(make_problem(THREE_LAYERS), range(6))
+    assert flood.bytes_in_use.tolist() == [100, 200, 300, 310, 220, 120]
+    assert flood.peak_bytes == 310
+    assert flood.extra_us == 0
+
+
+def test_what_is_there_throughout_is_added_everywhere():
+    assert in_use(THREE_LAYERS, range(6), base_bytes=1000) == [1100, 1200, 1300, 1310, 1220, 1120]
+
+
+def test_what_runs_again_is_not_held_meanwhile():
+    flood = measure(make_problem(THREE_LAYERS), [0, 1, 2, 3, ~1, 4, 5])
+    assert flood.bytes_in_use.tolist() == [100, 200, 300, 210, 210, 220, 120]
+    assert flood.extra_us == 20
+
+
+def test_a_copy_keeps_what_it_reads_alive():
+    # a is read by the copy of b, so it lives as long as before; its own copy would come too late.
+    assert in_use(THREE_LAYERS, [0, 1, 2, 3, ~0, ~1, 4, 5]) == [100, 200, 200, 110, 110, 210, 220, 120]
+    assert in_use(THREE_LAYERS, [0, 1, 2, 3, ~1, 4, ~0, 5]) == [100, 200, 300, 210, 210, 120, 110, 120]
+
+
+def test_what_is_read_must_be_there():
+    with pytest.raises(ValueError, match="task 1 reads a value that is not there at position 0"):
+        measure(make_problem(THREE_LAYERS), [1, 0])
+
+
+def test_nobody_reads_it():
+    assert in_use("a = () 100\n b = () 50", [0, 1]) == [100, 50]
+
+
+def test_a_result_stays():
+    assert in_use("a = () 100 lasts\n b = (a) 50\n c = (b) 20", range(3)) == [100, 150, 170]
+
+
+def test_of_a_result_that_is_made_again_the_new_one_stays():
+    assert in_use("a = () 100 lasts\n b = () 50\n c = () 20", [0, 1, ~0, 2]) == [100, 50, 100, 120]
+
+
+def test_what_is_borrowed_counts_while_the_task_runs():
+    assert in_use("a = () 100 work=30\n b = (a) 50 work=7", [0, 1, ~0]) == [130, 157, 130]
+
+
+def test_in_place():
+    text = "a = () 100\n b = (a) 100 takes=a\n c = (b) 20"
+    assert in_use(text, range(3)) == [100, 100, 120]
+
+
+def test_in_place_only_if_nobody_else_needs_it():
+    text = "a = () 100\n b = (a) 100 takes=a\n c = (a, b) 20"
+    assert in_use(text, range(3)) == [100, 200, 220]
+    # The copy of a is what c reads, so b takes the place of the first.
+    assert in_use(text, [0, 1, ~0, 2]) == [100, 100, 200, 220]
+
+
+def test_one_value_takes_one_place():
+    text = "a = () 100\n b = () 100\n c = (a, b) 100 takes=a,b"
+    assert in_use(text, range(3)) == [100, 200, 200]
+
+
+def test_a_result_is_not_given_away():
+    text = "a = () 100 lasts\n b = (a) 100 takes=a\n c = (b) 20"
+    assert in_use(text, range(3)) == [100, 200, 220]
+
+
+GRAPH = """
+    x = _Arg() [1000]
+    w = VarHandleOp() resource
+    v = ReadVariableOp(w) [1000]
+    a = Mul(x, v) [1000]
+    r = Reshape(a, s) [10, 100]
+    s = Const() int32[2]
+    t = Tanh(r) [10, 100]
+    m = Sum(t, s) []
+    d = TanhGrad(t, r) [10, 100]
+    u = ResourceApplyGradientDescent(w, m, d)
+    out = _Retval(d)
+"""
+
+
+def build(smallest_bytes):
+    work = make_work(GRAPH, values={"s": [10, 100]}, variables={"w": (1000,)})
+    names = work.graph.names
+    order = [names.index(name) for name in "x w s v a r t m d u out".split()]
+    problem = build_problem(work, order, frozenset({"Sum"}), smallest_bytes, base_bytes=8000)
+    return problem, [names[node] for node in problem.nodes]
+
+
+def test_tasks_are_what_makes_or_reads_large_values():
+    problem, tasks = build(smallest_bytes=1000)
+    assert tasks == ["a", "t", "m", "d", "u"]
+    # What a reshape shows is the value behind it.
+    assert problem.reads == [(), (0,), (1,), (1, 0), (2,)]
+    assert problem.makes == [(0,), (1,), (), (2,), ()]
+    assert problem.sizes == [4000, 4000, 4000]
+    assert problem.lasting == [False, False, True]
+    assert problem.makers() == [0, 1, 3]
+    assert problem.base_bytes == 8000
+
+
+def test_updates_and_stateful_ops_must_not_run_twice():
+    problem, tasks = build(smallest_bytes=1000)
+    assert dict(zip(tasks, problem.recomputable, strict=True)) == {
+        "a": True, "t": True, "m": False, "d": True, "u": False,
+    }  # fmt: skip
+
+
+def test_small_values_are_left_alone():
+    problem, tasks = build(smallest_bytes=5000)
+    assert (len(problem), tasks, problem.sizes) == (0, [], [])

@@ -1,0 +1,131 @@
+"""From a course to edits: on graphs of a few nodes, by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from lowtide.graph.graph import Graph
+from lowtide.planning.problem import build_problem
+from lowtide.planning.realize import realize
+from lowtide.tide.workload import build_workload
+
+FLOAT = 1
+ROWS = 1 << 16
+
+
+def make_graph(text: str) -> Graph:
+    """A graph of lines `name op input input ^control`; every tensor has the same large shape but what Sum makes."""
+    graph = Graph([], [], [], [0], [], [0], [], [0], [], [])
+    first: dict[str, int] = {}
+    lines = [line.split() for line in text.strip().splitlines()]
+    for name, op, *_ in lines:
+        first[name] = len(graph.dtypes)
+        graph.names.append(name)
+        graph.ops.append(op)
+        graph.attributes.append({"index": len(first) - 1} if op in ("_Arg", "_Retval") else {})
+        if op != "_Retval":
+            graph.dtypes.append(FLOAT)
+            graph.shapes.append((1,) if op in ("BiasAddGrad", "Const") else (ROWS,))
+        graph.first_output.append(len(graph.dtypes))
+    names = list(first)
+    for _, _, *inputs in lines:
+        graph.inputs += [first[each] for each in inputs if not each.startswith("^")]
+        graph.controls += [names.index(each[1:]) for each in inputs if each.startswith("^")]
+        graph.first_input.append(len(graph.inputs))
+        graph.first_control.append(len(graph.controls))
+    return graph
+
+
+CHAIN = """
+x _Arg
+a Exp x
+view Identity a
+b Sin view
+c Cos b
+g Mul c c
+h Mul g view
+r _Retval h
+"""
+
+
+def rewrite_of(text: str, again: dict[str, str], tied: bool = False):
+    """The edits for a course in file order, with some nodes again just before others."""
+    graph = make_graph(text)
+    work = build_workload(graph, fold=False)
+    problem = build_problem(work, range(len(graph)), frozenset(), 1 << 10, 0)
+    tasks = {graph.names[node]: task for task, node in enumerate(problem.nodes)}
+    course: list[int] = []
+    for name, task in tasks.items():
+        course += [~tasks[other] for other, before in again.items() if before == name]
+        course.append(task)
+    return realize(work, problem, course, tied)
+
+
+def test_a_plain_course_of_a_chain_changes_nothing():
+    rewrite = rewrite_of(CHAIN, {})
+    assert rewrite.copies == rewrite.inputs == rewrite.controls == ()
+
+
+def test_who_reads_later_reads_the_copy_through_a_copy_of_its_view():
+    rewrite = rewrite_of(CHAIN, {"a": "h"})
+    assert rewrite.copies == (("a/again", "a"), ("view/again", "view"))
+    assert rewrite.inputs == (("view/again", 0, "a/again"), ("h", 1, "view/again"))
+    # Nothing else keeps the copy from running at once.
+    assert rewrite.controls == (("g", "a/again"),)
+
+
+def test_a_copy_reads_copies():
+    rewrite = rewrite_of(CHAIN.replace("h Mul g view", "h Mul g b"), {"a": "h", "b": "h"})
+    assert ("b/again", 0, "view/again") in rewrite.inputs
+    assert ("h", 1, "b/again") in rewrite.inputs
+    assert rewrite.controls == (("g", "a/again"),)
+
+
+def test_results_are_what_was_made_last():
+    rewrite = rewrite_of(CHAIN.replace("r _Retval h", "i Exp h\nr _Retval a\ns _Retval i"), {"a": "h"})
+    assert ("r", 0, "a/again") in rewrite.inputs
+
+
+def test_branches_are_held_in_their_order():
+    rewrite = rewrite_of("x _Arg\na Exp x\nb Sin x\nc Cos x\nd AddN a b c\nr _Retval d", {})
+    assert rewrite.controls == (("a", "b"), ("b", "c"))
+
+
+def test_a_bias_gradient_waits_for_what_its_filter_gradient_waits_for():
+    """oneDNN makes one node of the two, if both wait for the same nodes."""
+    text = """
+x _Arg
+k _Arg
+a Exp x
+b Sin a
+g Cos b
+other Exp k
+bias BiasAddGrad g
+filter Conv2DBackpropFilter b k g
+r _Retval filter
+s _Retval bias
+t _Retval other
+"""
+    rewrite = rewrite_of(text, {"b": "filter"})
+    waits = {after: [] for _, after in rewrite.controls}
+    for before, after in rewrite.controls:
+        waits[after].append(before)
+    assert waits.get("bias", []) == waits.get("filter", [])
+    # The copy runs after the step before it, and never waits for the bias gradient.
+    assert waits["b/again"] == ["other"]
+
+
+def test_under_a_compiler_copies_hang_on_values():
+    rewrite = rewrite_of(CHAIN, {"a": "h"}, tied=True)
+    assert rewrite.controls == ()
+    ((tie, handed_on, trigger),) = rewrite.ties
+    assert (handed_on, trigger) == ("x", "g")
+    assert ("a/again", 0, tie) in rewrite.inputs
+
+
+@pytest.mark.parametrize("again", [{}, {"a": "h"}, {"a": "g", "b": "h"}])
+def test_every_edit_names_a_node(again):
+    rewrite = rewrite_of(CHAIN, again)
+    names = set(make_graph(CHAIN).names) | {name for name, _ in rewrite.copies}
+    assert {original for _, original in rewrite.copies} <= names
+    assert {name for name, _, _ in rewrite.inputs} | {each for pair in rewrite.controls for each in pair} <= names

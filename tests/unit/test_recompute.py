@@ -1,0 +1,191 @@
+"""The search for what to compute again."""
+
+import numpy as np
+import pytest
+
+from lowtide.planning.checkpoints import segments, square_root, turning_point
+from lowtide.planning.draft import Draft
+from lowtide.planning.problem import measure
+from lowtide.planning.recompute import Recomputation, frontier, lower
+from tests.unit.problems import make_problem, random_problem
+
+# Bytes in use: 100, 200, 300, 310, 220, 120.
+THREE_LAYERS = """
+    a = () 100 us=30
+    b = (a) 100 us=20
+    c = (b) 100 us=10
+    dc = (c) 10
+    db = (dc, b) 10
+    da = (db, a) 10
+"""
+
+
+def found(text, budget_bytes, base_bytes=0):
+    answer = lower(make_problem(text, base_bytes), budget_bytes)
+    return answer.course, answer.flood.peak_bytes, answer.flood.extra_us, answer.within
+
+
+def test_a_budget_that_is_met_already_changes_nothing():
+    assert found(THREE_LAYERS, 310) == ([0, 1, 2, 3, 4, 5], 310, 0, True)
+
+
+def test_the_cheapest_that_is_enough():
+    # b and a would both do for 300 bytes; a alone does for less.
+    assert found(THREE_LAYERS, 300) == ([0, 1, 2, 3, ~1, 4, 5], 300, 20, True)
+    assert found(THREE_LAYERS, 299) == ([0, 1, 2, 3, 4, ~0, 5], 210, 30, True)
+
+
+def test_what_is_there_throughout_is_part_of_the_budget():
+    assert found(THREE_LAYERS, 1300, base_bytes=1000) == ([0, 1, 2, 3, ~1, 4, 5], 1300, 20, True)
+
+
+def test_where_nothing_reaches_the_budget_the_lowest_is_returned():
+    assert found(THREE_LAYERS, 150) == ([0, 1, 2, 3, 4, ~0, 5], 210, 30, False)
+
+
+def test_what_is_saved_and_what_it_costs():
+    answer = lower(make_problem(THREE_LAYERS), 250)
+    assert answer.recomputed == (Recomputation(0, saves_bytes=100, cost_us=30.0),)
+
+
+def test_what_must_not_run_twice_does_not():
+    text = THREE_LAYERS.replace("us=30", "us=30 fixed")
+    assert found(text, 299) == ([0, 1, 2, 3, ~1, 4, 5], 300, 20, False)
+
+
+def test_what_reads_nothing_needs_nothing():
+    # x is cheap, but it reads a, which would have to be held or made again with it.
+    text = """
+        a = () 100 us=1
+        x = (a) 100 us=1
+        y = (x) 100 us=50
+        z = () 200
+        u = (z, y) 10
+        v = (u, x) 10
+    """
+    # Plain: 100, 200, 200, 400, 410, 120.
+    assert found(text, 310) == ([0, 1, 2, 3, 4, ~0, ~1, 5], 310, 2, True)
+
+
+def test_what_is_read_is_held_where_there_is_room():
+    # a is expensive and small, so it stays for the copy of x.
+    text = """
+        a = () 20 us=100
+        x = (a) 100 us=1
+        y = (x) 100 us=50
+        z = () 200
+        u = (z, y) 10
+        v = (u, x) 10
+    """
+    # Plain: 20, 120, 200, 400, 410, 120.
+    assert found(text, 330) == ([0, 1, 2, 3, 4, ~1, 5], 330, 1, True)
+
+
+def test_a_result_that_nobody_waits_for_is_not_made_again():
+    text = "a = () 100 lasts\n b = () 100\n c = (b) 50"
+    assert found(text, 200) == ([0, 1, 2], 250, 0, False)
+
+
+def test_workspace_counts():
+    # The copy of b would borrow 200 bytes where there is no room for them.
+    assert found(THREE_LAYERS.replace("us=20", "us=20 work=90"), 300) == ([0, 1, 2, 3, ~1, 4, 5], 300, 20, True)
+    assert found(THREE_LAYERS.replace("us=20", "us=20 work=95"), 300) == ([0, 1, 2, 3, 4, ~0, 5], 295, 30, True)
+
+
+def test_in_place():
+    # Once a is not held for da, b takes its place.
+    text = THREE_LAYERS.replace("b = (a) 100 us=20", "b = (a) 100 us=20 takes=a")
+    assert found(text, 250) == ([0, 1, 2, 3, 4, ~0, 5], 210, 30, True)
+    assert measure(make_problem(text), [0, 1, 2, 3, 4, ~0, 5]).bytes_in_use.tolist() == [
+        100,
+        100,
+        200,
+        210,
+        120,
+        110,
+        120,
+    ]
+
+
+def layers(count):
+    """Layers of 100 bytes and 10 microseconds; their gradients take 1 byte."""
+    lines = ["f0 = () 100"] + [f"f{i} = (f{i - 1}) 100" for i in range(1, count)]
+    lines += [f"g{count - 1} = (f{count - 1}) 1 fixed"]
+    lines += [f"g{i} = (g{i + 1}, f{i}) 1 fixed" for i in reversed(range(count - 1))]
+    return "\n".join(lines)
+
+
+def test_square_root_checkpoints():
+    problem = make_problem(layers(9))
+    assert (turning_point(problem), square_root(problem)) == (9, 3)
+    draft = Draft(problem, 0)
+    draft.reset(segments(problem, 3, 9))
+    # Two layers are held, with the last, which is read at once.
+    assert draft.recomputed() == [0, 1, 3, 4, 6, 7]
+    assert draft.course() == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ~6, ~7, 10, 11, 12, ~3, ~4, 13, 14, 15, ~0, ~1, 16, 17]
+
+
+def test_chains_of_equal_layers():
+    # Nine layers: 901 bytes. Each that is not held saves 100 and costs 10, as long as there is room to make it again.
+    costs = [lower(make_problem(layers(9)), 100 * held + 2).flood.extra_us for held in (9, 8, 7, 6, 5)]
+    assert costs == [0, 10, 20, 30, 40]
+
+
+@pytest.mark.parametrize("count", [9, 16])
+def test_never_worse_than_square_root_checkpoints(count):
+    problem = make_problem(layers(count))
+    draft = Draft(problem, 0)
+    draft.reset(segments(problem, square_root(problem), turning_point(problem)))
+    answer = lower(problem, draft.peak_bytes)
+    assert answer.within
+    assert answer.flood.extra_us <= draft.cost_us
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_every_answer_is_a_course(seed):
+    problem = random_problem(seed)
+    plain = measure(problem, range(len(problem))).peak_bytes
+    for share in (0.9, 0.6, 0.1):
+        budget = int(plain * share)
+        answer = lower(problem, budget)
+        assert [instance for instance in answer.course if instance >= 0] == list(range(len(problem)))
+        again = [~instance for instance in answer.course if instance < 0]
+        assert len(set(again)) == len(again)
+        assert all(problem.recomputable[task] for task in again)
+        assert sorted(again) == [each.task for each in answer.recomputed]
+        flood = measure(problem, answer.course)
+        assert np.array_equal(flood.bytes_in_use, answer.flood.bytes_in_use)
+        assert flood.extra_us == pytest.approx(sum(each.cost_us for each in answer.recomputed))
+        assert answer.within == (flood.peak_bytes <= budget)
+        assert flood.peak_bytes <= plain
+
+
+def test_the_same_answer_every_time():
+    problem = random_problem(3, tasks=30)
+    assert lower(problem, 200).course == lower(problem, 200).course
+
+
+def test_progress_goes_from_0_to_1():
+    heard = []
+    lower(make_problem(layers(12)), 700, heard.append)
+    assert heard == sorted(heard)
+    assert 0 <= heard[0] <= heard[-1] <= 1
+
+
+def test_frontier():
+    points = frontier(make_problem(layers(9)))
+    assert points[0] == (901, 0.0, 0)
+    peaks, costs, _ = zip(*points, strict=True)
+    assert list(peaks) == sorted(peaks, reverse=True)
+    assert list(costs) == sorted(costs)
+    assert peaks[-1] <= 502
+
+
+def test_frontier_of_what_cannot_be_lowered():
+    assert frontier(make_problem("a = () 100\n b = (a) 100")) == [(200, 0.0, 0)]
+
+
+def test_a_problem_without_tasks():
+    answer = lower(make_problem("", base_bytes=70), 50)
+    assert (answer.course, answer.within) == ([], False)
+    assert frontier(make_problem("", base_bytes=70)) == [(70, 0.0, 0)]
