@@ -5,7 +5,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lowtide.errors import LowtideError as LowtideError
+    from lowtide.planning.plan import Plan as Plan
+    from lowtide.tf.fit import fit_in as fit_in
+    from lowtide.tf.function import function as function
     from lowtide.tf.measure import measure as measure
+    from lowtide.tf.plan import load_plan as load_plan
+    from lowtide.tf.plan import plan as plan
     from lowtide.tf.predict import max_batch_size as max_batch_size
     from lowtide.tf.predict import predict as predict
     from lowtide.tf.release import release as release
@@ -15,16 +20,36 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = ["LowtideError", "Tide", "Watch", "__version__", "diff", "max_batch_size", "measure", "predict", "release"]
+__all__ = [
+    "LowtideError",
+    "Plan",
+    "Tide",
+    "Watch",
+    "__version__",
+    "diff",
+    "fit_in",
+    "function",
+    "load_plan",
+    "max_batch_size",
+    "measure",
+    "plan",
+    "predict",
+    "release",
+]
 
 # Each name is imported when it is first used: TensorFlow costs seconds, and most of lowtide does without it.
 _HOME = {
     "LowtideError": "lowtide.errors",
+    "Plan": "lowtide.planning.plan",
     "Tide": "lowtide.tide.tide",
     "Watch": "lowtide.tf.watch",
     "diff": "lowtide.tide.diff",
+    "fit_in": "lowtide.tf.fit",
+    "function": "lowtide.tf.function",
+    "load_plan": "lowtide.tf.plan",
     "max_batch_size": "lowtide.tf.predict",
     "measure": "lowtide.tf.measure",
+    "plan": "lowtide.tf.plan",
     "predict": "lowtide.tf.predict",
     "release": "lowtide.tf.release",
 }

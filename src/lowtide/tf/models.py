@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -25,16 +25,17 @@ def candidate_specs(model: keras.Model, specs: Specs) -> list[Specs]:
     return [tuple(specs)] if specs else _candidate_specs(model)
 
 
-def train_step_of(model: keras.Model) -> Any:
+def train_step_of(model: keras.Model, train_step: Callable[[Any], Any] | None = None) -> Any:
     """The function that `fit` runs for one batch, built as Keras's TensorFlow trainer builds it.
 
     `fit` calls the step from a function that draws the batch; inlining it decides the order of the nodes, and with
-    it which of two gradients waits for the other. A compiled step is compiled by itself.
+    it which of two gradients waits for the other. A compiled step is compiled by itself. Another `train_step` takes the
+    place of the model's own.
     """
 
     def one_step(*data: Any) -> Any:
         # A data set of inputs alone yields x itself, not a tuple.
-        return model.distribute_strategy.run(model.train_step, args=(data if len(data) > 1 else data[0],))
+        return model.distribute_strategy.run(train_step or model.train_step, args=(data if len(data) > 1 else data[0],))
 
     step = tf.function(one_step, autograph=False, reduce_retracing=True, jit_compile=bool(model.jit_compile))
     if model.jit_compile:
@@ -54,6 +55,8 @@ def fingerprint(model: keras.Model, specs: Specs) -> tuple[Any, ...]:
         id(model.optimizer),
         id(model.loss),
         tuple(id(variable) for variable in model.trainable_variables),
+        getattr(model.train_step, "__func__", model.train_step),
+        tuple(layer.dtype_policy.name for layer in model._flatten_layers()),
         model.jit_compile,
         steps_together(model),
     )

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tensorflow.core.framework import graph_pb2
+from tensorflow.core.framework import graph_pb2, types_pb2
 from tensorflow.core.grappler.costs import op_performance_data_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow.python.grappler import _pywrap_tf_item
 
 from lowtide.graph.dtypes import RESOURCE
 from lowtide.graph.graph import Graph, Shape
+
+# Convolutions that oneDNN pads on the way. TensorFlow states their shapes as if they did not pad.
+_PADDED_CONVOLUTIONS = ("_MklNativePadWithConv2D", "_MklNativePadWithFusedConv2D")
 
 _TensorProperties = op_performance_data_pb2.OpInfo.TensorProperties
 
@@ -69,6 +72,17 @@ def _describe(source: graph_pb2.GraphDef, arguments: Mapping[int, Shape], target
             del copy.attr["index"]
         for key in [key for key in copy.attr if key[0] == "_"]:
             del copy.attr[key]
+        if node.op in _PADDED_CONVOLUTIONS:
+            copy.input[0] = _describe_padding(node, target)
+
+
+def _describe_padding(node: graph_pb2.GraphDef, target: graph_pb2.GraphDef) -> str:
+    """Put the padding before the convolution, as it was written; returns the name of what is padded."""
+    paddings = [name for name in node.input if name[0] != "^"][-1]
+    padded = target.node.add(name=node.name + "/lowtide_padded", op="Pad", input=[node.input[0], paddings])
+    padded.attr["T"].type = node.attr["T"].type
+    padded.attr["Tpaddings"].type = node.attr["Tpaddings"].type or types_pb2.DT_INT32
+    return padded.name
 
 
 def _describe_argument(node: graph_pb2.GraphDef, arguments: Mapping[int, Shape], target: graph_pb2.GraphDef) -> None:

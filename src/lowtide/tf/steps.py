@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from lowtide.errors import LowtideError
 from lowtide.graph.dtypes import dtype_name, element_bytes
-from lowtide.graph.graph import Graph
+from lowtide.graph.graph import Graph, Shape
 from lowtide.tf import models
 from lowtide.tf.calls import size_compiled_calls
 from lowtide.tf.origins import layer_finder
@@ -45,6 +45,9 @@ def find_step(
             cure="pass a model, or a step function followed by a tf.TensorSpec for each of its inputs",
         )
     fingerprint, candidates = _candidates(target, specs, batch_size)
+    if batch_size is None:
+        # The specs say it: two calls with other rows are two programs.
+        batch_size = _common_rows(candidates[0])
     stored, steps = _KNOWN.get(target, (None, {}))
     if stored != fingerprint:
         steps = {}
@@ -83,6 +86,12 @@ def _leaves(specs: Any) -> list[Any]:
     return [spec for spec in tf.nest.flatten(list(specs)) if getattr(spec, "shape", None) is not None]
 
 
+def _common_rows(specs: tuple[Any, ...]) -> int | None:
+    """The leading size that all specs share."""
+    rows = {spec.shape[0] for spec in _leaves(specs) if spec.shape.rank}
+    return rows.pop() if len(rows) == 1 else None
+
+
 def _open_batch(specs: tuple[Any, ...]) -> list[Any]:
     return [(None if spec.shape.rank else (), tuple(spec.shape)[1:], spec.dtype.name) for spec in _leaves(specs)]
 
@@ -106,31 +115,62 @@ def with_batch(specs: tuple[Any, ...], batch_size: int | None) -> tuple[Any, ...
     return tuple(tf.nest.map_structure(fill, list(specs)))
 
 
-def _trace_first(target: Any, candidates: list[tuple[Any, ...]], progress: Progress | None) -> Step:
+def trace_model(
+    model: keras.Model,
+    specs: tuple[Any, ...],
+    batch_size: int | None,
+    train_step: Callable[[Any], Any],
+    progress: Progress | None,
+) -> Step:
+    """The step of a model with a training step that is not its own."""
+    return _trace_first(model, _candidates(model, specs, batch_size)[1], progress, train_step)
+
+
+def _trace_first(
+    target: Any,
+    candidates: list[tuple[Any, ...]],
+    progress: Progress | None,
+    train_step: Callable[[Any], Any] | None = None,
+) -> Step:
     """Trace with the first specs that the target accepts; the first error is the one to tell."""
     if not isinstance(target, keras.Model):
         label = getattr(target, "__name__", type(target).__name__)
-        return _step_of(trace(target, candidates[0], progress), None, keras_objects(target), label, progress)
+        traced = trace(target, candidates[0], progress)
+        return step_of(traced, belongings_of(traced.concrete, None, keras_objects(target)), label, None, progress)
     first_error: LowtideError | None = None
     for candidate in candidates:
         try:
             models.prepare(target, candidate)
-            traced = trace(models.train_step_of(target), candidate, progress)
-            return _step_of(traced, target, models.owners_of(target), target.name, progress)
+            traced = trace(models.train_step_of(target, train_step), candidate, progress)
+            belongings = belongings_of(traced.concrete, target, models.owners_of(target))
+            return step_of(traced, belongings, target.name, None, progress)
         except LowtideError as error:
             first_error = first_error or error
     assert first_error is not None
     raise first_error
 
 
-def _step_of(
-    traced: Trace, model: keras.Model | None, owners: list[Any], label: str, progress: Progress | None
+def step_of(
+    traced: Trace,
+    belongings: Belongings,
+    label: str,
+    shapes: Sequence[Shape] | None = None,
+    progress: Progress | None = None,
 ) -> Step:
-    """XLA's own plan is the truth about a compiled step; any other step is simulated op by op."""
-    belongings = belongings_of(traced.concrete, model, owners)
+    """XLA's own plan is the truth about a compiled step; any other step is simulated op by op.
+
+    A function may be traced for open shapes; `shapes` are those that it is called with.
+    """
     if is_compiled(traced.concrete):
-        return CompiledStep(traced, belongings, label)
-    return SimulatedStep(program_of(traced, progress), belongings, label)
+        given = None
+        if shapes is not None:
+            inputs = traced.concrete.inputs[: len(shapes)]
+            given = [tf.TensorSpec(shape, each.dtype) for shape, each in zip(shapes, inputs, strict=True)]
+        return CompiledStep(traced, belongings, label, given)
+    program = program_of(traced, progress)
+    if shapes is not None:
+        program.argument_shapes[: len(shapes)] = list(shapes)
+    return SimulatedStep(program, belongings, label)
 
 
 @dataclass(frozen=True)
@@ -162,6 +202,18 @@ class Step(Protocol):
     seconds: dict[str, float]
     rescales: bool
     """Whether the step can be looked at with another batch size than the one it was traced for."""
+    belongings: Belongings
+
+    @property
+    def concrete(self) -> Any: ...
+
+    @property
+    def argument_shapes(self) -> list[Shape | None]: ...
+
+    @property
+    def batch_size(self) -> int | None: ...
+
+    def redefined(self, concrete: Any, progress: Progress | None) -> Step: ...
 
     def tide(self, batch_size: int | None, progress: Progress | None, label: str | None) -> Tide: ...
 
@@ -181,6 +233,7 @@ class CompiledStep:
         specs: Sequence[tf.TensorSpec] | None = None,
     ) -> None:
         self.traced = traced
+        self.belongings = belongings
         self.label = label
         self.layers = belongings.layers
         self.kinds = belongings.kinds
@@ -198,6 +251,21 @@ class CompiledStep:
     def memory(self) -> XlaMemory:
         """What the compiled program asks for."""
         return xla_allocations(self.traced.concrete, self.specs, variable_kind=self._kind)
+
+    @property
+    def concrete(self) -> Any:
+        """The traced function."""
+        return self.traced.concrete
+
+    @property
+    def argument_shapes(self) -> list[Shape | None]:
+        """Shapes of the flat inputs; captures are variables."""
+        return [tuple(spec.shape) for spec in self.specs]
+
+    def redefined(self, concrete: Any, progress: Progress | None) -> CompiledStep:
+        """The same step with another body."""
+        traced = Trace(concrete, self.traced.seconds, None)
+        return CompiledStep(traced, self.belongings, self.label, self.specs)
 
     @property
     def building(self) -> Building:
@@ -233,15 +301,15 @@ class CompiledStep:
 
     def safe_bytes(self, batch_size: int) -> int:
         """At the batch it was compiled for, exact; at another, what depends on the batch is taken as proportional."""
-        tide = self._compiled or self.tide(self._batch_size, None, None)
-        if self._batch_size in (None, batch_size):
+        tide = self._compiled or self.tide(self.batch_size, None, None)
+        if self.batch_size in (None, batch_size):
             return tide.safe_bytes
         inputs = tide.buffers.requested[tide.buffers.kind == KINDS.index("input")].sum()
         steady = int(tide.curve.bytes_in_use[0] - inputs)
-        return int(steady + (tide.safe_bytes - steady) * batch_size / self._batch_size)
+        return int(steady + (tide.safe_bytes - steady) * batch_size / self.batch_size)
 
     @property
-    def _batch_size(self) -> int | None:
+    def batch_size(self) -> int | None:
         sizes = {spec.shape[0] for spec in self.specs if spec.shape.rank}
         return sizes.pop() if len(sizes) == 1 else None
 
@@ -249,8 +317,10 @@ class CompiledStep:
 class SimulatedStep:
     """A step that TensorFlow's executor runs op by op."""
 
-    def __init__(self, program: Program, belongings: Belongings, label: str) -> None:
+    def __init__(self, program: Program, belongings: Belongings, label: str, in_order: bool = False) -> None:
         self.program = program
+        self.in_order = in_order
+        self.belongings = belongings
         self.label = label
         self.layers = belongings.layers
         self.kinds = belongings.kinds
@@ -259,6 +329,26 @@ class SimulatedStep:
         # Shapes that reach a loop from outside are not followed; such a step is traced again for another batch.
         self.rescales = not any(op in ("Enter", "Switch") for op in program.graph.ops)
         self.seconds = dict(program.seconds)
+
+    @property
+    def concrete(self) -> Any:
+        """The traced function."""
+        return self.program.concrete
+
+    @property
+    def argument_shapes(self) -> list[Shape | None]:
+        """Shapes of the flat arguments."""
+        return self.program.argument_shapes
+
+    @property
+    def batch_size(self) -> int | None:
+        """The batch that it was traced for."""
+        return self.program.batch_size
+
+    def redefined(self, concrete: Any, progress: Progress | None) -> SimulatedStep:
+        """The same step with another body."""
+        traced = Trace(concrete, self.program.seconds["trace"], None)
+        return SimulatedStep(program_of(traced, progress), self.belongings, self.label, in_order=True)
 
     def tide(self, batch_size: int | None, progress: Progress | None, label: str | None) -> Tide:
         tell = progress or (lambda text: None)
@@ -295,7 +385,7 @@ class SimulatedStep:
         tell("simulating")
         work = build_workload(graph)
         built = time.perf_counter()
-        simulation = simulate(work, self._residents(graph), self.together)
+        simulation = simulate(work, self._residents(graph), self.together, self.in_order)
         self.seconds |= {
             "shapes": inferred - started,
             "workload": built - inferred,

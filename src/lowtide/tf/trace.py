@@ -16,10 +16,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 from tensorflow.core.framework import graph_pb2
+from tensorflow.core.protobuf import config_pb2
 from tensorflow.python.eager import cancellation, context
 
 from lowtide.errors import LowtideError
@@ -43,6 +44,8 @@ class Program:
     argument_shapes: list[Shape | None]
     """Shapes of the flat arguments, inputs first, captures after them."""
     input_count: int
+    optimized_def: graph_pb2.GraphDef | None = None
+    """What Grappler left, before kernels of other libraries took the place of some nodes."""
     traced_nodes: int = 0
     graph_bytes: int = 0
     host_bytes: int | None = None
@@ -136,7 +139,8 @@ def program_of(traced: Trace, progress: Progress | None = None) -> Program:
     if progress is not None:
         progress("optimizing the graph with Grappler")
     started = time.perf_counter()
-    graph_def = executed_graph(concrete)
+    graphs = executed_graphs(concrete)
+    graph_def = graphs.partition
     optimized = time.perf_counter()
     with without_garbage_collection():
         graph = graph_from_def(graph_def)
@@ -144,6 +148,7 @@ def program_of(traced: Trace, progress: Progress | None = None) -> Program:
         concrete=concrete,
         graph=graph,
         graph_def=graph_def,
+        optimized_def=graphs.optimized,
         argument_shapes=[_plain(tensor.shape) for tensor in concrete.inputs],
         input_count=len(concrete.inputs) - len(concrete.captured_inputs),
         traced_nodes=traced.nodes,
@@ -202,8 +207,22 @@ def _inner_functions(concrete: Any) -> list[Any]:
 _RUN_METADATA = threading.Lock()
 
 
+class ExecutedGraphs(NamedTuple):
+    """What becomes of a function before it runs."""
+
+    optimized: graph_pb2.GraphDef
+    """After Grappler, for all devices."""
+    partition: graph_pb2.GraphDef
+    """What an executor runs on one of them."""
+
+
 def executed_graph(concrete: Any, stand_in: Callable[[tf.DType], Any] | None = None) -> graph_pb2.GraphDef:
-    """The partition graph that TensorFlow's executor would run for this function.
+    """The partition graph that TensorFlow's executor would run for this function."""
+    return executed_graphs(concrete, stand_in).partition
+
+
+def executed_graphs(concrete: Any, stand_in: Callable[[tf.DType], Any] | None = None) -> ExecutedGraphs:
+    """The graphs that TensorFlow would make of this function.
 
     Its inputs need not be there: something of the same type stands in for each.
     """
@@ -225,7 +244,7 @@ def executed_graph(concrete: Any, stand_in: Callable[[tf.DType], Any] | None = N
             tf.raw_ops.AddV2(x=zero, y=zero)
             runtime.export_run_metadata()
             try:
-                with cancellation.CancellationManagerContext(manager):
+                with cancellation.CancellationManagerContext(manager), call_options(concrete):
                     _call_copy(runtime, concrete.function_def, [*stand_ins, *captured])
             except tf.errors.CancelledError:
                 pass
@@ -236,7 +255,7 @@ def executed_graph(concrete: Any, stand_in: Callable[[tf.DType], Any] | None = N
             runtime.disable_run_metadata()
     # Single ops file graphs too; theirs take their inputs from the device.
     graphs = [
-        graph
+        ExecutedGraphs(filed.post_optimization_graph, graph)
         for filed in metadata.function_graphs
         for graph in filed.partition_graphs
         if not any(node.op == "_DeviceArg" for node in graph.node)
@@ -247,7 +266,28 @@ def executed_graph(concrete: Any, stand_in: Callable[[tf.DType], Any] | None = N
         )
     # Another thread may run functions too.
     own = _traced_names(concrete)
-    return max(graphs, key=lambda graph: (sum(_is_among(node.name, own) for node in graph.node), len(graph.node)))
+    return max(
+        graphs,
+        key=lambda each: (sum(_is_among(node.name, own) for node in each.partition.node), len(each.partition.node)),
+    )
+
+
+@contextmanager
+def call_options(concrete: Any) -> Iterator[None]:
+    """Call a function as it wants to be called: one that Grappler has been through already is not sent there again."""
+    if not getattr(concrete, "is_optimized", False):
+        yield
+        return
+    runtime = context.context()
+    before = runtime.function_call_options
+    config = config_pb2.ConfigProto()
+    config.CopyFrom(runtime.config)
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    runtime.function_call_options = context.FunctionCallOptions(before.executor_type, config)
+    try:
+        yield
+    finally:
+        runtime.function_call_options = before
 
 
 def _traced_names(concrete: Any) -> frozenset[str]:
