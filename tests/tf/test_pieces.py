@@ -1,0 +1,234 @@
+"""A step over pieces of a batch gives what the step over the whole batch gives, and takes less memory."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras import layers, losses, ops
+from pieces_cases import CASES, X, Y, mlp
+
+from lowtide.errors import LowtideError
+from lowtide.tf.mixing import changes_statistics, notes_on_pieces
+from lowtide.tf.pieces import split_step
+
+CHILD = Path(__file__).with_name("pieces_child.py")
+
+
+def train(build, data, pieces: int | None, traced: str | None = None, steps: int = 3):
+    """The weights and the optimizer's state after some steps, and what the last one told.
+
+    The whole batch is trained on without a graph: in one, TensorFlow may update a weight before its last reader ran.
+    """
+    keras.utils.set_random_seed(3)
+    model = build()
+    step = model.train_step if pieces is None else split_step(model, pieces)
+    if traced is not None:
+        specs = keras.tree.map_structure(lambda leaf: tf.TensorSpec((None, *leaf.shape[1:]), leaf.dtype), data)
+        signature = [specs] if traced == "for any size" else None
+        step = tf.function(step, autograph=False, input_signature=signature, jit_compile=model.jit_compile)
+    for _ in range(steps):
+        logs = step(data)
+    state = [variable.numpy() for variable in [*model.variables, *model.optimizer.variables]]
+    return state, {name: np.asarray(value) for name, value in logs.items()}
+
+
+def assert_same(one, other, tolerance=2e-5):
+    for state, other_state in zip(one[0], other[0], strict=True):
+        scale = np.max(np.abs(state)) if state.size else 0.0
+        np.testing.assert_allclose(other_state, state, rtol=tolerance, atol=tolerance * float(scale) + 1e-7)
+    assert one[1].keys() == other[1].keys()
+    for name, value in one[1].items():
+        np.testing.assert_allclose(other[1][name], value, rtol=tolerance, err_msg=name)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_pieces_give_what_the_whole_batch_gives(name):
+    build, data = CASES[name]
+    # Halves are rounded a thousand times more coarsely.
+    tolerance = 2e-2 if name == "loss scaled" else 2e-5
+    traced = "for this size" if name == "compiled" else None
+    assert_same(train(build, data, None), train(build, data, 4, traced), tolerance)
+
+
+@pytest.mark.parametrize("name", ["several outputs", "masked, weighed", "added losses"])
+def test_so_they_do_in_a_graph_for_batches_of_any_size(name):
+    build, data = CASES[name]
+    assert_same(train(build, data, None), train(build, data, 3, "for any size"))
+
+
+@pytest.mark.parametrize(
+    ("name", "traced"), [("several outputs", None), ("masked", "for any size"), ("not reduced", "for any size")]
+)
+def test_a_batch_may_have_fewer_rows_than_pieces(name, traced):
+    build, data = CASES[name]
+    few = keras.tree.map_structure(lambda leaf: leaf[:3], data)
+    assert_same(train(build, few, None), train(build, few, 5, traced))
+
+
+def test_fit_runs_on_pieces():
+    """With class weights, an uneven last batch, validation and callbacks."""
+
+    def fitted(pieces):
+        keras.utils.set_random_seed(3)
+        model = keras.Sequential([keras.Input((6,)), layers.Dense(8, activation="tanh"), layers.Dense(3)])
+        loss = losses.SparseCategoricalCrossentropy(from_logits=True)
+        model.compile("adam", loss, metrics=["accuracy"], weighted_metrics=["accuracy"])
+        if pieces > 1:
+            model.train_step = split_step(model, pieces)
+        x, y = np.array(X), np.arange(10) % 3
+        told = model.fit(
+            x, y, batch_size=4, epochs=2, shuffle=False, class_weight={0: 1.0, 1: 2.0, 2: 0.5}, verbose=0,
+            validation_data=(x, y), callbacks=[keras.callbacks.TerminateOnNaN()],
+        )  # fmt: skip
+        return model.get_weights(), told.history
+
+    (whole, told), (pieces, told_of_pieces) = fitted(1), fitted(3)
+    for one, other in zip(whole, pieces, strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-4, atol=1e-5)
+    assert told.keys() == told_of_pieces.keys()
+    for name in told:
+        np.testing.assert_allclose(told_of_pieces[name], told[name], rtol=1e-4, err_msg=name)
+
+
+def test_one_piece_is_the_step_itself():
+    model = mlp()
+    assert split_step(model, 1) == model.train_step
+
+
+@pytest.fixture(scope="module")
+def peaks() -> dict[str, int]:
+    asked = ["1:plain", "4:plain", "1:compiled", "4:compiled"]
+    child = subprocess.run([sys.executable, CHILD, *asked], capture_output=True, text=True, timeout=300, check=False)
+    assert child.returncode == 0, child.stderr
+    return dict(zip(asked, json.loads(child.stdout.splitlines()[-1]), strict=True))
+
+
+@pytest.mark.parametrize("mode", ["plain", "compiled"])
+def test_pieces_take_less_memory(peaks, mode):
+    """A quarter of the rows at a time, with the gradients beside: about a third."""
+    assert peaks[f"4:{mode}"] < 0.55 * peaks[f"1:{mode}"]
+
+
+class OwnStep(keras.Model):
+    def train_step(self, data):
+        return super().train_step(data)
+
+
+class Contrast(losses.Loss):
+    """Compares each row with all others."""
+
+    def call(self, y_true, y_pred):
+        alike = ops.matmul(y_pred, ops.transpose(y_pred))
+        return losses.categorical_crossentropy(ops.eye(ops.shape(y_pred)[0]), alike, from_logits=True)
+
+
+def root_of_mean(y, prediction):
+    return ops.sqrt(ops.mean(ops.square(y - prediction)))
+
+
+def own_step():
+    model = OwnStep(*(lambda x: (x, layers.Dense(3)(x)))(keras.Input((6,))))
+    model.compile("sgd", "mse")
+    return model
+
+
+def not_compiled():
+    return keras.Sequential([keras.Input((6,)), layers.Dense(3)])
+
+
+def stateful():
+    model = keras.Sequential([keras.Input((5, 6), batch_size=4), layers.GRU(3, stateful=True, name="memory")])
+    model.compile("sgd", "mse")
+    return model
+
+
+@pytest.mark.parametrize(
+    ("build", "pieces", "said"),
+    [
+        (own_step, 2, "train_step of its own"),
+        (not_compiled, 2, "not compiled"),
+        (stateful, 2, "memory"),
+        (mlp, 0, "one piece or more"),
+        (mlp, 2.5, "one piece or more"),
+    ],
+)
+def test_what_cannot_be_split_is_told_before(build, pieces, said):
+    with pytest.raises(LowtideError, match=said):
+        split_step(build(), pieces)
+
+
+@pytest.mark.parametrize("loss", [root_of_mean, Contrast(), losses.Dice(), losses.Circle()])
+def test_a_loss_that_is_no_mean_and_no_sum_is_not_split(loss):
+    """What pieces would give is another loss, and nothing is trained on it."""
+    model = mlp(loss)
+    before = model.get_weights()
+    with pytest.raises(LowtideError, match="no mean or sum over the rows"):
+        split_step(model, 2)((X, Y))
+    assert all(map(np.array_equal, before, model.get_weights()))
+
+
+def test_inputs_with_other_rows_are_not_split():
+    with pytest.raises(LowtideError, match="same number of rows"):
+        split_step(mlp(), 2)((X, Y[:5]))
+
+
+class Centered(layers.Layer):
+    def call(self, inputs):
+        return inputs - ops.mean(inputs, axis=0, keepdims=True)
+
+
+def net(*middle):
+    model = keras.Sequential([keras.Input((6,)), *middle, layers.Flatten(), layers.Dense(3)])
+    model.compile("sgd", "mse")
+    return model
+
+
+class OwnRows(layers.Layer):
+    def call(self, inputs):
+        heads = ops.transpose(ops.reshape(inputs, (ops.shape(inputs)[0], 2, 3)), (0, 2, 1))
+        return ops.softmax(ops.matmul(heads, ops.transpose(heads, (0, 2, 1))))
+
+
+class Counting(layers.Layer):
+    def build(self, shape):
+        self.seen = self.add_weight(shape=(), initializer="zeros", trainable=False)
+
+    def call(self, inputs):
+        self.seen.assign_add(1.0)
+        return inputs
+
+
+def test_layers_that_look_across_the_batch_are_named():
+    frozen = layers.BatchNormalization(name="frozen")
+    frozen.trainable = False
+    assert changes_statistics(net(layers.Dense(6), layers.LayerNormalization(), layers.Dropout(0.1))) == []
+    assert changes_statistics(net(layers.BatchNormalization(name="norm"), frozen)) == ["norm"]
+    assert changes_statistics(net(OwnRows())) == []
+    assert changes_statistics(net(Counting(name="counting"))) == ["counting"]
+    assert changes_statistics(net(Centered(name="centered"), OwnRows())) == ["centered"]
+    assert changes_statistics(net(layers.Lambda(lambda x: x / ops.max(x), name="by_largest"))) == ["by_largest"]
+
+
+def test_a_model_that_cannot_be_looked_into_is_named():
+    class Blind(keras.Model):
+        def call(self, inputs):
+            return inputs
+
+    model = Blind(name="blind")
+    model.compile("sgd", "mse")
+    assert changes_statistics(model) == ["blind (it cannot be looked into)"]
+
+
+def test_a_plan_tells_what_pieces_change():
+    plain = notes_on_pieces(net(layers.Dense(6)), 4)
+    assert len(plain) == 1
+    notes = " ".join(notes_on_pieces(net(layers.BatchNormalization(), layers.Dropout(0.2)), 4))
+    assert "moving averages 4 times" in notes
+    assert "Dropout" in notes
