@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: run test check browser bench-accuracy bench-measure clean
+.PHONY: run test check browser bench-accuracy bench-measure bench-fit clean
 
 run: $(VENV)/.cpu
 	@mkdir -p out
@@ -26,6 +26,9 @@ bench-accuracy: $(VENV)/.dev
 # XPROF is an interpreter that has the package xprof; without it that peer is left out.
 bench-measure: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.measure $(if $(XPROF),--xprof $(XPROF))
+
+bench-fit: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.fit
 
 # The page is tested in a real browser. Only root can install one; otherwise its tests are skipped, and say so.
 browser:

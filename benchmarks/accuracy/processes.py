@@ -52,7 +52,9 @@ def run_module(
             return {"failed": f"no answer within {timeout_seconds:.0f} s"}
         elapsed = {"process_seconds": round(time.perf_counter() - started, 2)}
         if ended.returncode in CRASH_SIGNALS:
-            return {"crashed": CRASH_SIGNALS[ended.returncode], **elapsed}
+            # A child may have written down how far it came.
+            written = json.loads(output.read_text()) if output.exists() else {}
+            return {**written, "crashed": CRASH_SIGNALS[ended.returncode], **elapsed}
         if ended.returncode != 0 or not output.exists():
             lines = ended.stderr.strip().splitlines() or ["no message"]
             return {"failed": f"exit code {ended.returncode}: {lines[-1][:300]}", **elapsed}

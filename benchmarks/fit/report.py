@@ -1,0 +1,63 @@
+"""What a part of the benchmark has to say: a table, the bars that it is held to, and what has no answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from benchmarks.accuracy.processes import MEBIBYTE
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One thing that the benchmark is held to, what was seen, and whether it holds."""
+
+    words: str
+    seen: str
+    holds: bool
+
+
+@dataclass(frozen=True)
+class Section:
+    """One part: what it says in a table, and below it."""
+
+    title: str
+    columns: Sequence[str]
+    cells: Sequence[Sequence[str]]
+    bars: Sequence[Bar] = ()
+    notes: Sequence[str] = ()
+
+
+def mebibytes(size: float | None) -> str:
+    return "n/a" if size is None else f"{size / MEBIBYTE:,.0f}"
+
+
+def percent(share: float | None, *, signed: bool = False, digits: int = 0) -> str:
+    if share is None:
+        return "n/a"
+    return f"{100 * share:+.{digits}f}%" if signed else f"{100 * share:.{digits}f}%"
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    return "n/a" if value is None else f"{value:,.{digits}f}"
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    lines = ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
+    return lines + ["| " + " | ".join(row) + " |" for row in rows]
+
+
+def bars_markdown(bars: Iterable[Bar]) -> list[str]:
+    return table(("bar", "seen", "holds"), [(bar.words, bar.seen, "yes" if bar.holds else "**no**") for bar in bars])
+
+
+def to_markdown(sections: Sequence[Section], setting: Mapping[str, str]) -> str:
+    """The whole report; what each column is stands in the benchmark's README."""
+    described = ", ".join(f"{key} {value}" for key, value in setting.items())
+    lines = ["# Planned steps", "", f"Measured with {described}. Sizes are in MiB.", ""]
+    lines += bars_markdown(bar for section in sections for bar in section.bars)
+    for section in sections:
+        lines += ["", f"## {section.title}", "", *table(section.columns, section.cells)]
+        if section.notes:
+            lines += ["", *(f"- {note}" for note in section.notes)]
+    return "\n".join(lines) + "\n"
