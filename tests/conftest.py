@@ -119,6 +119,20 @@ def wider_file(wider, tmp_path):
     return path
 
 
+@pytest.fixture
+def plan():
+    from tests.plans import make_plan
+
+    return make_plan()
+
+
+@pytest.fixture
+def plan_file(plan, tmp_path):
+    path = tmp_path / "step.plan"
+    plan.save(path)
+    return path
+
+
 def pytest_collection_modifyitems(config, items):
     for item in items:
         if (config.rootpath / "tests" / "tf") in item.path.parents:

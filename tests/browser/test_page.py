@@ -1,6 +1,5 @@
 """The page, in a real browser."""
 
-import shutil
 from dataclasses import replace
 
 import pytest
@@ -11,38 +10,10 @@ from lowtide.view.report import LargestBatch, Report
 
 pytestmark = pytest.mark.browser
 
-NEEDED = [program for program in ("chromium", "chromedriver") if shutil.which(program) is None]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    if NEEDED:
-        pytest.skip(f"{' and '.join(NEEDED)} not found: the page is not tested (apt install chromium chromium-driver)")
-    from selenium import webdriver
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium")
-    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1280,1400"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
-    yield driver
-    driver.quit()
-
 
 @pytest.fixture
-def open_page(browser, tmp_path):
-    """Show a report, and see at the end that the page neither complained nor fetched anything."""
-
-    def show(report: Report):
-        path = tmp_path / "page.html"
-        path.write_text(render_page(report), encoding="utf-8")
-        browser.get(path.as_uri())
-        return browser
-
-    yield show
-    assert [entry for entry in browser.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")] == []
-    assert browser.execute_script("return performance.getEntriesByType('resource').map(e => e.name)") == []
+def open_page(open_html):
+    return lambda report: open_html(render_page(report))
 
 
 def text(browser, selector: str) -> str:
@@ -169,21 +140,6 @@ def test_it_fits_the_window(open_page, tide, width):
     size = "document.querySelector('#curve').viewBox.baseVal.width == document.querySelector('#chart').clientWidth"
     WebDriverWait(browser, 10).until(lambda browser: browser.execute_script(f"return {size}"))
     browser.set_window_size(1280, 1400)
-
-
-@pytest.fixture
-def window(browser):
-    """Make the window as wide as asked, narrower than Chromium itself allows if need be, light or dark."""
-
-    def resize(width: int, *, dark: bool = False):
-        metrics = {"width": width, "height": 1400, "deviceScaleFactor": 1, "mobile": False}
-        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
-
-    yield resize
-    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
 def point_to_buffer(browser, name: str, *, aside: int = 0, click: bool = False) -> None:

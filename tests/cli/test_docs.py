@@ -18,6 +18,7 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
         ("index.md", lambda names: names["tide"].peak_bytes > 0),
         ("predict.md", lambda names: names["tide"].peak_bytes > 0),
         ("diff.md", lambda names: names["tide"].peak_bytes > 0),
+        ("plan.md", lambda names: names["again"].peak_bytes <= names["plan"].budget_bytes),
         ("measure.md", lambda names: names["tide"].peak_bytes > 0),
         ("watch.md", lambda names: names["released"].held_bytes >= 0),
     ],
@@ -42,7 +43,7 @@ def test_links_between_documents_lead_somewhere(path):
         assert (path.parent / target).exists(), target
 
 
-@pytest.mark.parametrize("verb", ["predict", "run"])
+@pytest.mark.parametrize("verb", ["predict", "plan", "run"])
 def test_the_table_of_options_is_complete(verb):
     command = import_module(f"lowtide.cli.{verb}").command
     text = (DOCUMENTS / f"{verb}.md").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""lowtide explain FILE: a saved tide, the log of a run that went out of memory, or two tides to compare."""
+"""lowtide explain FILE: a saved tide or plan, the log of a run that went out of memory, or two tides to compare."""
 
 from pathlib import Path
 
@@ -28,11 +28,11 @@ def command(
     max_growth: Growth | None,
     markdown: bool,
 ) -> int:
-    """Show a saved tide again, explain a log in which memory ran out, or compare two tides; without TensorFlow.
+    """Show a saved tide or plan again, explain a log in which memory ran out, or compare two tides; without TensorFlow.
 
-    FILE is what tide.save() or --save of another verb wrote; or a log of any TensorFlow, also compressed with gzip, or
-    - for standard input: what was asked for, what held the memory, why it was not enough, and what to do. With two
-    tides, BEFORE and AFTER: which layers grew.
+    FILE is what tide.save(), plan.save() or --save of another verb wrote; or a log of any TensorFlow, also compressed
+    with gzip, or - for standard input: what was asked for, what held the memory, why it was not enough, and what to
+    do. With two tides, BEFORE and AFTER: which layers grew.
 
     Exits 0; 1 if the tide does not fit the budget, the peak grew by more than --max-growth, or memory ran out in the
     log; 2 on a usage error.
@@ -43,16 +43,25 @@ def command(
         return explain_two(files, budget, top, max_growth, as_json=as_json, markdown=markdown, html=html, svg=svg)
     file = only_file(files, max_growth, markdown)
     if is_log(file):
-        given = next(
-            (name for name, value in (("--budget", budget), ("--svg", svg), ("--space", space)) if value), None
-        )
+        given = _first_given(("--budget", budget), ("--svg", svg), ("--space", space))
         if given is not None:
             raise LowtideError(
                 "a log has no curve and no budget", given=given, cure="leave it out, or give a .tide file"
             )
         return explain_log(file, top, as_json=as_json, html=html)
+    from lowtide.planning.storage import is_plan
+
+    if is_plan(file):
+        from lowtide.cli.plans import explain_plan
+
+        asked = _first_given(("--budget", budget), ("--space", space))
+        return explain_plan(file, top, asked=asked, as_json=as_json, html=html, svg=svg)
     from lowtide.cli.output import emit
     from lowtide.tide.tide import Tide
     from lowtide.view.report import Report
 
     return emit(Report(Tide.load(file), budget, top=top), as_json=as_json, html=html, svg=svg, space=space)
+
+
+def _first_given(*options: tuple[str, object]) -> str | None:
+    return next((name for name, value in options if value), None)

@@ -28,10 +28,10 @@ _LOOKED_FOR = (
 
 
 def is_log(file: Path) -> bool:
-    """Whether a file is not a tide: neither by its name nor because it is a zip, as tides are."""
+    """Whether a file is neither tide nor plan: not by its name, nor because it is a zip, as both are."""
     if str(file) == "-":
         return True
-    if file.suffix == ".tide":
+    if file.suffix in (".tide", ".plan"):
         return False
     try:
         with file.open("rb") as stream:

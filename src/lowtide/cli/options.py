@@ -13,19 +13,43 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def report_options(function: _Function) -> _Function:
-    """Add the options that say how a report is shown and where it goes."""
-    for option in reversed(
-        (
-            click.option("--budget", type=parse_bytes, metavar="BYTES", help="Say whether it fits, say 8GiB or 1.5g."),
-            click.option("--top", default=10, type=click.IntRange(min=0), metavar="N", help="List N tensors, not 10."),
-            click.option("--json", "as_json", is_flag=True, help="Print JSON, and nothing else."),
-            click.option("--html", type=_file(), metavar="FILE", help="Write the report as one self-contained page."),
-            click.option("--svg", type=_file(), metavar="FILE", help="Write the curve as a picture."),
-            click.option("--force", is_flag=True, help="Overwrite files that exist."),
-        )
-    ):
-        function = option(function)
-    return function
+    """Add the options that say what a report is asked, how it is shown and where it goes."""
+    text = "Say whether it fits, say 8GiB or 1.5g."
+    return click.option("--budget", type=parse_bytes, metavar="BYTES", help=text)(output_options("tensors")(function))
+
+
+def output_options(listed: str) -> Callable[[_Function], _Function]:
+    """Return what adds the options that say how a report is shown and where it goes; `listed` is what it lists."""
+
+    def add(function: _Function) -> _Function:
+        top = f"List N {listed}, not 10."
+        for option in reversed(
+            (
+                click.option("--top", default=10, type=click.IntRange(min=0), metavar="N", help=top),
+                click.option("--json", "as_json", is_flag=True, help="Print JSON, and nothing else."),
+                click.option(
+                    "--html", type=_file(), metavar="FILE", help="Write the report as one self-contained page."
+                ),
+                click.option("--svg", type=_file(), metavar="FILE", help="Write the curve as a picture."),
+                click.option("--force", is_flag=True, help="Overwrite files that exist."),
+            )
+        ):
+            function = option(function)
+        return function
+
+    return add
+
+
+def batch_size_option(function: _Function) -> _Function:
+    """Add the option that says how many rows a batch of the target has."""
+    text = "Rows in one batch; by default what the target itself says."
+    return click.option("--batch-size", type=int, metavar="N", help=text)(function)
+
+
+def check_batch_size(batch_size: int | None) -> None:
+    """Refuse a batch of nothing."""
+    if batch_size is not None and batch_size < 1:
+        raise LowtideError("a batch needs at least one row", given=f"--batch-size {batch_size}", cure="give 1 or more")
 
 
 def space_option(function: _Function) -> _Function:

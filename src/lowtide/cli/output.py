@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -82,3 +83,13 @@ def progress() -> Iterator[Callable[[str], None]]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("starting TensorFlow", total=None)
         yield lambda stage: bar.update(task, description=stage)
+
+
+@contextmanager
+def looking_at_a_target() -> Iterator[Callable[[str], None]]:
+    """Show progress while a target is imported and traced, and keep what it prints out of the report."""
+    # TensorFlow greets on standard error from C++, where nothing but this reaches it.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    # A script that prints while it is imported or traced must not end up in what --json prints.
+    with progress() as tell, redirect_stdout(sys.stderr):
+        yield tell

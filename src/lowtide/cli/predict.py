@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable
-from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,8 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lowtide.cli.differences import check_one_form, difference_options, emit_against, load_against
-from lowtide.cli.options import check_writable, report_options
-from lowtide.errors import LowtideError
+from lowtide.cli.options import batch_size_option, check_batch_size, check_writable, report_options
 from lowtide.units import Growth
 
 if TYPE_CHECKING:
@@ -23,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("target")
-@click.option("--batch-size", type=int, metavar="N", help="Rows in one batch; by default what the target itself says.")
+@batch_size_option
 @report_options
 @click.option(
     "--save", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write a .tide for lowtide explain."
@@ -56,17 +52,13 @@ def command(
     Exits 0 if it fits or no budget was given, 1 if it does not fit or grew by more than --max-growth,
     2 on a usage error.
     """
-    if batch_size is not None and batch_size < 1:
-        raise LowtideError("a batch needs at least one row", given=f"--batch-size {batch_size}", cure="give 1 or more")
+    check_batch_size(batch_size)
     check_one_form(as_json=as_json, markdown=markdown)
     check_writable([html, svg, save], force=force)
     before = load_against(against, max_growth, markdown)
-    from lowtide.cli.output import emit, progress
+    from lowtide.cli.output import emit, looking_at_a_target
 
-    # TensorFlow greets on standard error from C++, where nothing but this reaches it.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    # A script that prints while it is imported or traced must not end up in what --json prints.
-    with progress() as tell, redirect_stdout(sys.stderr):
+    with looking_at_a_target() as tell:
         report = _predict(target, batch_size, budget, top, tell)
     if save is not None:
         report.tide.save(save)

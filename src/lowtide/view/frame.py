@@ -55,6 +55,18 @@ def draw_axis(top: int) -> list[str]:
     return lines
 
 
+def draw_level(
+    line_class: str, text_class: str, size: int, text: str, top: int, *, at_the_begin: bool = False
+) -> list[str]:
+    """Return a line across at `size` bytes, with its text above one of its ends."""
+    y, right = y_of(size, top), WIDTH - RIGHT
+    place = f'x="{LEFT + 4}"' if at_the_begin else f'x="{right}" text-anchor="end"'
+    return [
+        f'<line class="{line_class}" x1="{LEFT}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>',
+        f'<text class="{text_class}" {place} y="{y - 6:.1f}">{text}</text>',
+    ]
+
+
 def draw_legend(entries: list[tuple[str, str]], y: int) -> list[str]:
     """Return a line of (text, colour), as many as there is room for."""
     x, parts = LEFT, []

@@ -30,12 +30,13 @@ def render_overlay(tides: Sequence[Tide], labels: Sequence[str]) -> str:
         *draw_axis(top),
     ]
     for tide, (text, colour) in zip(tides, entries, strict=True):
-        parts += _line(tide, text, colour, top)
+        parts += draw_line(tide, text, colour, top)
     parts += draw_legend(entries, HEIGHT - 24)
     return frame(f"{title}: peaks of {', '.join(text for text, _ in entries)}", parts)
 
 
-def _line(tide: Tide, text: str, colour: str, top: int) -> list[str]:
+def draw_line(tide: Tide, text: str, colour: str, top: int) -> list[str]:
+    """Return the curve of a tide as a line, and its peak as a dot."""
     x = x_of(tide.peak_event, len(tide.curve))
     y = y_of(int(tide.curve.bytes_in_use[tide.peak_event]), top)
     points, title = curve_points(tide, top), escape(text)

@@ -20,15 +20,12 @@ _BUFFERS = 4000
 
 def render_page(report: Report) -> str:
     """Return the HTML text."""
-    assets = files("lowtide.view") / "assets"
-    page = (assets / "page.html").read_text(encoding="utf-8")
-    # "</script>" in a name must not end the data, and U+003C is the same string to JSON.
-    data = json.dumps(_page_data(report), separators=(",", ":")).replace("<", "\\u003c")
+    page = _asset("page.html")
     parts = {
         "<!--title-->": escape(report.title),
-        "/*style*/": (assets / "page.css").read_text(encoding="utf-8"),
-        "/*script*/": "".join((assets / name).read_text(encoding="utf-8") for name in ("space.js", "page.js")),
-        "/*data*/": data,
+        "/*style*/": _asset("page.css"),
+        "/*script*/": _asset("drawing.js") + _asset("space.js") + _asset("page.js"),
+        "/*data*/": _embed(_page_data(report)),
     }
     # The data goes in last, so that nothing in it is taken for a place to fill.
     for place, text in parts.items():
@@ -45,18 +42,34 @@ document.getElementById("theme").addEventListener("click", () => {
 """
 
 
-def page_frame(title: str, body: str, style: str = "") -> str:
-    """Return a page with the head and the header of the report around `body`, which needs no script."""
-    assets = files("lowtide.view") / "assets"
-    head = (assets / "page.html").read_text(encoding="utf-8").partition("<main>")[0]
+def page_frame(title: str, body: str, style: str = "", *, script: str | None = None, data: Any = None) -> str:
+    """Return a page with the head and the header of the report around `body`.
+
+    `script` is the asset that draws `data` into it, where the body needs one.
+    """
+    head = _asset("page.html").partition("<main>")[0]
     parts = {
         "<!--title-->": escape(title),
-        "/*style*/": (assets / "page.css").read_text(encoding="utf-8") + style,
+        "/*style*/": _asset("page.css") + style,
         '<h1 id="title">': f'<h1 id="title">{escape(title)}',
     }
     for place, text in parts.items():
         head = head.replace(place, text, 1)
-    return f"{head}<main>\n{body}\n</main>\n<script>{_THEME}</script>\n</body>\n</html>\n"
+    drawing = ""
+    if script is not None:
+        drawing = "<noscript>This page draws its curves with a script that it contains.</noscript>\n"
+        drawing += f'<script type="application/json" id="data">{_embed(data)}</script>\n'
+        drawing += f"<script>{_asset('drawing.js')}{_asset(script)}</script>\n"
+    return f"{head}<main>\n{body}\n</main>\n<script>{_THEME}</script>\n{drawing}</body>\n</html>\n"
+
+
+def _asset(name: str) -> str:
+    return (files("lowtide.view") / "assets" / name).read_text(encoding="utf-8")
+
+
+def _embed(data: Any) -> str:
+    # "</script>" in a name must not end the data, and U+003C is the same string to JSON.
+    return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
 
 
 def _page_data(report: Report) -> dict[str, Any]:
@@ -144,7 +157,7 @@ def _predicted_data(report: Report) -> dict[str, Any] | None:
 def _curve_data(report: Report) -> dict[str, Any]:
     tide = report.tide
     events = sample_events(tide.curve.bytes_in_use, _POINTS)
-    nodes, table = _intern([None if event == 0 else tide.curve.nodes[tide.curve.node[event]] for event in events])
+    nodes, table = intern([None if event == 0 else tide.curve.nodes[tide.curve.node[event]] for event in events])
     return {
         "events": len(tide.curve),
         "event": events.tolist(),
@@ -165,7 +178,7 @@ def _buffer_data(report: Report, rows: list[int]) -> dict[str, Any]:
         "shape": [shape_text(buffers.dtype[row], buffers.shape[row]) for row in rows],
     }
     for name, column in texts.items():
-        data[name], data[f"{name}s"] = _intern(column)
+        data[name], data[f"{name}s"] = intern(column)
     return data | {
         "name": [buffers.name[row] for row in rows],
         "kind": [STACK.index(buffers.kind_of(row)) for row in rows],
@@ -175,7 +188,7 @@ def _buffer_data(report: Report, rows: list[int]) -> dict[str, Any]:
     }
 
 
-def _intern(column: list[str | None]) -> tuple[list[int | None], list[str]]:
+def intern(column: list[str | None]) -> tuple[list[int | None], list[str]]:
     """Return each text as its place in a table of distinct texts, and that table."""
     places: dict[str, int] = {}
     return [None if text is None else places.setdefault(text, len(places)) for text in column], list(places)

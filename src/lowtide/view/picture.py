@@ -6,7 +6,19 @@ import numpy as np
 
 from lowtide.tide.sample import sample_events
 from lowtide.units import format_bytes
-from lowtide.view.frame import HEIGHT, LEFT, RIGHT, WIDTH, curve_points, draw_axis, draw_legend, frame, x_of, y_of
+from lowtide.view.frame import (
+    HEIGHT,
+    LEFT,
+    RIGHT,
+    WIDTH,
+    curve_points,
+    draw_axis,
+    draw_legend,
+    draw_level,
+    frame,
+    x_of,
+    y_of,
+)
 from lowtide.view.report import Report
 from lowtide.view.scale import COLOURS, STACK, stack_at
 
@@ -64,18 +76,10 @@ def _areas(report: Report, top: int) -> list[str]:
 
 
 def _levels(report: Report, top: int) -> list[str]:
-    lines = _level("safe", "muted", report.tide.safe_bytes, "safe bound", top)
+    lines = draw_level("safe", "muted", report.tide.safe_bytes, "safe bound", top)
     if report.budget_bytes is not None and report.budget_bytes <= top:
-        lines += _level("budget", "over", report.budget_bytes, f"budget {format_bytes(report.budget_bytes)}", top)
+        lines += draw_level("budget", "over", report.budget_bytes, f"budget {format_bytes(report.budget_bytes)}", top)
     return lines
-
-
-def _level(line_class: str, text_class: str, size: int, text: str, top: int) -> list[str]:
-    y, right = y_of(size, top), WIDTH - RIGHT
-    return [
-        f'<line class="{line_class}" x1="{LEFT}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>',
-        f'<text class="{text_class}" x="{right}" y="{y - 6:.1f}" text-anchor="end">{text}</text>',
-    ]
 
 
 def _peak(report: Report, top: int) -> list[str]:

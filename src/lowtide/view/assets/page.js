@@ -6,40 +6,6 @@
   const find = (id) => document.getElementById(id);
   const state = { at: peak, pointed: null, key: "bytes", descending: true, shown: 10, words: "" };
 
-  // A number half-way between two goes to the even one, as in Python; toFixed would take the larger.
-  function toDigits(value, digits) {
-    const last = 10 ** digits, halves = 2 ** (digits + 1);
-    const even = Math.floor(value * last) % 2 === 0;
-    const halfway = Number.isInteger(value * halves) && !Number.isInteger((value * halves) / 2);
-    return (halfway && even ? Math.floor(value * last) / last : value).toFixed(digits);
-  }
-
-  // Amounts as lowtide.units.format_bytes writes them.
-  function formatBytes(count) {
-    if (count < 1024) return `${count} B`;
-    const units = ["KiB", "MiB", "GiB", "TiB", "PiB"];
-    let size = count, unit = -1;
-    do { size /= 1024; unit += 1; } while (size >= 1023.95 && unit < units.length - 1);
-    const text = size < 9.995 ? toDigits(size, 2) : toDigits(size, 1);
-    return `${text.replace(/\.?0+$/, "")} ${units[unit]}`;
-  }
-
-  // Elements are always built, never parsed from text: names of tensors and files are not ours.
-  function element(name, attributes = {}, ...children) {
-    const made = document.createElement(name);
-    return dress(made, attributes, children);
-  }
-  function shape(name, attributes = {}, ...children) {
-    const made = document.createElementNS("http://www.w3.org/2000/svg", name);
-    return dress(made, attributes, children);
-  }
-  function dress(made, attributes, children) {
-    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-    made.append(...children.filter((child) => child !== null));
-    return made;
-  }
-  const swatch = (colour) => element("span", { class: "swatch", style: `background:${colour}` });
-
   function drawAnswers() {
     find("title").textContent = data.title;
     const answer = (what, value, why, mood = "") =>
@@ -86,9 +52,7 @@
 
   function drawGrid() {
     const lines = [];
-    let step = 1;
-    while (data.top_bytes / step > 6) step *= 2;
-    for (let size = 0; size <= data.top_bytes; size += step) {
+    for (const size of byteTicks(data.top_bytes, 6)) {
       const y = place.y(size);
       lines.push(shape("line", { class: "grid", x1: margin.left, x2: place.right, y1: y, y2: y }),
         shape("text", { x: margin.left - 10, y: y + 4, "text-anchor": "end" }, size ? formatBytes(size) : "0"));
@@ -244,15 +208,7 @@
     find("grounds").append(...facts.filter(([, text]) => text !== null).flatMap(([name, text]) => [element("dt", {}, name), element("dd", {}, text)]));
   }
 
-  function pointAt(x) {
-    const event = ((x - margin.left) / (place.right - margin.left)) * (curve.events - 1);
-    let low = 0, high = points - 1;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (curve.event[middle] < event) low = middle + 1; else high = middle;
-    }
-    return low > 0 && event - curve.event[low - 1] < curve.event[low] - event ? low - 1 : low;
-  }
+  const pointAt = (x) => nearest(curve.event, ((x - margin.left) / (place.right - margin.left)) * (curve.events - 1));
 
   function choose(point) {
     state.at = Math.min(points - 1, Math.max(0, point));

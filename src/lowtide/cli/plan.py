@@ -1,0 +1,91 @@
+"""lowtide plan TARGET."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from lowtide.cli.options import batch_size_option, check_batch_size, check_writable, output_options
+from lowtide.planning.allowance import ALLOWANCES
+from lowtide.units import parse_bytes
+
+if TYPE_CHECKING:
+    from lowtide.planning.plan import Plan
+
+
+@click.command()
+@click.argument("target")
+@batch_size_option
+@click.option("--budget", type=parse_bytes, required=True, metavar="BYTES", help="What it must fit, say 3GiB.")
+@click.option(
+    "--allow",
+    type=click.Choice(list(ALLOWANCES)),
+    multiple=True,
+    help="Allow what changes results; may be given more than once.",
+)
+@output_options("actions")
+@click.option(
+    "--save", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write a .plan for lt.load_plan."
+)
+def command(
+    target: str,
+    batch_size: int | None,
+    budget: int,
+    allow: tuple[str, ...],
+    top: int,
+    as_json: bool,
+    html: Path | None,
+    svg: Path | None,
+    force: bool,
+    save: Path | None,
+) -> int:
+    """Plan a training step so that it fits a budget, and say what that costs.
+
+    TARGET is what lowtide predict takes: file.py:name or package.module:name, where the name is a compiled
+    Keras model, a function that returns one, or a function that returns (step, *specs); or keras:ResNet50.
+    What changes no result is tried first: another order, and computing again what is cheap to compute.
+
+    Exits 0 if there is a plan or the step fits as it is, 1 if no plan fits, 2 on a usage error.
+    """
+    check_batch_size(batch_size)
+    check_writable([html, svg, save], force=force)
+    from lowtide.cli.output import looking_at_a_target
+    from lowtide.cli.plans import emit_no_plan, emit_plan
+    from lowtide.planning.plan import NoPlanError
+    from lowtide.view.plan import PlanReport
+
+    try:
+        with looking_at_a_target() as tell:
+            plan = _plan(target, batch_size, budget, allow, tell)
+    except NoPlanError as error:
+        return emit_no_plan(error, target, as_json=as_json)
+    if save is not None:
+        plan.save(save)
+    written = [] if save is None else [save]
+    report = PlanReport(plan, top, None if save is None else str(save))
+    return emit_plan(report, as_json=as_json, html=html, svg=svg, written=written)
+
+
+def _plan(name: str, batch_size: int | None, budget: int, allow: tuple[str, ...], tell: Callable[[str], None]) -> Plan:
+    from lowtide.tf.target import resolve_target
+
+    tell(f"loading {name}")
+    target = resolve_target(name, batch_size)
+    from lowtide.tf.plan import plan
+
+    found: Plan = plan(
+        target.program,
+        *target.specs,
+        budget=budget,
+        batch_size=target.batch_size,
+        allow=allow,
+        progress=tell,
+        label=target.label,
+    )
+    # A target that is made for one batch size has specs that do not tell which of their sizes that is.
+    before, after = (replace(tide, batch_size=batch_size or tide.batch_size) for tide in (found.before, found.after))
+    return replace(found, before=before, after=after, notes=target.notes + found.notes)

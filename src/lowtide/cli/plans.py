@@ -1,0 +1,65 @@
+"""Where a plan goes: the terminal or JSON on standard output, and files; what plan and explain have in common."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from lowtide.cli.output import tell_written, write_text
+from lowtide.errors import LowtideError
+
+if TYPE_CHECKING:
+    from lowtide.planning.plan import NoPlanError
+    from lowtide.view.plan import PlanReport
+
+
+def explain_plan(file: Path, top: int, *, asked: str | None, as_json: bool, html: Path | None, svg: Path | None) -> int:
+    """Show a saved plan again, and return the exit code; `asked` is an option that a plan has no answer to."""
+    if asked is not None:
+        raise LowtideError("a plan has a budget of its own", given=asked, cure="leave it out, or plan again")
+    from lowtide.planning.plan import Plan
+    from lowtide.view.plan import PlanReport
+
+    return emit_plan(PlanReport(Plan.load(file), top, str(file)), as_json=as_json, html=html, svg=svg)
+
+
+def emit_plan(
+    report: PlanReport, *, as_json: bool, html: Path | None, svg: Path | None, written: list[Path] | None = None
+) -> int:
+    """Write the report to all that was asked for, and return the exit code: 0, for a plan keeps its budget."""
+    drawn: list[tuple[Path, str]] = []
+    if html is not None:
+        from lowtide.view.plan_page import render_plan_page
+
+        drawn.append((html, render_plan_page(report)))
+    if svg is not None:
+        from lowtide.view.plan_picture import render_plan_picture
+
+        drawn.append((svg, render_plan_picture(report)))
+    files = [write_text(path, text) for path, text in drawn]
+    if as_json:
+        click.echo(json.dumps(report.to_dict(), indent=2))
+    else:
+        from rich.console import Console
+
+        from lowtide.view.plan_terminal import TerminalPlan
+
+        Console().print(TerminalPlan(report))
+    tell_written([*files, *(written or [])])
+    return 0 if report.after.fits else 1
+
+
+def emit_no_plan(error: NoPlanError, target: str, *, as_json: bool) -> int:
+    """Say how low it goes and what would go lower, and return the exit code: 1. There is nothing to write to files."""
+    if as_json:
+        click.echo(json.dumps({"target": target} | error.to_dict(), indent=2))
+    else:
+        from rich.console import Console
+
+        from lowtide.view.plan_terminal import TerminalNoPlan
+
+        Console().print(TerminalNoPlan(error, target))
+    return 1

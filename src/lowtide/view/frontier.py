@@ -1,0 +1,95 @@
+"""What memory costs in time: the points a planner found, from the plain step down to the smallest."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from lowtide.planning.plan import FrontierPoint, NoPlanError, Plan, format_slowdown
+from lowtide.units import format_bytes
+from lowtide.view.scale import axis_top
+
+AS_IT_IS, THIS_PLAN, SMALLEST = "as it is", "this plan", "smallest"
+
+
+@dataclass(frozen=True)
+class Frontier:
+    """Points, the budget that was asked for, and which of the points are the plain step and the plan.
+
+    `plain` and `chosen` were simulated; the others are the planner's own estimates.
+    """
+
+    found: tuple[FrontierPoint, ...]
+    budget_bytes: int
+    plain: FrontierPoint | None = None
+    chosen: FrontierPoint | None = None
+
+    @staticmethod
+    def of(answer: Plan | NoPlanError) -> "Frontier":
+        """Return the frontier of a plan, or of a search that found none."""
+        if isinstance(answer, NoPlanError):
+            return Frontier(answer.frontier, answer.budget_bytes)
+        plain = FrontierPoint(answer.before.safe_bytes, 0.0, 0)
+        chosen = None
+        if not answer.changes_nothing:
+            chosen = FrontierPoint(answer.peak_bytes, answer.slowdown, answer.recomputed)
+        return Frontier(answer.frontier, answer.budget_bytes, plain, chosen)
+
+    @cached_property
+    def points(self) -> tuple[FrontierPoint, ...]:
+        """From the most memory to the least, each slower than the one before: what none of the others beats."""
+        kept: list[FrontierPoint] = []
+        for point in sorted(self._all, key=lambda point: (point.peak_bytes, point.slowdown)):
+            if not kept or point.slowdown < kept[-1].slowdown:
+                kept.append(point)
+        return tuple(reversed(kept))
+
+    @property
+    def _all(self) -> Iterable[FrontierPoint]:
+        return (*self.found, *(point for point in (self.plain, self.chosen) if point is not None))
+
+    @property
+    def worth_showing(self) -> bool:
+        """Whether there is a choice at all."""
+        return len(self.points) > 1
+
+    @property
+    def top_bytes(self) -> int:
+        """Where the axis of memory ends."""
+        return axis_top(max((point.peak_bytes for point in self._all), default=1), 0, self.budget_bytes)
+
+    @property
+    def top_slowdown(self) -> float:
+        """Where the axis of time ends."""
+        return max(0.01, *(point.slowdown for point in self._all)) * 1.1
+
+    def slowdown_at(self, budget_bytes: float) -> float | None:
+        """Return the least time on top that a budget costs; None where nothing fits it."""
+        fitting = [point.slowdown for point in self.points if point.peak_bytes <= budget_bytes]
+        return min(fitting, default=None)
+
+    def name_of(self, point: FrontierPoint) -> str:
+        """Return what is to be said of a point beside its numbers."""
+        names = ((self.plain, AS_IT_IS), (self.chosen, THIS_PLAN), (self.points[-1], SMALLEST))
+        return next((name for named, name in names if point == named), "")
+
+    def rows(self, count: int) -> tuple[FrontierPoint, ...]:
+        """Return about `count` points, even in memory, with the plain step, the plan and both ends among them."""
+        wanted = {point for point in (self.plain, self.chosen) if point is not None}
+        wanted |= set(thin(self.points, count))
+        return tuple(sorted(wanted, key=lambda point: (-point.peak_bytes, point.slowdown)))
+
+
+def thin(points: Sequence[FrontierPoint], count: int) -> list[FrontierPoint]:
+    """Return at most `count` points that are nearly evenly far apart in memory, both ends among them."""
+    if len(points) <= max(count, 2):
+        return list(points)
+    high, low = points[0].peak_bytes, points[-1].peak_bytes
+    steps = [high - (high - low) * step / (count - 1) for step in range(count)]
+    near = [min(points, key=lambda point: abs(point.peak_bytes - size)) for size in steps]
+    return list(dict.fromkeys(near))
+
+
+def point_text(point: FrontierPoint) -> str:
+    """Return a point in words: "2.93 GiB at +14% time, 38 tensors recomputed"."""
+    recomputed = f", {point.recomputed:,} recomputed" if point.recomputed else ""
+    return f"{format_bytes(point.peak_bytes)} at {format_slowdown(point.slowdown)} time{recomputed}"

@@ -1,0 +1,81 @@
+"""lowtide plan, from the command to the files, on a model that takes seconds."""
+
+import json
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+pytestmark = pytest.mark.tensorflow
+
+SCRIPT = """
+import keras
+
+print("this is the script speaking")
+
+def build():
+    hidden = [keras.layers.Dense(128, "gelu") for _ in range(6)]
+    model = keras.Sequential([keras.Input((128,)), *hidden, keras.layers.Dense(10)])
+    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    return model
+"""
+BATCH = 8192
+
+
+@pytest.fixture(scope="module")
+def script(tmp_path_factory):
+    path = tmp_path_factory.mktemp("plan") / "deep.py"
+    path.write_text(SCRIPT)
+    return path
+
+
+@pytest.fixture
+def target(script):
+    return "plan", f"{script}:build", "--batch-size", str(BATCH)
+
+
+def test_a_plan_in_json_and_in_files_that_explain_shows_again(lowtide, target, script, tmp_path):
+    answer = lowtide(*target, "--budget", "8GiB", "--json")
+    idle = json.loads(answer.out)
+    assert (answer.code, idle["fits"], idle["actions"]) == (0, True, [])
+    assert idle["summary"].endswith("fits 8 GiB as it is")
+    # Each of the six layers keeps at least what it reads and what its activation is computed from.
+    assert idle["before_bytes"] == idle["peak_bytes"] > 6 * 2 * BATCH * 128 * 4
+
+    budget = idle["before_bytes"] * 2 // 3
+    saved, page, picture = tmp_path / "deep.plan", tmp_path / "deep.html", tmp_path / "deep.svg"
+    answer = lowtide(*target, "--budget", budget, "--json", "--save", saved, "--html", page, "--svg", picture)
+    assert answer.code == 0, answer
+    data = json.loads(answer.out)
+    assert (data["target"], data["batch_size"], data["budget_bytes"]) == (f"{script}:build", BATCH, budget)
+    assert data["fits"] is True
+    assert data["peak_bytes"] <= budget < data["before_bytes"]
+    assert data["actions"]
+    assert data["frontier"]
+    assert data["summary"].endswith("; results unchanged")
+    for path in (saved, page, picture):
+        assert f"wrote {path}" in answer.err
+    assert "What is done" in page.read_text()
+    ElementTree.parse(picture)
+
+    again = lowtide("explain", saved, "--json")
+    assert (again.code, json.loads(again.out)) == (0, data)
+    shown = " ".join(lowtide("explain", saved).out.split())
+    assert shown.startswith(data["summary"])
+    assert "this plan" in shown
+
+
+def test_where_no_plan_fits_it_says_so_and_exits_1(lowtide, target, tmp_path):
+    answer = lowtide(*target, "--budget", "2MiB", "--json", "--html", tmp_path / "page.html")
+    data = json.loads(answer.out)
+    assert answer.code == 1
+    assert data["fits"] is False
+    assert data["smallest_bytes"] > data["budget_bytes"] == 2 << 20
+    assert not (tmp_path / "page.html").exists()
+    answer = lowtide(*target, "--budget", "2MiB")
+    assert answer.code == 1
+    assert "✗" in answer.out
+    assert "the smallest that was found takes" in " ".join(answer.out.split())
+
+
+def test_a_target_that_is_not_there_is_one_line(refused):
+    assert "nothing.py" in refused("plan", "nothing.py:build", "--budget", "1GiB")
