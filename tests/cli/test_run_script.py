@@ -386,6 +386,9 @@ while True:
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGUSR1", "SIGHUP"])
 def test_signals_are_handed_on(script, name):
+    # A shell that starts its jobs in the background has them ignore Ctrl-C, and so do all they start.
+    if signal.getsignal(signal.Signals[name]) is signal.SIG_IGN:
+        pytest.skip(f"{name} is ignored by whoever started the tests")
     script(WAITS.format(register=f"signal.signal(signal.{name}, handle)"))
     # In a session of its own there is no terminal, whose keys would reach both.
     with start("train.py", stdout=subprocess.PIPE, start_new_session=True) as process:
