@@ -14,7 +14,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from lowtide.tf.steps import SimulatedStep, find_step
+from lowtide.tf.known_steps import find_step
+from lowtide.tf.steps import SimulatedStep
 from lowtide.tide.workload import build_workload
 
 Case = tuple[str, Callable[..., Any], list[tuple[int, ...]]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import keras
 import numpy as np
 import pytest
@@ -131,31 +133,27 @@ def chain() -> keras.Model:
     return model
 
 
-def test_a_compiled_step_is_planned_and_computes_the_same():
-    model = chain()
-    tide = lt.predict(model, batch_size=32)
-    losses, after = train(model, 2, 32), state(model)
-    again = chain()
-    fitted = lt.fit_in(again, budget=share_of(tide, 0.6))
-    np.testing.assert_allclose(train(again, 2, 32), losses, rtol=1e-5)
+def plan_alike(make: Callable[[], keras.Model], rows: int, share: float) -> lt.Plan:
+    """Train a model plainly and another of its kind within a budget: both end the same."""
+    model = make()
+    tide = lt.predict(model, batch_size=rows)
+    losses, after = train(model, 2, rows), state(model)
+    again = make()
+    fitted = lt.fit_in(again, budget=share_of(tide, share))
+    np.testing.assert_allclose(train(again, 2, rows), losses, rtol=1e-5)
     for expected, found in zip(after, state(again), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
     assert fitted.plan is not None
-    assert fitted.plan.count("recompute") > 0
     assert fitted.plan.peak_bytes <= fitted.plan.budget_bytes
+    return fitted.plan
+
+
+def test_a_compiled_step_is_planned_and_computes_the_same():
+    assert plan_alike(chain, 32, 0.6).count("recompute") > 0
 
 
 def test_convolutions_with_whatever_kernels_there_are():
-    model = convolutions()
-    tide = lt.predict(model, batch_size=64)
-    losses, after = train(model, 2, 64), state(model)
-    again = convolutions()
-    fitted = lt.fit_in(again, budget=share_of(tide, 0.85))
-    np.testing.assert_allclose(train(again, 2, 64), losses, rtol=1e-5)
-    for expected, found in zip(after, state(again), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
-    assert fitted.plan is not None
-    assert fitted.plan.peak_bytes <= fitted.plan.budget_bytes
+    plan_alike(convolutions, 64, 0.85)
 
 
 def test_fit_evaluate_predict_and_another_batch_size(tmp_path, plain):

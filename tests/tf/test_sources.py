@@ -11,8 +11,9 @@ import pytest
 import tensorflow as tf
 
 import lowtide
+from lowtide.tf.known_steps import find_step
 from lowtide.tf.sources import source_finder
-from lowtide.tf.steps import SimulatedStep, find_step
+from lowtide.tf.steps import SimulatedStep
 
 USER_FILE = """
 import keras

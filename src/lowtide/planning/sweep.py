@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from lowtide.planning.tasks import TaskId, Tasks, ValueId
@@ -44,7 +45,7 @@ def _places(wish: Sequence[TaskId]) -> list[int]:
     return place
 
 
-class _Sweep:
+class _Sweep(ABC):
     """One way through the tasks, by what each adds to memory at the time."""
 
     def __init__(self, tasks: Tasks, wish: Sequence[TaskId], smallest: bool) -> None:
@@ -89,8 +90,9 @@ class _Sweep:
         if not self.waiting[task]:
             self._offer(task)
 
+    @abstractmethod
     def _touch(self, value: ValueId) -> None:
-        raise NotImplementedError
+        """One task less stands between a value and its end."""
 
 
 class _Forward(_Sweep):

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from lowtide.errors import LowtideError
-from lowtide.tf.steps import with_batch
+from lowtide.tf.known_steps import with_batch
 
 # Any will do. TensorFlow's and Python's own streams of random numbers are left where they are.
 _SEED = (3, 14)

@@ -22,11 +22,12 @@ from lowtide.planning.recompute import Answer, frontier, lower
 from lowtide.planning.rewrite import Rewrite
 from lowtide.tf.convert import graph_from_def
 from lowtide.tf.flatten import FlatFunction, flat_of, flatten, is_stateful
+from lowtide.tf.known_steps import find_step, trace_model
 from lowtide.tf.origins import layer_finder
 from lowtide.tf.predict import check_batch_size
 from lowtide.tf.resolve import resolve_shapes
 from lowtide.tf.rewrite import Redefined, apply, fingerprint, planned_callable, register
-from lowtide.tf.steps import CompiledStep, SimulatedStep, Step, find_step, trace_model
+from lowtide.tf.steps import CompiledStep, SimulatedStep, Step
 from lowtide.tf.trace import Progress, without_garbage_collection
 from lowtide.tf.variants import Variant, allowable, variants_of
 from lowtide.tide.tide import Tide

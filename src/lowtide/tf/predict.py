@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from lowtide.errors import LowtideError
-from lowtide.tf.steps import Step, find_step
+from lowtide.tf.known_steps import find_step
+from lowtide.tf.steps import Step
 from lowtide.tf.trace import Progress
 from lowtide.tide.tide import Tide
 from lowtide.units import parse_bytes
