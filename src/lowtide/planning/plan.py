@@ -104,8 +104,6 @@ class Plan:
     precision: str | None = None
     """The Keras dtype policy that the step runs in, where it is another one."""
     notes: tuple[str, ...] = ()
-    redefined: Any = field(default=None, repr=False)
-    """The rewritten function, for who calls it from a graph of his own."""
     bind: Callable[[], Callable[..., Any]] | None = field(default=None, repr=False)
     """Makes the planned step; None for a plan that was read from a file without its step."""
 

@@ -145,10 +145,10 @@ def plan_step(
     if before.safe_bytes <= budget_bytes:
         concrete = step.concrete
         return Plan(before.target, budget_bytes, before, before, 0.0, bind=lambda: concrete)
+    _check_floor(before, budget_bytes)
     tell("looking at the graph")
     with without_garbage_collection():
         ground = Ground(step, before)
-        _check_floor(before, budget_bytes)
         return _search(ground, budget_bytes, tell, label)
 
 
@@ -298,7 +298,6 @@ def _plan_of(ground: Ground, budget_bytes: int, best: Attempt) -> Plan:
         frontier=_frontier(ground, best),
         rewrite=best.rewrite,
         fingerprint=ground.fingerprint,
-        redefined=redefined,
         bind=lambda: planned_callable(redefined, compiled),
     )
 

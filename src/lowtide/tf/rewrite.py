@@ -132,10 +132,6 @@ class Redefined:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.original, name)
 
-    @property
-    def inputs(self) -> Any:
-        return self.original.inputs
-
 
 def call_redefined(redefined: Redefined, arguments: list[Any]) -> Any:
     """Call the new body from within a graph, with flat arguments; returns structured results."""
