@@ -149,7 +149,8 @@ def plan_alike(make: Callable[[], keras.Model], rows: int, share: float) -> lt.P
 
 
 def test_a_compiled_step_is_planned_and_computes_the_same():
-    assert plan_alike(chain, 32, 0.6).count("recompute") > 0
+    plan = plan_alike(chain, 32, 0.6)
+    assert plan.after.peak_bytes < plan.before.peak_bytes
 
 
 def test_convolutions_with_whatever_kernels_there_are():
@@ -216,7 +217,8 @@ SPECS = (tf.TensorSpec(X.shape), tf.TensorSpec(Y.shape))
 
 @pytest.fixture(scope="module")
 def step_budget() -> int:
-    return share_of(lt.predict(make_step(tf.function)[1], *SPECS), 0.7)
+    """Below what order alone reaches, so that something has to be computed again on any machine."""
+    return share_of(lt.plan(make_step(tf.function)[1], *SPECS, only="order").after, 0.9)
 
 
 def test_a_function_of_ones_own(step_budget):
