@@ -126,7 +126,7 @@ class _Search:
     def _begin(self) -> bool:
         """Find the cheapest of what descents from several beginnings reach."""
         draft = self.draft
-        plain = draft.snapshot()
+        plain = lowest = draft.snapshot()
         best: Draft | None = None
         for slots, steps in self._beginnings():
             draft.restore(plain)
@@ -138,8 +138,10 @@ class _Search:
                 self.descent.prune()
             if within and (best is None or draft.cost_us < best.cost_us):
                 best = draft.snapshot()
+            if draft.peak_bytes < lowest.peak_bytes:
+                lowest = draft.snapshot()
             self.progress(min(_BEGINNING, draft.tried / self.effort))
-        draft.restore(best or plain)
+        draft.restore(best or lowest)
         return best is not None
 
     def _beginnings(self) -> Iterator[tuple[list[int] | None, int]]:
