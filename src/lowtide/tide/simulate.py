@@ -29,12 +29,17 @@ FEW_NODES = 20_000
 AGING_EVENTS, MOST_AGING_STEPS = 70_000, 24
 REPLAYED_EVENTS, MOST_LIVES = 130_000, 8
 LIMITED_EVENTS, MOST_LIMITED_LIVES = 70_000, 6
+# Steps in order are planned ones, whose bound is a promise: more processes are looked at, and at least two.
+LIMITED_EVENTS_IN_ORDER, MOST_LIVES_IN_ORDER = 250_000, 10
 # Beyond what the simulated steps show: threads interleave in more ways than are tried. Real steps differ by this
 # much from their middle one; rounds of a loop overtake each other, so steps with loops differ more.
 SAFE_MARGIN = 0.015
 SAFE_SPREAD, SAFE_SPREAD_IN_LOOPS = 0.07, 0.4
 # Steps whose order is held by control edges differ only in where their chunks lie.
 SAFE_SPREAD_IN_ORDER = 0.04
+# Tensors of a few bytes that a process keeps for each of the step's own lasting buffers, at most: constants of what was
+# traced before, numbers from Python.
+MOST_CRUMBS = 2.0
 SAFE_BYTES = 1 << 19
 
 
@@ -65,12 +70,23 @@ class Residents:
 class _Process:
     """One process that runs step after step: an allocator and where the lasting buffers lie in it."""
 
-    def __init__(self, schedule: Schedule, residents: Residents, limit_bytes: int | None = None) -> None:
+    def __init__(
+        self,
+        schedule: Schedule,
+        residents: Residents,
+        limit_bytes: int | None = None,
+        crumbs: random.Random | None = None,
+    ) -> None:
+        """With `crumbs`, tiny tensors that no graph tells of lie between the buffers, as many as chance says."""
         self.allocator = BfcAllocator(limit_bytes)
         self.addresses: list[int | None] = [None] * len(schedule.sizes)
         # Seeds and handles come before the first weight, so the first region is a small one.
         self.allocator.free(self.allocator.allocate(1))
+        density = MOST_CRUMBS * crumbs.random() if crumbs is not None else 0.0
         for buffer in schedule.before:
+            if crumbs is not None:
+                for _ in range(int(density + crumbs.random())):
+                    self.allocator.allocate(1)
             size = schedule.sizes[buffer]
             if schedule.owners[buffer] in residents.drawn and buffer not in schedule.handles:
                 drawn, scaled = self.allocator.allocate(size), self.allocator.allocate(size)
@@ -163,8 +179,11 @@ def _settle(schedules: list[Schedule], residents: Residents, together: int, in_o
     shown = next(run for run in calls if run.peak_bytes == middle)
     in_loops = len(schedules[0].order) > len(set(schedules[0].order))
     spread = SAFE_SPREAD_IN_LOOPS if in_loops else SAFE_SPREAD_IN_ORDER if in_order else SAFE_SPREAD
-    floor = int(middle * (1.0 + spread)) + SAFE_BYTES
-    safe = _safe_limit(schedules, residents, floor)
+    floor = int(middle * (1.0 + spread))
+    others = _lives_in_order(schedules) if in_order else _lives_within(schedules)
+    if in_order:
+        floor = max(floor, *(_highest(life, residents) for life in others))
+    safe = _safe_limit(others, residents, floor + SAFE_BYTES)
     return Simulation(shown.schedule, shown.replay, shown.held, shown.bytes_before, middle, safe, tuple(peaks))
 
 
@@ -211,13 +230,49 @@ def _steps_until_aged(schedules: list[Schedule]) -> int:
     return min(max(AGING_EVENTS // events, len(schedules) + 2), MOST_AGING_STEPS)
 
 
-def _safe_limit(schedules: list[Schedule], residents: Residents, floor: int) -> int:
+class _Life(NamedTuple):
+    """Steps of one process, and what draws the crumbs that lie between its buffers."""
+
+    schedules: list[Schedule]
+    crumbs: int | None = None
+
+    def begin(self, residents: Residents, limit_bytes: int | None = None) -> _Process:
+        """The process before its first step."""
+        crumbs = None if self.crumbs is None else random.Random(self.crumbs)
+        return _Process(self.schedules[0], residents, limit_bytes, crumbs)
+
+
+def _lives_within(schedules: list[Schedule]) -> list[_Life]:
+    """Processes to be tried under a limit."""
+    count = LIMITED_EVENTS // max(len(schedules[0].events) * len(schedules), 1)
+    return [_Life(_shuffled(schedules, life)) for life in range(min(max(count, 1), MOST_LIMITED_LIVES))]
+
+
+def _lives_in_order(schedules: list[Schedule]) -> list[_Life]:
+    """Processes for steps that differ only in where their chunks lie.
+
+    What lies where hangs on tiny tensors: one that lasts and lies between two large ones keeps them apart. The same
+    requests then take a fifth more in one process than in another. Without crumbs all processes look alike.
+    """
+    count = LIMITED_EVENTS_IN_ORDER // max(len(schedules[0].events) * len(schedules), 1)
+    lives = range(min(max(count, 2), MOST_LIVES_IN_ORDER))
+    return [_Life(_shuffled(schedules, life), crumbs=life) for life in lives]
+
+
+def _highest(life: _Life, residents: Residents) -> int:
+    """The highest peak of a process without a limit."""
+    process = life.begin(residents)
+    process.allocator.reset_peak()
+    for schedule in life.schedules:
+        process.rehearse(schedule)
+    return process.allocator.peak_bytes_in_use
+
+
+def _safe_limit(lives: list[_Life], residents: Residents, floor: int) -> int:
     """The smallest limit from the floor on at which no process runs out, nor at one that is smaller by the margin.
 
     A larger limit can run out where a smaller one did not, because its last region has another size.
     """
-    count = LIMITED_EVENTS // max(len(schedules[0].events) * len(schedules), 1)
-    lives = [_shuffled(schedules, life) for life in range(min(max(count, 1), MOST_LIMITED_LIVES))]
     known: dict[int, bool] = {}
 
     def holds(position: int) -> bool:
@@ -232,10 +287,10 @@ def _safe_limit(schedules: list[Schedule], residents: Residents, floor: int) -> 
     return int(floor * (1.0 + SAFE_MARGIN / 2) ** position)
 
 
-def _survives(schedules: list[Schedule], residents: Residents, limit_bytes: int) -> bool:
+def _survives(life: _Life, residents: Residents, limit_bytes: int) -> bool:
     try:
-        process = _Process(schedules[0], residents, limit_bytes)
-        for schedule in schedules:
+        process = life.begin(residents, limit_bytes)
+        for schedule in life.schedules:
             process.rehearse(schedule)
     except OutOfMemory:
         return False
