@@ -157,6 +157,7 @@ def test_a_planned_step_survives_its_bound_among_tiny_tensors_that_no_graph_tell
     schedule = simulate(work).schedule
     for seed in range(30):
         process = _Process(schedule, Residents(), bound, random.Random(seed))
+        process.fetch_basin(bound)
         for _ in range(20):
             process.rehearse(schedule)
         assert process.allocator.peak_bytes_in_use <= bound
@@ -171,3 +172,12 @@ def test_crumbs_lie_between_the_buffers_and_are_no_part_of_what_is_told():
     # One lasting buffer: none, one or two crumbs of 256 bytes.
     assert counts == {0, 256, 512}
     assert simulate(work, in_order=True).bytes_before == 4096
+
+
+def test_a_planned_step_lies_in_one_region():
+    """Three tensors of 5 MiB, alive together: in regions of 8, 8 and 16 they take 8, 8 and 5, in one 5, 5 and 6."""
+    text = "x = _Arg() [64]\n" + "".join(f"a{i} = FancyOp(x) [1310720]\n" for i in range(3))
+    work = make_work(text + "b = FancyOp(a0, a1, a2) [64]")
+    mebibyte = 1 << 20
+    assert simulate(work).peak_bytes == 21 * mebibyte + 256 + 256
+    assert simulate(work, in_order=True).peak_bytes == 16 * mebibyte + 256 + 256

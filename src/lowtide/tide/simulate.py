@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import random
 import statistics
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from lowtide.graph.machine import current_machine
+from lowtide.tide.basin import basin_bytes
 from lowtide.tide.bfc import BfcAllocator, OutOfMemory, Replay
 from lowtide.tide.executor import execute
 from lowtide.tide.holdings import Schedule
@@ -30,7 +33,7 @@ AGING_EVENTS, MOST_AGING_STEPS = 70_000, 24
 REPLAYED_EVENTS, MOST_LIVES = 130_000, 8
 LIMITED_EVENTS, MOST_LIMITED_LIVES = 70_000, 6
 # Steps in order are planned ones, whose bound is a promise: more processes are looked at, and at least two.
-LIMITED_EVENTS_IN_ORDER, MOST_LIVES_IN_ORDER = 250_000, 10
+LIMITED_EVENTS_IN_ORDER, MOST_LIVES_IN_ORDER = 250_000, 16
 # Beyond what the simulated steps show: threads interleave in more ways than are tried. Real steps differ by this
 # much from their middle one; rounds of a loop overtake each other, so steps with loops differ more.
 SAFE_MARGIN = 0.015
@@ -97,6 +100,12 @@ class _Process:
                 self.addresses[buffer] = self.allocator.allocate(size)
         for size in residents.extra:
             self.allocator.allocate(size)
+
+    def fetch_basin(self, total_bytes: int) -> None:
+        """Do what a planned step does before its first one."""
+        allocator = self.allocator
+        with suppress(OutOfMemory):
+            allocator.free(allocator.allocate(basin_bytes(total_bytes, allocator.peak_bytes_in_use)))
 
     def chunks(self, schedule: Schedule) -> npt.NDArray[np.int64]:
         """Chunk sizes of the buffers that exist before a step."""
@@ -168,7 +177,8 @@ def _schedules(work: Workload, branch: bool) -> list[Schedule]:
 
 
 def _settle(schedules: list[Schedule], residents: Residents, together: int, in_order: bool) -> Simulation:
-    lives = [_live(_shuffled(schedules, life), residents) for life in range(_lives(schedules))]
+    basin_of = _least_promise(schedules[0]) if in_order else None
+    lives = [_live(_shuffled(schedules, life), residents, basin_of) for life in range(_lives(schedules))]
     calls = [
         max(runs[first : first + together], key=lambda run: run.peak_bytes)
         for runs in lives
@@ -182,7 +192,7 @@ def _settle(schedules: list[Schedule], residents: Residents, together: int, in_o
     floor = int(middle * (1.0 + spread))
     others = _lives_in_order(schedules) if in_order else _lives_within(schedules)
     if in_order:
-        floor = max(floor, *(_highest(life, residents) for life in others))
+        floor = max(floor, *(life.highest(residents) for life in others))
     safe = _safe_limit(others, residents, floor + SAFE_BYTES)
     return Simulation(shown.schedule, shown.replay, shown.held, shown.bytes_before, middle, safe, tuple(peaks))
 
@@ -197,9 +207,19 @@ class _Run(NamedTuple):
     replay: Replay
 
 
-def _live(schedules: list[Schedule], residents: Residents) -> list[_Run]:
+def _least_promise(schedule: Schedule) -> int:
+    """The least that a planned step can promise: the most that it asks for at once, and the spread."""
+    sizes = schedule.sizes
+    held = sum(sizes[buffer] for buffer in schedule.before)
+    asked = accumulate(sizes[event] if event >= 0 else -sizes[~event] for event in schedule.events)
+    return int((held + max(asked, default=0)) * (1.0 + SAFE_SPREAD_IN_ORDER))
+
+
+def _live(schedules: list[Schedule], residents: Residents, basin_of: int | None = None) -> list[_Run]:
     """The later steps of one process, which find the allocator as it will stay."""
     process = _Process(schedules[0], residents)
+    if basin_of is not None:
+        process.fetch_basin(basin_of)
     steps = _steps_until_aged(schedules)
     runs = []
     for step in range(steps):
@@ -231,15 +251,32 @@ def _steps_until_aged(schedules: list[Schedule]) -> int:
 
 
 class _Life(NamedTuple):
-    """Steps of one process, and what draws the crumbs that lie between its buffers."""
+    """Steps of one process; `crumbs` draws the tiny tensors in it, if it is one for planned steps."""
 
     schedules: list[Schedule]
     crumbs: int | None = None
 
-    def begin(self, residents: Residents, limit_bytes: int | None = None) -> _Process:
-        """The process before its first step."""
+    def survives(self, residents: Residents, limit_bytes: int) -> bool:
+        """Whether it does not run out under a limit."""
+        try:
+            self._pass(residents, limit_bytes, limit_bytes)
+        except OutOfMemory:
+            return False
+        return True
+
+    def highest(self, residents: Residents) -> int:
+        """Its highest peak without a limit."""
+        return self._pass(residents, _least_promise(self.schedules[0])).allocator.peak_bytes_in_use
+
+    def _pass(self, residents: Residents, total_bytes: int, limit_bytes: int | None = None) -> _Process:
         crumbs = None if self.crumbs is None else random.Random(self.crumbs)
-        return _Process(self.schedules[0], residents, limit_bytes, crumbs)
+        process = _Process(self.schedules[0], residents, limit_bytes, crumbs)
+        if crumbs is not None:
+            process.fetch_basin(total_bytes)
+        process.allocator.reset_peak()
+        for schedule in self.schedules:
+            process.rehearse(schedule)
+        return process
 
 
 def _lives_within(schedules: list[Schedule]) -> list[_Life]:
@@ -259,39 +296,26 @@ def _lives_in_order(schedules: list[Schedule]) -> list[_Life]:
     return [_Life(_shuffled(schedules, life), crumbs=life) for life in lives]
 
 
-def _highest(life: _Life, residents: Residents) -> int:
-    """The highest peak of a process without a limit."""
-    process = life.begin(residents)
-    process.allocator.reset_peak()
-    for schedule in life.schedules:
-        process.rehearse(schedule)
-    return process.allocator.peak_bytes_in_use
-
-
 def _safe_limit(lives: list[_Life], residents: Residents, floor: int) -> int:
     """The smallest limit from the floor on at which no process runs out, nor at one that is smaller by the margin.
 
     A larger limit can run out where a smaller one did not, because its last region has another size.
     """
     known: dict[int, bool] = {}
+    hardest_first = list(lives)
 
     def holds(position: int) -> bool:
         if position not in known:
             limit = int(floor * (1.0 + SAFE_MARGIN / 2) ** position)
-            known[position] = all(_survives(life, residents, limit) for life in lives)
+            broken = next((life for life in hardest_first if not life.survives(residents, limit)), None)
+            known[position] = broken is None
+            if broken is not None:
+                # Where it runs out it is likely to run out next time.
+                hardest_first.remove(broken)
+                hardest_first.insert(0, broken)
         return known[position]
 
     position = 0
     while not (holds(position - 2) and holds(position)):
         position += 1
     return int(floor * (1.0 + SAFE_MARGIN / 2) ** position)
-
-
-def _survives(life: _Life, residents: Residents, limit_bytes: int) -> bool:
-    try:
-        process = life.begin(residents, limit_bytes)
-        for schedule in life.schedules:
-            process.rehearse(schedule)
-    except OutOfMemory:
-        return False
-    return True
