@@ -32,7 +32,7 @@ class Meter:
     """
 
     def __init__(self) -> None:
-        self.devices = _devices_with_statistics()
+        self.devices = devices_with_statistics()
         self.source = (
             f"the allocator of {', '.join(self.devices)}" if self.devices else "the resident memory of the process"
         )
@@ -55,7 +55,7 @@ class Meter:
         return int(os.pread(self._statm, 64, 0).split()[1]) * _PAGE
 
 
-def _devices_with_statistics() -> list[str]:
+def devices_with_statistics() -> list[str]:
     """GPUs always keep count; the CPU's allocator does where `TF_CPU_ALLOCATOR_USE_BFC` was set."""
     names = [f"GPU:{index}" for index in range(len(tf.config.list_logical_devices("GPU")))]
     if names:

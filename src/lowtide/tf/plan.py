@@ -287,7 +287,7 @@ def _search(ground: Ground, budget_bytes: int, tell: Progress, label: str | None
 
 def _plan_of(ground: Ground, budget_bytes: int, best: Attempt) -> Plan:
     problem, redefined = ground.problem, best.redefined
-    compiled = ground.compiled
+    compiled, total_bytes = ground.compiled, best.after.safe_bytes
     return Plan(
         target=best.after.target,
         budget_bytes=budget_bytes,
@@ -298,7 +298,7 @@ def _plan_of(ground: Ground, budget_bytes: int, best: Attempt) -> Plan:
         frontier=_frontier(ground, best),
         rewrite=best.rewrite,
         fingerprint=ground.fingerprint,
-        bind=lambda: planned_callable(redefined, compiled),
+        bind=lambda: planned_callable(redefined, compiled, total_bytes),
     )
 
 
@@ -351,4 +351,4 @@ def load_plan(path: str | PathLike[str], target: Any = None, *specs: Any, batch_
         )
     redefined = Redefined(concrete, apply(flat, stored.rewrite))
     compiled = isinstance(step, CompiledStep)
-    return dataclasses.replace(stored, bind=lambda: planned_callable(redefined, compiled))
+    return dataclasses.replace(stored, bind=lambda: planned_callable(redefined, compiled, stored.peak_bytes))

@@ -17,6 +17,7 @@ from tensorflow.python.eager import context
 from lowtide.errors import LowtideError
 from lowtide.graph.graph import Shape
 from lowtide.planning.rewrite import Rewrite
+from lowtide.tf.basin import fetch_basin
 from lowtide.tf.convert import output_dtypes
 from lowtide.tf.flatten import FlatFunction, function_of, split
 from lowtide.tf.trace import call_options
@@ -172,15 +173,17 @@ def _forget(name: str) -> None:
         runtime.remove_function(name)
 
 
-def planned_callable(redefined: Redefined, compiled: bool) -> Callable[..., Any]:
-    """A function with the original's signature and structured results, and the new body."""
+def planned_callable(redefined: Redefined, compiled: bool, total_bytes: int) -> Callable[..., Any]:
+    """A function with the original's signature and structured results, and the new body, which takes so much in all."""
     concrete = redefined.original
 
     def planned(*arguments: Any, **named: Any) -> Any:
         return call_redefined(redefined, _flat_arguments(concrete.function_type, arguments, named))
 
     planned.__name__ = f"planned_{getattr(concrete, 'name', 'step')}"
-    return PlannedStep(tf.function(planned, autograph=False, jit_compile=True if compiled else None), redefined)
+    function = tf.function(planned, autograph=False, jit_compile=True if compiled else None)
+    # A compiled step is one block as it is.
+    return PlannedStep(function, redefined, None if compiled else total_bytes)
 
 
 def _flat_arguments(function_type: Any, arguments: Any, named: Any) -> list[Any]:
@@ -196,12 +199,17 @@ def _flat_arguments(function_type: Any, arguments: Any, named: Any) -> list[Any]
 class PlannedStep:
     """A planned step, called like its original."""
 
-    def __init__(self, function: Any, redefined: Redefined) -> None:
+    def __init__(self, function: Any, redefined: Redefined, basin_of: int | None) -> None:
         self.function = function
+        self.basin_of = basin_of
+        """What the step takes in all, until a basin was fetched for it."""
         # The function's traces call the body by name, so it must live as long as they do.
         self.redefined = redefined
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
+        if self.basin_of is not None and tf.executing_eagerly():
+            fetch_basin(self.basin_of)
+            self.basin_of = None
         with call_options(self.redefined):
             return self.function(*arguments, **named)
 

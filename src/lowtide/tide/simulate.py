@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import random
 import statistics
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from lowtide.graph.machine import current_machine
+from lowtide.tide.basin import basin_bytes
 from lowtide.tide.bfc import BfcAllocator, OutOfMemory, Replay
 from lowtide.tide.executor import execute
 from lowtide.tide.holdings import Schedule
@@ -29,12 +32,17 @@ FEW_NODES = 20_000
 AGING_EVENTS, MOST_AGING_STEPS = 70_000, 24
 REPLAYED_EVENTS, MOST_LIVES = 130_000, 8
 LIMITED_EVENTS, MOST_LIMITED_LIVES = 70_000, 6
+# Steps in order are planned ones, whose bound is a promise: more processes are looked at, and at least two.
+LIMITED_EVENTS_IN_ORDER, MOST_LIVES_IN_ORDER = 250_000, 16
 # Beyond what the simulated steps show: threads interleave in more ways than are tried. Real steps differ by this
 # much from their middle one; rounds of a loop overtake each other, so steps with loops differ more.
 SAFE_MARGIN = 0.015
 SAFE_SPREAD, SAFE_SPREAD_IN_LOOPS = 0.07, 0.4
 # Steps whose order is held by control edges differ only in where their chunks lie.
 SAFE_SPREAD_IN_ORDER = 0.04
+# Tensors of a few bytes that a process keeps for each of the step's own lasting buffers, at most: constants of what was
+# traced before, numbers from Python.
+MOST_CRUMBS = 2.0
 SAFE_BYTES = 1 << 19
 
 
@@ -65,12 +73,23 @@ class Residents:
 class _Process:
     """One process that runs step after step: an allocator and where the lasting buffers lie in it."""
 
-    def __init__(self, schedule: Schedule, residents: Residents, limit_bytes: int | None = None) -> None:
+    def __init__(
+        self,
+        schedule: Schedule,
+        residents: Residents,
+        limit_bytes: int | None = None,
+        crumbs: random.Random | None = None,
+    ) -> None:
+        """With `crumbs`, tiny tensors that no graph tells of lie between the buffers, as many as chance says."""
         self.allocator = BfcAllocator(limit_bytes)
         self.addresses: list[int | None] = [None] * len(schedule.sizes)
         # Seeds and handles come before the first weight, so the first region is a small one.
         self.allocator.free(self.allocator.allocate(1))
+        density = MOST_CRUMBS * crumbs.random() if crumbs is not None else 0.0
         for buffer in schedule.before:
+            if crumbs is not None:
+                for _ in range(int(density + crumbs.random())):
+                    self.allocator.allocate(1)
             size = schedule.sizes[buffer]
             if schedule.owners[buffer] in residents.drawn and buffer not in schedule.handles:
                 drawn, scaled = self.allocator.allocate(size), self.allocator.allocate(size)
@@ -81,6 +100,12 @@ class _Process:
                 self.addresses[buffer] = self.allocator.allocate(size)
         for size in residents.extra:
             self.allocator.allocate(size)
+
+    def fetch_basin(self, total_bytes: int) -> None:
+        """Do what a planned step does before its first one."""
+        allocator = self.allocator
+        with suppress(OutOfMemory):
+            allocator.free(allocator.allocate(basin_bytes(total_bytes, allocator.peak_bytes_in_use)))
 
     def chunks(self, schedule: Schedule) -> npt.NDArray[np.int64]:
         """Chunk sizes of the buffers that exist before a step."""
@@ -152,7 +177,8 @@ def _schedules(work: Workload, branch: bool) -> list[Schedule]:
 
 
 def _settle(schedules: list[Schedule], residents: Residents, together: int, in_order: bool) -> Simulation:
-    lives = [_live(_shuffled(schedules, life), residents) for life in range(_lives(schedules))]
+    basin_of = _least_promise(schedules[0]) if in_order else None
+    lives = [_live(_shuffled(schedules, life), residents, basin_of) for life in range(_lives(schedules))]
     calls = [
         max(runs[first : first + together], key=lambda run: run.peak_bytes)
         for runs in lives
@@ -163,8 +189,11 @@ def _settle(schedules: list[Schedule], residents: Residents, together: int, in_o
     shown = next(run for run in calls if run.peak_bytes == middle)
     in_loops = len(schedules[0].order) > len(set(schedules[0].order))
     spread = SAFE_SPREAD_IN_LOOPS if in_loops else SAFE_SPREAD_IN_ORDER if in_order else SAFE_SPREAD
-    floor = int(middle * (1.0 + spread)) + SAFE_BYTES
-    safe = _safe_limit(schedules, residents, floor)
+    floor = int(middle * (1.0 + spread))
+    others = _lives_in_order(schedules) if in_order else _lives_within(schedules)
+    if in_order:
+        floor = max(floor, *(life.highest(residents) for life in others))
+    safe = _safe_limit(others, residents, floor + SAFE_BYTES)
     return Simulation(shown.schedule, shown.replay, shown.held, shown.bytes_before, middle, safe, tuple(peaks))
 
 
@@ -178,9 +207,19 @@ class _Run(NamedTuple):
     replay: Replay
 
 
-def _live(schedules: list[Schedule], residents: Residents) -> list[_Run]:
+def _least_promise(schedule: Schedule) -> int:
+    """The least that a planned step can promise: the most that it asks for at once, and the spread."""
+    sizes = schedule.sizes
+    held = sum(sizes[buffer] for buffer in schedule.before)
+    asked = accumulate(sizes[event] if event >= 0 else -sizes[~event] for event in schedule.events)
+    return int((held + max(asked, default=0)) * (1.0 + SAFE_SPREAD_IN_ORDER))
+
+
+def _live(schedules: list[Schedule], residents: Residents, basin_of: int | None = None) -> list[_Run]:
     """The later steps of one process, which find the allocator as it will stay."""
     process = _Process(schedules[0], residents)
+    if basin_of is not None:
+        process.fetch_basin(basin_of)
     steps = _steps_until_aged(schedules)
     runs = []
     for step in range(steps):
@@ -211,32 +250,72 @@ def _steps_until_aged(schedules: list[Schedule]) -> int:
     return min(max(AGING_EVENTS // events, len(schedules) + 2), MOST_AGING_STEPS)
 
 
-def _safe_limit(schedules: list[Schedule], residents: Residents, floor: int) -> int:
+class _Life(NamedTuple):
+    """Steps of one process; `crumbs` draws the tiny tensors in it, if it is one for planned steps."""
+
+    schedules: list[Schedule]
+    crumbs: int | None = None
+
+    def survives(self, residents: Residents, limit_bytes: int) -> bool:
+        """Whether it does not run out under a limit."""
+        try:
+            self._pass(residents, limit_bytes, limit_bytes)
+        except OutOfMemory:
+            return False
+        return True
+
+    def highest(self, residents: Residents) -> int:
+        """Its highest peak without a limit."""
+        return self._pass(residents, _least_promise(self.schedules[0])).allocator.peak_bytes_in_use
+
+    def _pass(self, residents: Residents, total_bytes: int, limit_bytes: int | None = None) -> _Process:
+        crumbs = None if self.crumbs is None else random.Random(self.crumbs)
+        process = _Process(self.schedules[0], residents, limit_bytes, crumbs)
+        if crumbs is not None:
+            process.fetch_basin(total_bytes)
+        process.allocator.reset_peak()
+        for schedule in self.schedules:
+            process.rehearse(schedule)
+        return process
+
+
+def _lives_within(schedules: list[Schedule]) -> list[_Life]:
+    """Processes to be tried under a limit."""
+    count = LIMITED_EVENTS // max(len(schedules[0].events) * len(schedules), 1)
+    return [_Life(_shuffled(schedules, life)) for life in range(min(max(count, 1), MOST_LIMITED_LIVES))]
+
+
+def _lives_in_order(schedules: list[Schedule]) -> list[_Life]:
+    """Processes for steps that differ only in where their chunks lie.
+
+    What lies where hangs on tiny tensors: one that lasts and lies between two large ones keeps them apart. The same
+    requests then take a fifth more in one process than in another. Without crumbs all processes look alike.
+    """
+    count = LIMITED_EVENTS_IN_ORDER // max(len(schedules[0].events) * len(schedules), 1)
+    lives = range(min(max(count, 2), MOST_LIVES_IN_ORDER))
+    return [_Life(_shuffled(schedules, life), crumbs=life) for life in lives]
+
+
+def _safe_limit(lives: list[_Life], residents: Residents, floor: int) -> int:
     """The smallest limit from the floor on at which no process runs out, nor at one that is smaller by the margin.
 
     A larger limit can run out where a smaller one did not, because its last region has another size.
     """
-    count = LIMITED_EVENTS // max(len(schedules[0].events) * len(schedules), 1)
-    lives = [_shuffled(schedules, life) for life in range(min(max(count, 1), MOST_LIMITED_LIVES))]
     known: dict[int, bool] = {}
+    hardest_first = list(lives)
 
     def holds(position: int) -> bool:
         if position not in known:
             limit = int(floor * (1.0 + SAFE_MARGIN / 2) ** position)
-            known[position] = all(_survives(life, residents, limit) for life in lives)
+            broken = next((life for life in hardest_first if not life.survives(residents, limit)), None)
+            known[position] = broken is None
+            if broken is not None:
+                # Where it runs out it is likely to run out next time.
+                hardest_first.remove(broken)
+                hardest_first.insert(0, broken)
         return known[position]
 
     position = 0
     while not (holds(position - 2) and holds(position)):
         position += 1
     return int(floor * (1.0 + SAFE_MARGIN / 2) ** position)
-
-
-def _survives(schedules: list[Schedule], residents: Residents, limit_bytes: int) -> bool:
-    try:
-        process = _Process(schedules[0], residents, limit_bytes)
-        for schedule in schedules:
-            process.rehearse(schedule)
-    except OutOfMemory:
-        return False
-    return True
