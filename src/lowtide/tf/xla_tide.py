@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -108,6 +109,39 @@ def smallest_limit(memory: XlaMemory, residents: Sequence[XlaArgument]) -> int:
         else:
             low = middle
     return high
+
+
+def most_temporary(memory: XlaMemory, residents: Sequence[XlaArgument], budget_bytes: int) -> int:
+    """How large the temporary block may be for a step to keep a budget; the other blocks stay as they are.
+
+    The allocator cuts a chunk only where enough remains, and regions double: what a block takes goes up in steps.
+    """
+    residents = sorted(residents, key=_place_in_history)
+    low, high = 0, budget_bytes
+    while high - low > max(budget_bytes >> 8, 1 << 14):
+        middle = (low + high) // 2
+        sized = _with_temporary(memory, middle)
+        if _fits(sized, residents, budget_bytes) and _peak(sized, residents) <= budget_bytes:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _with_temporary(memory: XlaMemory, size: int) -> XlaMemory:
+    """The same allocations with temporary blocks of another size in all."""
+    share = size / max(memory.temp_bytes, 1)
+    allocations = (
+        replace(each, bytes=int(each.bytes * share)) if each.role == TEMPORARY else each for each in memory.allocations
+    )
+    return replace(memory, allocations=tuple(allocations))
+
+
+def _peak(memory: XlaMemory, residents: Sequence[XlaArgument]) -> int:
+    allocator = BfcAllocator()
+    _settle(allocator, residents)
+    replays = [allocator.replay(*memory.stream()) for _ in range(_RUNS_UNTIL_STEADY)]
+    return int(replays[-1].bytes_in_use.max(initial=allocator.bytes_in_use))
 
 
 def _fits(memory: XlaMemory, residents: Sequence[XlaArgument], limit: int) -> bool:
