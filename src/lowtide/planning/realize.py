@@ -9,7 +9,7 @@ from lowtide.planning.edges import ordering_edges
 from lowtide.planning.fusion import FUSIBLE
 from lowtide.planning.problem import Instance, Problem
 from lowtide.planning.rewrite import Rewrite
-from lowtide.tide.workload import RETURN, Workload
+from lowtide.tide.workload import CONSTANT, RETURN, Workload
 
 # A copy is named after its original, so that it is found to be of the same layer.
 AGAIN = "again"
@@ -235,7 +235,8 @@ class _Writer:
         return self.chains[key]
 
     def _can_wait(self, node: int, position: int, tensor: int) -> bool:
-        if self.trigger is None:
+        # What is constant may have to be so: an axis, a shape, a step of a range.
+        if self.trigger is None or self.work.role[self.producer[tensor]] == CONSTANT:
             return False
         if self.graph.ops[node].startswith(_RANDOM):
             return position == _KEY
