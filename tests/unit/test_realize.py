@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lowtide.graph.graph import Graph
+from lowtide.planning.fusion import fused_nodes
 from lowtide.planning.problem import build_problem
 from lowtide.planning.realize import realize
 from lowtide.tide.workload import build_workload
@@ -48,11 +49,15 @@ r _Retval h
 """
 
 
-def rewrite_of(text: str, again: dict[str, str], tied: bool = False):
-    """The edits for a course in file order, with some nodes again just before others."""
+def rewrite_of(text: str, again: dict[str, str], tied: bool = False, written: str | None = None):
+    """The edits for a course in file order, with some nodes again just before others.
+
+    Under a compiler only the results of some nodes are `written` to memory.
+    """
     graph = make_graph(text)
     work = build_workload(graph, fold=False)
-    problem = build_problem(work, range(len(graph)), frozenset(), 1 << 10, 0)
+    fused = frozenset() if written is None else fused_nodes(work, written.split())
+    problem = build_problem(work, range(len(graph)), frozenset(), 1 << 10, 0, fused)
     tasks = {graph.names[node]: task for task, node in enumerate(problem.nodes)}
     course: list[int] = []
     for name, task in tasks.items():
@@ -129,3 +134,59 @@ def test_every_edit_names_a_node(again):
     names = set(make_graph(CHAIN).names) | {name for name, _ in rewrite.copies}
     assert {original for _, original in rewrite.copies} <= names
     assert {name for name, _, _ in rewrite.inputs} | {each for pair in rewrite.controls for each in pair} <= names
+
+
+FUSED = """
+x _Arg
+k ReadVariableOp x
+a Cumsum x k
+b Relu a
+m StatelessRandomUniformV2 x k
+c Mul b m
+d Cumsum c k
+e Exp d
+g Mul e b
+h Cumsum c g
+r _Retval h
+"""
+
+
+def test_what_is_computed_on_the_fly_is_read_through():
+    graph = make_graph(FUSED)
+    work = build_workload(graph, fold=False)
+    problem = build_problem(work, range(len(graph)), frozenset(), 1 << 10, 0, fused_nodes(work, ["c", "e", "g", "m"]))
+    names = [graph.names[node] for node in problem.nodes]
+    assert names == ["a", "m", "c", "d", "e", "g", "h"]
+    reads = [{graph.names[graph.producers()[problem.tensors[value]]] for value in read} for read in problem.reads]
+    assert reads[2] == {"a", "m"}
+    assert reads[5] == {"e", "a"}
+
+
+def test_a_copy_has_copies_of_what_it_reads_through():
+    rewrite = rewrite_of(FUSED, {"c": "h"}, tied=True, written="c e g m")
+    assert dict(rewrite.copies) == {"c/again": "c", "b/again": "b"}
+    ties = {name: (handed_on, trigger) for name, handed_on, trigger in rewrite.ties}
+    assert sorted(ties.values()) == [("a", "g"), ("m", "g")]
+    inputs = {(name, position): reference for name, position, reference in rewrite.inputs}
+    assert ties[inputs["b/again", 0]] == ("a", "g")
+    assert ties[inputs["c/again", 1]] == ("m", "g")
+    assert inputs["c/again", 0] == "b/again"
+    assert inputs["h", 0] == "c/again"
+
+
+def test_random_numbers_wait_through_their_key():
+    rewrite = rewrite_of(FUSED, {"m": "h", "c": "h"}, tied=True, written="c e g m")
+    inputs = {(name, position): reference for name, position, reference in rewrite.inputs}
+    assert inputs["m/again", 1].startswith("k/again_tied")
+    assert ("m/again", 0) not in inputs
+    assert inputs["c/again", 1] == "m/again"
+
+
+def test_who_reads_through_reads_what_was_made_last():
+    rewrite = rewrite_of(FUSED, {"a": "g"}, tied=True, written="c e g m")
+    assert dict(rewrite.copies) == {"a/again": "a", "b/again": "b"}
+    inputs = {(name, position): reference for name, position, reference in rewrite.inputs}
+    # One input is held back, that is enough.
+    assert len(rewrite.ties) == 1
+    assert inputs["b/again", 0] == "a/again"
+    assert inputs["g", 1] == "b/again"

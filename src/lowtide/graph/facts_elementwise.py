@@ -27,6 +27,11 @@ _BINARY = """
     SoftplusGrad SoftsignGrad SqrtGrad TanhGrad
 """
 
+# Ops that read and write one element at a time.
+ELEMENTWISE = frozenset(
+    f"{_UNARY} {_BINARY} BiasAdd BiasAddV1 ClipByValue AddN AccumulateNV2 Select SelectV2 Cast".split()
+)
+
 
 def _all_inputs(node: NodeView) -> Sequence[tuple[int, int]]:
     return [(0, index) for index in range(node.input_count)]

@@ -4,6 +4,8 @@ A step has thousands of nodes, but its memory is a few hundred large values. A *
 that merely shows it under another shape or name. A *task* is a node that makes or reads a large value; small nodes
 run whenever they can and are left alone, and what they make is always at hand. Variables, arguments and constants
 are there throughout; they count in `base_bytes`.
+
+What a compiler computes on the fly is no value either: who reads it *reads through* it what it is computed from.
 """
 
 from __future__ import annotations
@@ -48,6 +50,8 @@ class Problem:
     """The node of each task in the graph that the problem was made from."""
     tensors: list[int] = field(default_factory=list)
     """The tensor that each value began as."""
+    through: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """Tensors that are computed on the fly, and the values that are read through each."""
 
     def __len__(self) -> int:
         return len(self.reads)
@@ -143,16 +147,32 @@ def _lives(
 
 
 def build_problem(
-    work: Workload, order: Iterable[int], stateful: frozenset[str], smallest_bytes: int, base_bytes: int
+    work: Workload,
+    order: Iterable[int],
+    stateful: frozenset[str],
+    smallest_bytes: int,
+    base_bytes: int,
+    fused: frozenset[int] = frozenset(),
 ) -> Problem:
-    """The problem of a graph whose nodes run in this order; `stateful` are the ops that must not run twice."""
-    return _Builder(work, stateful, smallest_bytes, base_bytes).build(list(order))
+    """The problem of a graph whose nodes run in this order; `stateful` are the ops that must not run twice.
+
+    `fused` nodes are computed on the fly wherever their results are read.
+    """
+    return _Builder(work, stateful, smallest_bytes, base_bytes, fused).build(list(order))
 
 
 class _Builder:
-    def __init__(self, work: Workload, stateful: frozenset[str], smallest_bytes: int, base_bytes: int) -> None:
+    def __init__(
+        self,
+        work: Workload,
+        stateful: frozenset[str],
+        smallest_bytes: int,
+        base_bytes: int,
+        fused: frozenset[int],
+    ) -> None:
         self.work = work
         self.stateful = stateful
+        self.fused = fused
         self.smallest_bytes = smallest_bytes
         self.problem = Problem([], [], [], [], [], [], [], [], base_bytes)
         self.value_of: dict[int, int] = {}
@@ -160,7 +180,8 @@ class _Builder:
     def build(self, order: list[int]) -> Problem:
         for node in order:
             self._visit(node)
-        self.problem.total_us = sum(self.work.cost_us)
+        fused_us = sum(self.work.cost_us[node] for node in self.fused)
+        self.problem.total_us = sum(self.work.cost_us) - fused_us
         return self.problem
 
     def _visit(self, node: int) -> None:
@@ -168,10 +189,14 @@ class _Builder:
         role = work.role[node]
         if role in (ARGUMENT, CONSTANT, READ):
             return
-        reads = tuple(dict.fromkeys(value_of[tensor] for tensor in work.inputs[node] if tensor in value_of))
+        reads = tuple(dict.fromkeys(value for tensor in work.inputs[node] for value in self._seen(tensor)))
         if role == RETURN:
             for value in reads:
                 problem.lasting[value] = True
+            return
+        if node in self.fused:
+            if reads:
+                problem.through |= dict.fromkeys(work.outputs[node], reads)
             return
         shared = {output: source for output, source, always in work.takes[node] if always}
         made = []
@@ -179,6 +204,8 @@ class _Builder:
             if tensor in shared:
                 if shared[tensor] in value_of:
                     value_of[tensor] = value_of[shared[tensor]]
+                elif shared[tensor] in problem.through:
+                    problem.through[tensor] = problem.through[shared[tensor]]
             elif work.sizes[tensor] >= self.smallest_bytes and tensor not in work.bare[node]:
                 made.append(tensor)
         if not made and (not reads or len(shared) == len(work.outputs[node]) > 0):
@@ -201,6 +228,11 @@ class _Builder:
         problem.cost_us.append(work.cost_us[node])
         problem.workspace.append(sum(work.borrowed[node]))
         problem.recomputable.append(role == COMPUTE and self._is_pure(node))
+
+    def _seen(self, tensor: int) -> tuple[int, ...]:
+        """The values that are read with a tensor."""
+        value = self.value_of.get(tensor)
+        return self.problem.through.get(tensor, ()) if value is None else (value,)
 
     def _is_pure(self, node: int) -> bool:
         work, graph = self.work, self.work.graph

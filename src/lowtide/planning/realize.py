@@ -6,15 +6,17 @@ from collections.abc import Sequence
 
 from lowtide.graph.graph import Graph
 from lowtide.planning.edges import ordering_edges
+from lowtide.planning.fusion import FUSIBLE
 from lowtide.planning.problem import Instance, Problem
 from lowtide.planning.rewrite import Rewrite
-from lowtide.tide.workload import RETURN, Workload
+from lowtide.tide.workload import CONSTANT, RETURN, Workload
 
 # A copy is named after its original, so that it is found to be of the same layer.
 AGAIN = "again"
 _FILTER_GRADIENTS = frozenset({"Conv2DBackpropFilter", "_MklNativeConv2DBackpropFilter", "_MklConv2DBackpropFilter"})
-# What a tie waits for must be a number.
 _FLOATS = frozenset({1, 2, 14, 19})
+# The key of these may be held back; what else they read the compiler has to know beforehand.
+_RANDOM, _KEY = "StatelessRandom", 1
 
 
 def realize(work: Workload, problem: Problem, course: Sequence[Instance], tied: bool = False) -> Rewrite:
@@ -86,7 +88,7 @@ class _Writer:
         self.graph: Graph = work.graph
         self.problem = problem
         self.tied = tied
-        self.value_of = _values(work, problem)
+        self.values_of = _values(work, problem)
         self.producer = self.graph.producers()
         self.taken = set(self.graph.names)
         self.copies: dict[str, str] = {}
@@ -96,8 +98,11 @@ class _Writer:
         self.renewed: dict[int, str] = {}
         """Tensors that exist a second time, and how they are called then."""
         self.remade: set[int] = set()
+        self.versions: dict[int, frozenset[int]] = {}
+        """Of what is computed on the fly a second time: which of the values behind it were made a second time then."""
         self.trigger: int | None = None
         self.held_back: dict[tuple[int, int], str] = {}
+        self.chains: dict[tuple[int, int | None, frozenset[int]], str | None] = {}
 
     def run(self, instance: Instance) -> None:
         node = self.problem.nodes[max(instance, ~instance)]
@@ -109,12 +114,13 @@ class _Writer:
             return
         name = self._copy(node)
         self.course.append(name)
-        self._redirect(node, name)
+        if self.tied:
+            self._hold_back(node, name)
+        else:
+            self._redirect(node, name)
         for tensor in self.graph.outputs_of(node):
             self.renewed[tensor] = _reference(name, tensor - self.graph.first_output[node])
         self.remade.update(self.problem.makes[~instance])
-        if self.tied:
-            self._tie(node, name)
 
     def finish(self) -> None:
         """Results are what was made last."""
@@ -165,16 +171,23 @@ class _Writer:
     def _redirect(self, node: int, name: str) -> None:
         """Let a node, or its copy, read what exists a second time."""
         for position, tensor in enumerate(self.graph.inputs_of(node)):
-            if self.value_of.get(tensor) in self.remade:
+            if self._renewed_values(tensor):
                 self.inputs.append((name, position, self._again(tensor)))
 
+    def _renewed_values(self, tensor: int) -> frozenset[int]:
+        """The values behind a tensor that were made a second time."""
+        return frozenset(self.values_of.get(tensor, ())) & self.remade
+
     def _again(self, tensor: int) -> str:
-        """A tensor's second self: of a copied node, or the same view of one."""
-        if tensor not in self.renewed:
+        """A tensor's second self: of a copied node, or the same view of one, or computed on the fly from one."""
+        version = self._renewed_values(tensor) if tensor in self.problem.through else None
+        if tensor not in self.renewed or self.versions.get(tensor) != version:
             node = self.producer[tensor]
             name = self._copy(node)
             for output in self.graph.outputs_of(node):
                 self.renewed[output] = _reference(name, output - self.graph.first_output[node])
+                if version is not None:
+                    self.versions[output] = version
             self._redirect(node, name)
         return self.renewed[tensor]
 
@@ -184,19 +197,59 @@ class _Writer:
                 self.trigger = tensor
                 return
 
-    def _tie(self, node: int, name: str) -> None:
-        """Hold a copy back until its trigger is there, through every number that it reads from before."""
-        if self.trigger is None:
-            return
+    def _hold_back(self, node: int, name: str) -> bool:
+        """Let a copy read what exists a second time, and hold it back until its trigger is there.
+
+        Held back it is through what it reads. One input is enough: the smallest, for a large one would be copied. Only
+        what is computed on the fly is held back through all that is large, where that costs nothing, so that the
+        compiler finds nothing to share with the original.
+        """
+        held = False
+        loose: list[tuple[int, int]] = []
         for position, tensor in enumerate(self.graph.inputs_of(node)):
-            if self.value_of.get(tensor) in self.remade or self.graph.dtypes[tensor] not in _FLOATS:
-                continue
-            key = (tensor, self.trigger)
-            if key not in self.held_back:
-                tie = f"{self.graph.names[self.producer[tensor]]}/{AGAIN}_tied_{len(self.ties)}"
-                self.held_back[key] = tie
-                self.ties.append((tie, self._name(tensor), self._name(self.trigger)))
-            self.inputs.append((name, position, self.held_back[key]))
+            reference = self._held(tensor)
+            if reference is not None:
+                self.inputs.append((name, position, reference))
+                held = True
+            elif self._can_wait(node, position, tensor):
+                loose.append((position, tensor))
+        sizes = self.work.sizes
+        large = [each for each in loose if each[1] in self.values_of] if self.graph.ops[node] in FUSIBLE else []
+        if not held and not large:
+            large = sorted(loose, key=lambda each: sizes[each[1]])[:1]
+        for position, tensor in large:
+            self.inputs.append((name, position, self._tie(tensor)))
+        return held or bool(large)
+
+    def _held(self, tensor: int) -> str | None:
+        """What something that runs again reads in place of a tensor, if that makes it wait."""
+        renewed = self._renewed_values(tensor)
+        if tensor not in self.problem.through:
+            return self._again(tensor) if renewed else None
+        key = (tensor, self.trigger, renewed)
+        if key not in self.chains:
+            node = self.producer[tensor]
+            name = self._copy(node)
+            held = self._hold_back(node, name)
+            self.chains[key] = _reference(name, tensor - self.graph.first_output[node]) if held else None
+        return self.chains[key]
+
+    def _can_wait(self, node: int, position: int, tensor: int) -> bool:
+        # What is constant may have to be so: an axis, a shape, a step of a range.
+        if self.trigger is None or self.work.role[self.producer[tensor]] == CONSTANT:
+            return False
+        if self.graph.ops[node].startswith(_RANDOM):
+            return position == _KEY
+        return self.graph.dtypes[tensor] in _FLOATS
+
+    def _tie(self, tensor: int) -> str:
+        assert self.trigger is not None
+        key = (tensor, self.trigger)
+        if key not in self.held_back:
+            tie = f"{self.graph.names[self.producer[tensor]]}/{AGAIN}_tied_{len(self.ties)}"
+            self.held_back[key] = tie
+            self.ties.append((tie, self._name(tensor), self._name(self.trigger)))
+        return self.held_back[key]
 
     def _name(self, tensor: int) -> str:
         node = self.producer[tensor]
@@ -207,16 +260,16 @@ def _reference(name: str, port: int) -> str:
     return f"{name}:{port}" if port else name
 
 
-def _values(work: Workload, problem: Problem) -> dict[int, int]:
-    """The value that each large tensor is, or shows."""
-    value_of = {tensor: value for value, tensor in enumerate(problem.tensors)}
+def _values(work: Workload, problem: Problem) -> dict[int, tuple[int, ...]]:
+    """The values behind each large tensor: what it is, or shows, or is computed from on the fly."""
+    values_of = {tensor: (value,) for value, tensor in enumerate(problem.tensors)} | problem.through
     # A view may come before or after what it shows in the file, so views are followed until nothing new is found.
     views = [(output, source) for takes in work.takes for output, source, always in takes if always]
     while views:
-        found = [(output, source) for output, source in views if source in value_of]
+        found = [(output, source) for output, source in views if source in values_of]
         if not found:
             break
         for output, source in found:
-            value_of[output] = value_of[source]
-        views = [view for view in views if view[0] not in value_of]
-    return value_of
+            values_of.setdefault(output, values_of[source])
+        views = [view for view in views if view[0] not in values_of]
+    return values_of

@@ -88,6 +88,15 @@ class CompiledModule:
         logical = self.buffers.get(buffer)
         return None if logical is None else self.instructions.get(logical.instruction)
 
+    def written(self) -> frozenset[str]:
+        """The TensorFlow nodes whose results have a buffer; what was fused into another instruction has none."""
+        found = set()
+        for instruction in self.instructions.values():
+            name = instruction.op_name or (instruction.origin.op_name if instruction.origin is not None else None)
+            if name is not None:
+                found.add(name)
+        return frozenset(found)
+
 
 def read_compiled_module(data: bytes) -> CompiledModule:
     """Decode a serialized HloProto with its buffer assignment."""

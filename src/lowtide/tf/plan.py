@@ -14,9 +14,10 @@ import keras
 from lowtide.errors import LowtideError
 from lowtide.graph.kernels import with_kernels
 from lowtide.planning.allowance import check_allow
+from lowtide.planning.fusion import fused_nodes
 from lowtide.planning.order import lowest_order
 from lowtide.planning.plan import ORDER, RECOMPUTE, Action, FrontierPoint, NoPlanError, Plan
-from lowtide.planning.problem import Problem, build_problem
+from lowtide.planning.problem import Problem, build_problem, measure
 from lowtide.planning.realize import realize
 from lowtide.planning.recompute import Answer, frontier, lower
 from lowtide.planning.rewrite import Rewrite
@@ -45,6 +46,10 @@ UNUSED_SHARE = 0.06
 # A first search is quick; what costs more than this share of the step is worth a longer one.
 QUICK_EFFORT = 4_000
 WORTH_AN_EFFORT = 0.04
+# Compiling a step takes long: what costs less than this share of it is good enough.
+WORTH_COMPILING = 0.03
+# Where an aim leads to a course that was seen, how often to lower it by how much.
+LOWER_AIMS, LOWER_BY = 4, 0.03
 # Ops that run a function are no stateful ops by their definition, but their functions may do anything.
 _CALLS = frozenset("PartitionedCall If StatelessIf While StatelessWhile Case StatelessCase RemoteCall MapDefun".split())
 
@@ -219,8 +224,9 @@ class Ground:
         ops = set(self.work.graph.ops)
         stateful = frozenset(op for op in ops if op in _CALLS or is_stateful(op))
         self.order = lowest_order(self.work)
+        fused = fused_nodes(self.work, step.written()) if self.compiled else frozenset()
         self.problem: Problem = build_problem(
-            self.work, self.order.nodes, stateful, smallest, int(before.curve.bytes_in_use[0])
+            self.work, self.order.nodes, stateful, smallest, int(before.curve.bytes_in_use[0]), fused
         )
         if self.compiled:
             # XLA has kernels of its own, which ask the allocator for nothing.
@@ -236,8 +242,22 @@ class Ground:
         rewrite = realize(self.work, self.problem, answer.course, self.compiled)
         redefined = Redefined(self.concrete, apply(self.flat, rewrite))
         register(redefined)
-        after = self.step.redefined(redefined, tell).tide(self.step.batch_size, tell, label)
-        return Attempt(answer, rewrite, redefined, after)
+        step = self.step.redefined(redefined, tell)
+        after = step.tide(self.step.batch_size, tell, label)
+        used = step.memory.temp_bytes if self.compiled else after.safe_bytes - self.problem.base_bytes
+        return Attempt(answer, rewrite, redefined, after, used)
+
+    def room(self, budget_bytes: int) -> int:
+        """What a budget leaves for what comes on top of what is there anyway."""
+        return self.step.room(budget_bytes) if self.compiled else budget_bytes - self.problem.base_bytes
+
+    def first_aim(self, budget_bytes: int, room: int) -> int:
+        """What to search for first: what a compiled step takes is known, and in what proportion to the planner's."""
+        if not self.compiled:
+            return int(budget_bytes / (1.0 + FIRST_MARGIN))
+        base = self.problem.base_bytes
+        plain = measure(self.problem, range(len(self.problem))).peak_bytes
+        return base + int((plain - base) * room / max(self.step.memory.temp_bytes, 1))
 
 
 @dataclass
@@ -248,41 +268,61 @@ class Attempt:
     rewrite: Rewrite
     redefined: Redefined
     after: Tide
+    used_bytes: int
+    """What it takes on top of what is there anyway."""
 
 
 def _search(ground: Ground, budget_bytes: int, tell: Progress, label: str | None) -> Plan:
     """Search with the planner's own model, look at the result as it would run, and correct the aim."""
     problem = ground.problem
-    aim = int(budget_bytes / (1.0 + FIRST_MARGIN))
+    base, room = problem.base_bytes, ground.room(budget_bytes)
+    aim = ground.first_aim(budget_bytes, room)
     best: Attempt | None = None
     smallest, closest = ground.before.safe_bytes, None
     seen: set[tuple[int, ...]] = set()
-    for _ in range(MOST_ATTEMPTS):
+    for number in range(1, MOST_ATTEMPTS + 1):
         tell("searching for a plan")
-        answer = lower(problem, aim, effort=QUICK_EFFORT)
-        if answer.within and answer.flood.extra_us > WORTH_AN_EFFORT * problem.total_us:
-            answer = lower(problem, aim)
-        if (course := tuple(answer.course)) in seen:
+        answer = _answer(problem, aim, seen)
+        if answer is None:
             break
-        seen.add(course)
-        tell("tracing the planned step")
+        tell("tracing the planned step" if number == 1 else f"tracing the planned step, attempt {number}")
         attempt = ground.attempt(answer, tell, label)
         sure = attempt.after.safe_bytes
         smallest, closest = min(smallest, sure), attempt
         fits = sure <= budget_bytes
         if fits and (best is None or answer.flood.extra_us <= best.answer.flood.extra_us):
             best = attempt
-        unused = budget_bytes - sure
-        good = fits and (unused <= UNUSED_SHARE * budget_bytes or not answer.recomputed)
-        if good or not (fits or answer.within):
+        if not (fits or answer.within) or (fits and _is_good(ground, attempt, budget_bytes)):
             break
-        # The planner's figure and the sure limit stand in about the same proportion next time.
-        base = problem.base_bytes
-        aim = base + int((answer.flood.peak_bytes - base) * (budget_bytes - base) / max(sure - base, 1) * 0.98)
+        # The planner's figure and what is taken stand in about the same proportion next time.
+        aim = base + int((answer.flood.peak_bytes - base) * room / max(attempt.used_bytes, 1) * 0.98)
     if best is None:
         points = _frontier(ground, closest) if closest is not None else ()
         raise NoPlanError("no plan reaches the budget", budget_bytes, smallest, points, before=ground.before)
     return _plan_of(ground, budget_bytes, best)
+
+
+def _answer(problem: Problem, aim: int, seen: set[tuple[int, ...]]) -> Answer | None:
+    """The cheapest course for an aim, or for a somewhat lower one where that is known already."""
+    for _ in range(LOWER_AIMS):
+        answer = lower(problem, aim, effort=QUICK_EFFORT)
+        if answer.within and answer.flood.extra_us > WORTH_AN_EFFORT * problem.total_us:
+            answer = lower(problem, aim)
+        if (course := tuple(answer.course)) not in seen:
+            seen.add(course)
+            return answer
+        if not answer.within:
+            break
+        aim = min(aim, answer.flood.peak_bytes) - int(LOWER_BY * (aim - problem.base_bytes))
+    return None
+
+
+def _is_good(ground: Ground, attempt: Attempt, budget_bytes: int) -> bool:
+    """Whether to look no further: nearly all of the budget is used, or hardly any time is lost."""
+    answer = attempt.answer
+    if ground.compiled and answer.flood.extra_us <= WORTH_COMPILING * ground.problem.total_us:
+        return True
+    return budget_bytes - attempt.after.safe_bytes <= UNUSED_SHARE * budget_bytes or not answer.recomputed
 
 
 def _plan_of(ground: Ground, budget_bytes: int, best: Attempt) -> Plan:

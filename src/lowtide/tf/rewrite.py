@@ -71,8 +71,9 @@ def _tie_nodes(
 ) -> list[node_def_pb2.NodeDef]:
     """Nodes that hand a tensor on bit for bit, but not before another one is there.
 
-    To it is added a negative zero, which changes no number, not even a zero's sign. That zero is computed from one
-    element of the trigger, so no compiler can do without it: it would be NaN if that element were.
+    To it is added a negative zero, which changes no number, not even a zero's sign. That zero is chosen by one element
+    of the trigger, in a comparison that is never true: whether the element is a NaN is 0 or 1, and never 2. A compiler
+    does not see through this.
     """
     device = nodes[split(handed_on)[0]].device
     dtype, trigger_dtype = (output_dtypes(nodes[source])[port] for source, port in (split(handed_on), split(trigger)))
@@ -110,11 +111,13 @@ def _tie_nodes(
         Tshape=tf.int32.as_datatype_enum,
     )
     odd = add("odd", "NotEqual", [scalar, scalar], T=trigger_dtype, incompatible_shape_error=True)
+    count = add("count", "Cast", [odd], SrcT=tf.bool.as_datatype_enum, DstT=tf.int32.as_datatype_enum)
+    never = add("never", "Equal", [count, constant("two", np.array(2, np.int32))], T=tf.int32.as_datatype_enum)
     numbers = tf.as_dtype(dtype).as_numpy_dtype
     zero = add(
         "zero",
         "SelectV2",
-        [odd, constant("nan", np.array(np.nan, numbers)), constant("negative_zero", np.array(-0.0, numbers))],
+        [never, constant("other", np.array(1, numbers)), constant("nothing", np.array(-0.0, numbers))],
         T=dtype,
     )
     add("", "AddV2", [handed_on, zero], T=dtype)

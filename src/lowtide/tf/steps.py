@@ -20,7 +20,7 @@ from lowtide.tf.origins import layer_finder
 from lowtide.tf.sources import source_finder
 from lowtide.tf.trace import Program, Progress, Trace, program_of, without_garbage_collection
 from lowtide.tf.xla import XlaArgument, XlaMemory, guess_kind, is_compiled, xla_allocations
-from lowtide.tf.xla_tide import tide_of
+from lowtide.tf.xla_tide import most_temporary, tide_of
 from lowtide.tide.describe import Labels, describe
 from lowtide.tide.kinds import KINDS
 from lowtide.tide.simulate import Residents, Simulation, simulate
@@ -129,6 +129,14 @@ class CompiledStep:
     def memory(self) -> XlaMemory:
         """What the compiled program asks for."""
         return xla_allocations(self.traced.concrete, self.specs, variable_kind=self._kind)
+
+    def room(self, budget_bytes: int) -> int:
+        """How large the temporary block may be in a budget."""
+        return most_temporary(self.memory, (*self.memory.arguments, *self.others), budget_bytes)
+
+    def written(self) -> frozenset[str]:
+        """The nodes whose results the compiled program writes to memory."""
+        return self.memory.module.written()
 
     @property
     def concrete(self) -> Any:

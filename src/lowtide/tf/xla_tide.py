@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,8 @@ Locate = Callable[[str], tuple[str | None, str | None]]
 _BACKWARD = "gradient_tape/"
 # The first run of a step may fetch regions that later runs find free; from then on every run is the same.
 _RUNS_UNTIL_STEADY = 3
+# How many orders of what is there before the step are tried.
+_HISTORIES = 8
 
 
 def predict_xla(
@@ -84,7 +88,7 @@ def tide_of(
         method="xla",
         batch_size=batch_size,
         peak_bytes=peak,
-        safe_bytes=max(peak, smallest_limit(memory, residents)),
+        safe_bytes=max(peak, smallest_limit(memory, residents)) + uncertain_bytes(residents),
         buffers=buffers_of(rows),
         curve=_curve(memory, in_use),
         building=building,
@@ -108,6 +112,56 @@ def smallest_limit(memory: XlaMemory, residents: Sequence[XlaArgument]) -> int:
         else:
             low = middle
     return high
+
+
+def uncertain_bytes(residents: Sequence[XlaArgument]) -> int:
+    """How much more the residents may take than they seem to: a chunk that nobody cuts depends on what came before.
+
+    What a program allocates beside its model is not known, so it is tried what other orders would take.
+    """
+    sizes = []
+    for seed in (None, *range(_HISTORIES)):
+        history = list(residents)
+        if seed is not None:
+            random.Random(seed).shuffle(history)
+        allocator = BfcAllocator()
+        _settle(allocator, history)
+        sizes.append(allocator.bytes_in_use)
+    return max(sizes) - sizes[0]
+
+
+def most_temporary(memory: XlaMemory, residents: Sequence[XlaArgument], budget_bytes: int) -> int:
+    """How large the temporary block may be for a step to keep a budget; the other blocks stay as they are.
+
+    The allocator cuts a chunk only where enough remains, and regions double: what a block takes goes up in steps.
+    """
+    residents = sorted(residents, key=_place_in_history)
+    budget_bytes -= uncertain_bytes(residents)
+    low, high = 0, max(budget_bytes, 0)
+    while high - low > max(budget_bytes >> 8, 1 << 14):
+        middle = (low + high) // 2
+        sized = _with_temporary(memory, middle)
+        if _fits(sized, residents, budget_bytes) and _peak(sized, residents) <= budget_bytes:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _with_temporary(memory: XlaMemory, size: int) -> XlaMemory:
+    """The same allocations with temporary blocks of another size in all."""
+    share = size / max(memory.temp_bytes, 1)
+    allocations = (
+        replace(each, bytes=int(each.bytes * share)) if each.role == TEMPORARY else each for each in memory.allocations
+    )
+    return replace(memory, allocations=tuple(allocations))
+
+
+def _peak(memory: XlaMemory, residents: Sequence[XlaArgument]) -> int:
+    allocator = BfcAllocator()
+    _settle(allocator, residents)
+    replays = [allocator.replay(*memory.stream()) for _ in range(_RUNS_UNTIL_STEADY)]
+    return int(replays[-1].bytes_in_use.max(initial=allocator.bytes_in_use))
 
 
 def _fits(memory: XlaMemory, residents: Sequence[XlaArgument], limit: int) -> bool:
