@@ -17,6 +17,13 @@ def build():
     model = keras.Sequential([keras.Input((128,)), *hidden, keras.layers.Dense(10)])
     model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     return model
+
+if __name__ == "__main__":
+    import numpy
+
+    rows = 4 * 8192
+    x, y = numpy.zeros((rows, 128), "float32"), numpy.zeros(rows, "int64")
+    build().fit(x, y, batch_size=8192, verbose=0)
 """
 BATCH = 8192
 
@@ -62,6 +69,23 @@ def test_a_plan_in_json_and_in_files_that_explain_shows_again(lowtide, target, s
     shown = " ".join(lowtide("explain", saved).out.split())
     assert shown.startswith(data["summary"])
     assert "this plan" in shown
+
+
+def test_times_of_a_recorded_run_are_what_a_plan_costs(lowtide, refused, target, script, tmp_path, tide_file):
+    recorded = tmp_path / "run.tide"
+    assert lowtide("run", "--json", "--save", recorded, script).code == 0
+    before = json.loads(lowtide(*target, "--budget", "8GiB", "--json").out)["before_bytes"]
+    budget = ("--budget", before * 2 // 3)
+    measured = json.loads(lowtide(*target, *budget, "--recorded", recorded, "--json").out)
+    assert measured["notes"] == [f"times measured in {recorded}"]
+    assert measured["fits"] is True
+    assert measured["slowdown"] > 0
+    estimated = json.loads(lowtide(*target, *budget, "--json").out)
+    assert estimated["notes"] == ["times estimated from FLOPs and bytes"]
+    assert estimated["actions"] != measured["actions"]
+
+    assert "has no times of ops" in refused(*target, *budget, "--recorded", tide_file)
+    assert "cannot read the tide" in refused(*target, *budget, "--recorded", tmp_path / "nowhere.tide")
 
 
 def test_where_no_plan_fits_it_says_so_and_exits_1(lowtide, target, tmp_path):

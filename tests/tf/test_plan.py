@@ -324,6 +324,30 @@ def test_calls_are_replaced_by_what_they_call():
     assert float(counter) == 14.0
 
 
+def test_costs_are_the_times_of_a_recorded_step(plain):
+    """The model is built anew, so that its layers have other numbers than those of the child that was measured."""
+    recorded = lt.measure(blocks(), batch_size=ROWS)
+    assert recorded.times is not None
+    model, budget = blocks(), share_of(plain[0], 0.6)
+    plan = lt.plan(model, batch_size=ROWS, budget=budget, recorded=recorded)
+    assert plan.notes == (f"times measured in a recording of {recorded.target}",)
+    assert plan.peak_bytes <= budget
+    again = [action for action in plan.actions if action.kind == "recompute"]
+    # Times are known to the nanosecond, so that two are seldom the same.
+    assert {np.float32(action.costs_us) for action in again} & set(recorded.times.duration_us)
+
+    # `fit` is planned without the function that draws a batch around it, and a smaller batch as well.
+    fitted = lt.fit_in(model, budget=share_of(lt.predict(model, batch_size=ROWS // 2), 0.6), recorded=recorded)
+    train(model, steps=1, rows=ROWS // 2)
+    assert f"with batch {ROWS}, taken in proportion for batch {ROWS // 2}" in fitted.plan.notes[0]
+    assert fitted.plan.recomputed
+
+    other = convolutions()
+    budget = share_of(lt.predict(other, batch_size=64), 0.6)
+    with pytest.raises(lt.LowtideError, match=f"of another program.*{recorded.target}.*{other.name}"):
+        lt.plan(other, batch_size=64, budget=budget, recorded=recorded)
+
+
 def test_a_split_batch_where_recomputing_is_not_enough():
     """Without BatchNormalization a batch may be split; only rounding changes."""
     keras.utils.set_random_seed(5)
@@ -341,7 +365,7 @@ def test_a_split_batch_where_recomputing_is_not_enough():
         np.testing.assert_allclose(two, one, rtol=1e-3, atol=1e-6)
     assert fitted.plan is not None
     assert fitted.plan.pieces > 1
-    assert fitted.plan.notes
+    assert any("pieces of each batch" in note for note in fitted.plan.notes)
     with pytest.raises(lt.LowtideError, match="nothing of this name can be allowed"):
         lt.fit_in(model, budget="1GiB", allow=("int8",))
 

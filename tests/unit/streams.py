@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from lowtide.run.record import Call, Place, Window
-from lowtide.sources.xplane import AllocationRecord, Mark, Profile
+from lowtide.sources.xplane import AllocationRecord, KernelRecord, Mark, Profile
 from lowtide.tide.bfc import BfcAllocator
 
 Event = tuple[int, bool, int, int, int, int, str, str | None, str | None, str | None, tuple[int, ...] | None]
@@ -24,6 +24,7 @@ class Stream:
         self.time = 0
         self.events: list[Event] = []
         self.marks: list[Mark] = []
+        self.kernels: list[tuple[str, int, int]] = []
         self.calls: list[Call] = []
         self.places: dict[int, tuple[Place, ...]] = {}
         self.number = 0
@@ -40,6 +41,11 @@ class Stream:
         allocated = self.memory.chunk_bytes(address)
         self.memory.free(address)
         self._note(False, address, size, allocated, None, None)
+
+    def compute(self, node: str, duration_us: int) -> None:
+        """Run a kernel; time does not pass by it, as another thread may run it."""
+        self.time += 1000
+        self.kernels.append((node, self.time, duration_us * 1_000_000))
 
     def begin(self, step: int, function: str = "step", places: Sequence[Place] = ()) -> Call:
         """Begin a call; its end is a matter of `end`."""
@@ -64,8 +70,8 @@ class Stream:
     def cut(self) -> tuple[Window, Profile]:
         """What was heard since the last cut."""
         window = Window("window.xplane.pb", tuple(self.calls), self.places)
-        profile = Profile(_record(self.events), tuple(self.marks))
-        self.events, self.marks, self.calls, self.places = [], [], [], {}
+        profile = Profile(_record(self.events), tuple(self.marks), KernelRecord.of(self.kernels))
+        self.events, self.marks, self.kernels, self.calls, self.places = [], [], [], [], {}
         return window, profile
 
     def _note(

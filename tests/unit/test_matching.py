@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lowtide.tide.explain import HeldTensor
-from lowtide.tide.matching import match_layers, match_tensors, same_node
+from lowtide.tide.matching import match_layers, match_nodes, match_tensors, same_node
 
 
 @pytest.mark.parametrize(
@@ -125,6 +125,24 @@ def test_every_tensor_is_in_exactly_one_pair(before, after):
     pairs = match_tensors(before, after)
     assert sorted((old for old, _ in pairs if old), key=repr) == sorted(before, key=repr)
     assert sorted((new for _, new in pairs if new), key=repr) == sorted(after, key=repr)
+
+
+def test_nodes_are_matched_in_the_order_of_their_numbers():
+    before = ["net/dense_2/MatMul", "net/dense_10/MatMul", "net/dense/MatMul", "loss/Mean"]
+    after = ["net_1/dense_9/MatMul", "net_1/dense_11/MatMul", "net_1/dense_10/MatMul", "loss/Sum"]
+    assert match_nodes(before, after) == {
+        "net_1/dense_9/MatMul": "net/dense/MatMul",
+        "net_1/dense_10/MatMul": "net/dense_2/MatMul",
+        "net_1/dense_11/MatMul": "net/dense_10/MatMul",
+    }
+
+
+def test_where_some_nodes_are_missing_only_those_called_the_same_are_matched():
+    assert match_nodes(["a/Mul", "a/Mul_2", "b/Sum"], ["a/Mul", "a/Mul_1", "a/Mul_2", "b_1/Sum"]) == {
+        "a/Mul": "a/Mul",
+        "a/Mul_2": "a/Mul_2",
+        "b_1/Sum": "b/Sum",
+    }
 
 
 def test_nodes_are_the_same_but_for_their_numbers():

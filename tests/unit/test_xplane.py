@@ -39,6 +39,7 @@ class PlaneWriter:
 
     def __init__(self) -> None:
         self.names: dict[str, int] = {}
+        self.kinds = {ALLOCATION: "MemoryAllocation", DEALLOCATION: "MemoryDeallocation", OTHER: "Op", MARKED: MARK}
         self.lines = b""
 
     def name(self, text: str) -> int:
@@ -52,8 +53,8 @@ class PlaneWriter:
             return head + varint(2 << 3 | 1) + struct.pack("<d", value)
         return head + number(4, value)
 
-    def event(self, kind: int, time_ns: int, stats: dict[str, float | str]) -> bytes:
-        content = number(1, kind) + number(2, time_ns * 1000) + number(3, 0)
+    def event(self, kind: int, time_ns: int, stats: dict[str, float | str], duration_ps: int = 0) -> bytes:
+        content = number(1, kind) + number(2, time_ns * 1000) + number(3, duration_ps)
         return content + b"".join(message(4, self.stat(*stat)) for stat in stats.items())
 
     def line(self, thread: int, start_ns: int, events: Iterable[bytes]) -> None:
@@ -61,10 +62,9 @@ class PlaneWriter:
         self.lines += message(3, content + b"".join(message(4, event) for event in events))
 
     def space(self) -> bytes:
-        kinds = {ALLOCATION: "MemoryAllocation", DEALLOCATION: "MemoryDeallocation", OTHER: "Op", MARKED: MARK}
         content = number(1, 7) + message(2, "/host:CPU") + self.lines
         for field, names in (
-            (4, kinds.items()),
+            (4, self.kinds.items()),
             (5, [(identifier, name) for name, identifier in self.names.items()]),
         ):
             for identifier, name in names:
@@ -216,6 +216,32 @@ def test_a_mark_without_a_number_is_none() -> None:
     profile = parse_profile(writer.space())
     assert profile.marks == ()
     assert len(profile.allocations) == 0
+
+
+def test_kernels_are_told_from_all_else_by_their_names() -> None:
+    writer = PlaneWriter()
+    names = [
+        "call/dense/MatMul:_MklMatMul",
+        "add:AddV2",
+        "ExecutorState::Process",
+        "EagerLocalExecute: __inference_step_12",
+        "Iterator::Root::Prefetch",
+        "$train.py:12 step",
+        "FunctionRun",
+    ]
+    writer.kinds |= dict(enumerate(names, start=1000))
+    events = [writer.event(kind, 10 * (kind - 999), {"id": 3}, duration_ps=kind) for kind in writer.kinds if kind > 999]
+    writer.line(1, 1000, [writer.event(1001, 5, {}, duration_ps=7), *events])
+    writer.line(2, 2000, [writer.event(1001, 0, {}, duration_ps=9)])
+    kernels = parse_profile(writer.space()).kernels
+    rows = zip(kernels.name.tolist(), kernels.time_ps.tolist(), kernels.duration_ps.tolist(), strict=True)
+    assert [(kernels.names[name], time, duration) for name, time, duration in rows] == [
+        ("add", 1_005_000, 7),
+        ("call/dense/MatMul", 1_010_000, 1000),
+        ("add", 1_020_000, 1001),
+        ("add", 2_000_000, 9),
+    ]
+    assert len(parse_profile(PlaneWriter().space()).kernels) == 0
 
 
 def test_what_is_not_a_profile_is_refused() -> None:

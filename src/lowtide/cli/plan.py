@@ -15,6 +15,7 @@ from lowtide.units import parse_bytes
 
 if TYPE_CHECKING:
     from lowtide.planning.plan import Plan
+    from lowtide.planning.times import MeasuredTimes
 
 
 @click.command()
@@ -27,6 +28,12 @@ if TYPE_CHECKING:
     multiple=True,
     help="Allow what changes results; may be given more than once.",
 )
+@click.option(
+    "--recorded",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Take the times of ops from a .tide that lowtide run wrote.",
+)
 @output_options("actions")
 @click.option(
     "--save", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write a .plan for lt.load_plan."
@@ -36,6 +43,7 @@ def command(
     batch_size: int | None,
     budget: int,
     allow: tuple[str, ...],
+    recorded: Path | None,
     top: int,
     as_json: bool,
     html: Path | None,
@@ -56,11 +64,14 @@ def command(
     from lowtide.cli.output import looking_at_a_target
     from lowtide.cli.plans import emit_no_plan, emit_plan
     from lowtide.planning.plan import NoPlanError
+    from lowtide.planning.times import measured_times
     from lowtide.view.plan import PlanReport
 
+    # A file that cannot be read is refused before TensorFlow is imported.
+    times = measured_times(recorded)
     try:
         with looking_at_a_target() as tell:
-            plan = _plan(target, batch_size, budget, allow, tell)
+            plan = _plan(target, batch_size, budget, allow, times, tell)
     except NoPlanError as error:
         return emit_no_plan(error, target, as_json=as_json)
     if save is not None:
@@ -70,7 +81,14 @@ def command(
     return emit_plan(report, as_json=as_json, html=html, svg=svg, written=written)
 
 
-def _plan(name: str, batch_size: int | None, budget: int, allow: tuple[str, ...], tell: Callable[[str], None]) -> Plan:
+def _plan(
+    name: str,
+    batch_size: int | None,
+    budget: int,
+    allow: tuple[str, ...],
+    times: MeasuredTimes | None,
+    tell: Callable[[str], None],
+) -> Plan:
     from lowtide.tf.target import resolve_target
 
     tell(f"loading {name}")
@@ -83,6 +101,7 @@ def _plan(name: str, batch_size: int | None, budget: int, allow: tuple[str, ...]
         budget=budget,
         batch_size=target.batch_size,
         allow=allow,
+        recorded=times,
         progress=tell,
         label=target.label,
     )

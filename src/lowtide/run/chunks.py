@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lowtide.run.record import NOWHERE_KNOWN, Place, Window
-from lowtide.sources.xplane import AllocationRecord, Profile
+from lowtide.sources.xplane import AllocationRecord, KernelRecord, Profile
 from lowtide.tide.bfc import round_up
 
 
@@ -48,6 +48,9 @@ class Stretch:
     """How many events came before each mark."""
     chunks: list[Chunk]
     bytes_before: int
+    kernels: KernelRecord
+    moments: dict[int, int]
+    """The time of each mark, by the clock of the kernels."""
 
     def alive_at_end(self) -> list[Chunk]:
         return [chunk for chunk in self.chunks if chunk.died is None]
@@ -64,7 +67,9 @@ def follow(windows: Sequence[Window], profiles: Sequence[Profile], allocator: st
         before = _bytes_before(events)
         is_whole = not stretches and before == 0
         start = [] if is_whole else _alive_before(window, events, marks, left, before, outside)
-        stretch = _follow_window(window, events, marks, start, before)
+        chunks = _follow_window(window, events, marks, start)
+        moments = {mark.number: mark.time_ps for mark in profile.marks}
+        stretch = Stretch(window, events, marks, chunks, before, profile.kernels, moments)
         if is_whole:
             # Every allocation was seen, so what lies elsewhere is not the allocator's.
             held = {chunk.address for chunk in stretch.chunks}
@@ -96,9 +101,7 @@ def _positions(events: AllocationRecord, profile: Profile) -> dict[int, int]:
     return {mark.number: int(np.searchsorted(times, mark.time_ps)) for mark in profile.marks}
 
 
-def _follow_window(
-    window: Window, events: AllocationRecord, marks: dict[int, int], start: list[Chunk], before: int
-) -> Stretch:
+def _follow_window(window: Window, events: AllocationRecord, marks: dict[int, int], start: list[Chunk]) -> list[Chunk]:
     live = {chunk.address: chunk for chunk in start if chunk.address is not None}
     chunks = list(start)
     # Nothing may have happened between two of them.
@@ -124,7 +127,7 @@ def _follow_window(
                 freed.died = event
     for _, places in lookups[waiting:]:
         _claim(live, places)
-    return Stretch(window, events, marks, chunks, before)
+    return chunks
 
 
 def _bytes_before(events: AllocationRecord) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 
 from lowtide.run.chunks import Chunk, Stretch
 from lowtide.run.names import Names, rows_of
+from lowtide.run.times import op_times
 from lowtide.tide.bfc import BfcAllocator, OutOfMemory
 from lowtide.tide.rows import Row, buffers_of
 from lowtide.tide.tide import Buffers, Building, Curve, Recording, StepPeak, Tide
@@ -118,6 +119,7 @@ def recorded_tide(
             steps=peaks,
             fragmentation=_fragmentation(stretch, step, peak_event),
         ),
+        times=op_times(stretch, {each.step for each in steps}),
     )
 
 

@@ -1,16 +1,18 @@
 """The allocator's own record: the memory events of a profile (`.xplane.pb`), without TensorFlow.
 
 TensorFlow's profiler writes a MemoryAllocation or MemoryDeallocation for each call of a BFC allocator, with the
-allocator's state after it. Among them lie the marks that lowtide's recorder set to tell steps apart. A profile is an
-XSpace of planes (devices), lines (threads) and events; an event refers to its name and to the names of its values
-(stats) by numbers that each plane defines for itself.
+allocator's state after it, and an event "node:Op" for each kernel that computes, with how long it took. Among them lie
+the marks that lowtide's recorder set to tell steps apart. A profile is an XSpace of planes (devices), lines (threads)
+and events; an event refers to its name and to the names of its values (stats) by numbers that each plane defines for
+itself.
 """
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,8 @@ from lowtide.sources.wire import WireError, read_fields, read_varint, signed
 MARK = "lowtide_mark"
 _ALLOCATION, _DEALLOCATION, _MARK = range(3)
 _EVENT_NAMES = {b"MemoryAllocation": _ALLOCATION, b"MemoryDeallocation": _DEALLOCATION, MARK.encode(): _MARK}
+# The name of a node, and of its op. Names of C++ functions have two colons, and other events blanks.
+_KERNEL = re.compile(rb"([^\s:]+):[A-Za-z_]\w*")
 
 # How far an event may be from its place by time. The time is taken while the allocator is locked,
 # so only clocks of two cores that disagree can swap events, and by little.
@@ -60,8 +64,8 @@ class AllocationRecord:
         """The given rows, in the given order."""
         index = np.asarray(rows, np.int64)
         columns: list[Any] = []
-        for field in fields(self):
-            column = getattr(self, field.name)
+        for each in fields(self):
+            column = getattr(self, each.name)
             if isinstance(column, np.ndarray):
                 columns.append(column[index])
             else:
@@ -91,12 +95,33 @@ class Mark:
     number: int
 
 
+@dataclass(frozen=True, slots=True)
+class KernelRecord:
+    """Every kernel that computed in the recorded time; one row each, in no order."""
+
+    names: list[str]  # of nodes, each once
+    name: NDArray[np.int64]  # which of them it is
+    time_ps: NDArray[np.int64]  # when it began, since the profile began
+    duration_ps: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+    @staticmethod
+    def of(rows: Sequence[tuple[str, int, int]]) -> KernelRecord:
+        """From the name, begin and duration of each."""
+        names: dict[str, int] = {}
+        table = np.array([(names.setdefault(row[0], len(names)), *row[1:]) for row in rows], np.int64)
+        return KernelRecord(list(names), *table.reshape(-1, 3).T)
+
+
 @dataclass(frozen=True)
 class Profile:
-    """What the allocator did, and the moments that were marked, in the order of time."""
+    """What the allocator did, the moments that were marked, in the order of time, and how long kernels took."""
 
     allocations: AllocationRecord
     marks: tuple[Mark, ...]
+    kernels: KernelRecord = field(default_factory=lambda: KernelRecord.of(()))
 
 
 def read_allocations(path: str | Path) -> AllocationRecord:
@@ -110,17 +135,18 @@ def parse_allocations(data: bytes) -> AllocationRecord:
 
 
 def read_profile(path: str | Path) -> Profile:
-    """Read the memory events and the marks of a profile."""
+    """Read the memory events, the marks and the kernels of a profile."""
     return parse_profile(Path(path).read_bytes())
 
 
 def parse_profile(data: bytes) -> Profile:
-    """Read the memory events and the marks of a serialised XSpace."""
+    """Read the memory events, the marks and the kernels of a serialised XSpace."""
     rows: list[tuple[Any, ...]] = []
     marks: list[Mark] = []
+    kernels: list[tuple[str, int, int]] = []
     for number, value in read_fields(data):
         if number == 1:
-            for row in _plane_rows(_expect_bytes(value)):
+            for row in _plane_rows(_expect_bytes(value), kernels):
                 if isinstance(row, Mark):
                     marks.append(row)
                 else:
@@ -129,30 +155,30 @@ def parse_profile(data: bytes) -> Profile:
     marks.sort(key=lambda mark: mark.time_ps)
     record = _columns(rows)
     order = _order_by_bytes_in_use(record)
-    return Profile(record if order is None else record.take(order), tuple(marks))
+    return Profile(record if order is None else record.take(order), tuple(marks), KernelRecord.of(kernels))
 
 
-def _plane_rows(plane: bytes) -> Iterator[tuple[Any, ...] | Mark]:
+def _plane_rows(plane: bytes, kernels: list[tuple[str, int, int]]) -> Iterator[tuple[Any, ...] | Mark]:
     lines: list[bytes] = []
     stat_names: dict[int, str] = {}
     kinds: dict[int, int] = {}
+    nodes: dict[int, str] = {}
     for number, value in read_fields(plane):
         if number == 3:
             lines.append(_expect_bytes(value))
         elif number == 4:
-            entry = _expect_bytes(value)
-            # A plane defines thousands of event names; only three of them matter here.
-            if b"Memory" in entry or b"lowtide" in entry:
-                identifier, name = _metadata(entry)
-                if name in _EVENT_NAMES:
-                    kinds[identifier] = _EVENT_NAMES[name]
+            identifier, name = _metadata(_expect_bytes(value))
+            if name in _EVENT_NAMES:
+                kinds[identifier] = _EVENT_NAMES[name]
+            elif (kernel := _KERNEL.fullmatch(name)) is not None:
+                nodes[identifier] = kernel[1].decode("utf-8", "replace")
         elif number == 5:
             identifier, name = _metadata(_expect_bytes(value))
             stat_names[identifier] = name.decode("utf-8", "replace")
-    if kinds:
+    if kinds or nodes:
         read_stat = _stat_reader(stat_names)
         for line in lines:
-            yield from _line_rows(line, kinds, read_stat)
+            yield from _line_rows(line, kinds, read_stat, nodes, kernels)
 
 
 def _metadata(entry: bytes) -> tuple[int, bytes]:
@@ -169,7 +195,11 @@ def _metadata(entry: bytes) -> tuple[int, bytes]:
 
 
 def _line_rows(
-    line: bytes, kinds: dict[int, int], read_stat: Callable[[bytes], tuple[str, StatValue]]
+    line: bytes,
+    kinds: dict[int, int],
+    read_stat: Callable[[bytes], tuple[str, StatValue]],
+    nodes: dict[int, str],
+    kernels: list[tuple[str, int, int]],
 ) -> Iterator[tuple[Any, ...] | Mark]:
     thread = start_ps = 0
     events: list[bytes] = []
@@ -181,9 +211,12 @@ def _line_rows(
         elif number == 3 and isinstance(value, int):
             start_ps = signed(value) * 1000
     for event in events:
-        # Most events are not about memory. Their number comes first, as the fields are written in
+        # Some events are about neither memory nor kernels. Their number comes first, as the fields are written in
         # order, so that they are passed over without reading the rest.
-        if event[:1] == b"\x08" and read_varint(event, 1)[0] not in kinds:
+        if event[:1] == b"\x08" and (known := read_varint(event, 1)[0]) not in kinds:
+            if known in nodes:
+                moments = dict(read_fields(event))
+                kernels.append((nodes[known], start_ps + int(moments.get(2, 0)), int(moments.get(3, 0))))
             continue
         identifier = offset_ps = 0
         stats: Stats = {}

@@ -12,6 +12,7 @@ from keras.src.backend.tensorflow.trainer import reduce_per_replica
 from lowtide.errors import LowtideError
 from lowtide.planning.allowance import check_allow
 from lowtide.planning.plan import Plan
+from lowtide.planning.times import MeasuredTimes, Recorded, measured_times
 from lowtide.tf import models
 from lowtide.tf.function import Function
 from lowtide.tf.plan import plan_first
@@ -26,11 +27,13 @@ def fit_in(
     budget: str | int,
     *,
     allow: Sequence[str] = (),
+    recorded: Recorded | None = None,
     progress: Progress | None = None,
 ) -> Fitted:
     """Let a compiled model train within a budget: `fit` and `train_on_batch` work as always.
 
-    The step is planned when the first batch of a new shape arrives. Returns what holds the plans, and undoes it.
+    The step is planned when the first batch of a new shape arrives; what its ops cost is taken from a `recorded` step
+    where one is given. Returns what holds the plans, and undoes it.
     """
     if not isinstance(model, keras.Model):
         cure = "for a step of your own use @lt.function(budget=...)"
@@ -41,19 +44,25 @@ def fit_in(
             given=f"{model.name}, compiled with run_eagerly=True",
             cure="compile it without run_eagerly",
         )
-    return Fitted(model, parse_bytes(budget), check_allow(allow), progress)
+    return Fitted(model, parse_bytes(budget), check_allow(allow), progress, measured_times(recorded))
 
 
 class Fitted:
     """A model whose training steps are planned."""
 
     def __init__(
-        self, model: keras.Model, budget_bytes: int, allow: tuple[str, ...], progress: Progress | None
+        self,
+        model: keras.Model,
+        budget_bytes: int,
+        allow: tuple[str, ...],
+        progress: Progress | None,
+        times: MeasuredTimes | None = None,
     ) -> None:
         self.model = model
         self.budget_bytes = budget_bytes
         self.allow = allow
         self._progress = progress
+        self._times = times
         self._step: Function | None = None
         # The model asks for its training function by this method, also after it was compiled again.
         model.make_train_function = self._make_train_function
@@ -96,13 +105,12 @@ class Fitted:
         model = self.model
 
         def step_of(variant: Variant) -> Step:
-            plain = variant.pieces == 1 and variant.precision is None
-            return step if plain else trace(_one_step(model, variant.train_step))
+            return step if variant.is_plain else trace(_one_step(model, variant.train_step))
 
         rows = step.batch_size
         variants = variants_of(model, self.allow, rows)
         more = allowable(model, self.allow)
-        return plan_first(variants, step_of, rows, self.budget_bytes, more, self._progress, model.name)
+        return plan_first(variants, step_of, rows, self.budget_bytes, more, self._progress, model.name, self._times)
 
 
 def _one_step(model: keras.Model, train_step: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -14,6 +14,7 @@ import tensorflow as tf
 from lowtide.errors import LowtideError
 from lowtide.planning.allowance import check_allow
 from lowtide.planning.plan import Plan
+from lowtide.planning.times import MeasuredTimes, Recorded, measured_times
 from lowtide.tf.plan import plan_step
 from lowtide.tf.reach import keras_objects
 from lowtide.tf.steps import Belongings, Step, belongings_of, step_of
@@ -30,13 +31,14 @@ def function(
     *,
     budget: str | int,
     allow: Sequence[str] = (),
+    recorded: Recorded | None = None,
     progress: Progress | None = None,
     **options: Any,
 ) -> Any:
     """Like tf.function, but the step is rewritten so that it runs within `budget`.
 
-    Each set of shapes that it is called with is traced and planned when it comes first. `options` are those of
-    tf.function.
+    Each set of shapes that it is called with is traced and planned when it comes first; what its ops cost is taken from
+    a `recorded` step where one is given. `options` are those of tf.function.
     """
     budget_bytes = parse_bytes(budget)
     if check_allow(allow):
@@ -45,9 +47,10 @@ def function(
             given=f"allow={allow!r}",
             cure="use lt.fit_in(model, ...), or split and cast in the step itself",
         )
+    planning: dict[str, Any] = {"progress": progress, "times": measured_times(recorded)}
     if python_function is None:
-        return lambda each: Function(each, budget_bytes, progress=progress, **options)
-    return Function(python_function, budget_bytes, progress=progress, **options)
+        return lambda each: Function(each, budget_bytes, **planning, **options)
+    return Function(python_function, budget_bytes, **planning, **options)
 
 
 class Function:
@@ -59,6 +62,7 @@ class Function:
         budget_bytes: int,
         *,
         progress: Progress | None = None,
+        times: MeasuredTimes | None = None,
         describe: Describe | None = None,
         label: str | None = None,
         choose: Choose | None = None,
@@ -69,6 +73,7 @@ class Function:
         self.plans: list[Plan] = []
         """Every plan that was made, the newest last."""
         self._progress = progress
+        self._times = times
         self._describe = describe or self._describe_reachable
         self._options = options
         self._label = str(label or getattr(python_function, "__name__", "step"))
@@ -87,7 +92,8 @@ class Function:
             return self
         if instance not in self._bound:
             method = self.python_function.__get__(instance, owner)
-            self._bound[instance] = Function(method, self.budget_bytes, progress=self._progress, **self._options)
+            planning: dict[str, Any] = {"progress": self._progress, "times": self._times}
+            self._bound[instance] = Function(method, self.budget_bytes, **planning, **self._options)
         return self._bound[instance]
 
     @property
@@ -120,7 +126,7 @@ class Function:
     def _plan(self, trace: Callable[[Any], Step]) -> Plan:
         step = trace(self._traced)
         if self._choose is None:
-            return plan_step(step, step.batch_size, self.budget_bytes, self._progress, self._label)
+            return plan_step(step, step.batch_size, self.budget_bytes, self._progress, self._label, self._times)
         return self._choose(step, lambda function: trace(tf.function(function, **self._options)))
 
     def _describe_reachable(self, concrete: Any) -> Belongings:

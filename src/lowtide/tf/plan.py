@@ -21,6 +21,7 @@ from lowtide.planning.problem import Problem, build_problem, measure
 from lowtide.planning.realize import realize
 from lowtide.planning.recompute import Answer, frontier, lower
 from lowtide.planning.rewrite import Rewrite
+from lowtide.planning.times import ESTIMATED, MeasuredTimes, Recorded, measured_times
 from lowtide.tf.convert import graph_from_def
 from lowtide.tf.flatten import FlatFunction, flat_of, flatten, is_stateful
 from lowtide.tf.known_steps import find_step, trace_model
@@ -61,31 +62,34 @@ def plan(
     batch_size: int | None = None,
     allow: Sequence[str] = (),
     only: str | None = None,
+    recorded: Recorded | None = None,
     progress: Progress | None = None,
     label: str | None = None,
 ) -> Plan:
     """Find a way to run a step within a budget: of a compiled Keras model, or of a function with its specs.
 
     With `only="order"` nothing is computed again: the step runs in the order with the lowest peak that was found, which
-    costs nothing, and its budget is what that takes.
+    costs nothing, and its budget is what that takes. What ops cost is taken from a `recorded` step where one is given,
+    as lt.measure or lowtide run made it.
     """
     check_batch_size(batch_size)
     allowed = check_allow(allow)
+    times = measured_times(recorded)
     step = find_step(target, specs, batch_size, progress, exactly=True)
     if only is not None or budget is None:
         return _order_only(step, batch_size, budget, only, progress, label)
     budget_bytes = parse_bytes(budget)
     if not isinstance(target, keras.Model):
-        return plan_step(step, batch_size, budget_bytes, progress, label)
+        return plan_step(step, batch_size, budget_bytes, progress, label, times)
 
     def step_of(variant: Variant) -> Step:
-        if variant.pieces == 1 and variant.precision is None:
+        if variant.is_plain:
             return step
         return trace_model(target, specs, batch_size, variant.train_step, progress)
 
     variants = variants_of(target, allowed, step.batch_size)
     more = allowable(target, allowed)
-    return plan_first(variants, step_of, step.batch_size, budget_bytes, more, progress, label)
+    return plan_first(variants, step_of, step.batch_size, budget_bytes, more, progress, label, times)
 
 
 def plan_first(
@@ -96,6 +100,7 @@ def plan_first(
     more: tuple[str, ...],
     progress: Progress | None,
     label: str | None,
+    times: MeasuredTimes | None = None,
 ) -> Plan:
     """Plan the first variant of a model's step that can be; `more` is what else might be allowed."""
     before: Tide | None = None
@@ -103,7 +108,9 @@ def plan_first(
     for variant in variants:
         with variant.meanwhile():
             try:
-                made = plan_step(step_of(variant), batch_size, budget_bytes, progress, label)
+                # What was recorded is the step as it is.
+                timed = times if variant.is_plain else None
+                made = plan_step(step_of(variant), batch_size, budget_bytes, progress, label, timed)
             except NoPlanError as error:
                 before = before or error.before
                 if closest is None or error.smallest_bytes < closest.smallest_bytes:
@@ -142,7 +149,12 @@ def _as_variant(made: Plan, variant: Variant, before: Tide | None) -> Plan:
 
 
 def plan_step(
-    step: Any, batch_size: int | None, budget_bytes: int, progress: Progress | None = None, label: str | None = None
+    step: Any,
+    batch_size: int | None,
+    budget_bytes: int,
+    progress: Progress | None = None,
+    label: str | None = None,
+    times: MeasuredTimes | None = None,
 ) -> Plan:
     """Plan a traced step."""
     tell = progress or (lambda text: None)
@@ -153,7 +165,7 @@ def plan_step(
     _check_floor(before, budget_bytes)
     tell("looking at the graph")
     with without_garbage_collection():
-        ground = Ground(step, before)
+        ground = Ground(step, before, times)
         return _search(ground, budget_bytes, tell, label)
 
 
@@ -209,7 +221,7 @@ def flat_step(step: Step) -> FlatFunction:
 class Ground:
     """What a plan is made on: the flat graph of a step, and the problem that it poses."""
 
-    def __init__(self, step: Any, before: Tide) -> None:
+    def __init__(self, step: Any, before: Tide, times: MeasuredTimes | None = None) -> None:
         self.step = step
         self.before = before
         self.concrete = step.concrete
@@ -220,6 +232,7 @@ class Ground:
             graph = with_kernels(graph, step.program.graph)
         shapes = {index: tuple(shape) for index, shape in enumerate(step.argument_shapes) if shape is not None}
         self.work: Workload = build_workload(resolve_shapes(graph, self.flat.graph_def, shapes), fold=False)
+        self.notes = self._take_times(times)
         smallest = max(int(before.peak_bytes * SMALL_SHARE), SMALLEST_BYTES)
         ops = set(self.work.graph.ops)
         stateful = frozenset(op for op in ops if op in _CALLS or is_stateful(op))
@@ -231,6 +244,19 @@ class Ground:
         if self.compiled:
             # XLA has kernels of its own, which ask the allocator for nothing.
             self.problem.workspace = [0] * len(self.problem)
+
+    def _take_times(self, times: MeasuredTimes | None) -> tuple[str, ...]:
+        """Let ops cost what was measured; returns where costs come from."""
+        if times is None:
+            return (ESTIMATED,)
+        if self.compiled:
+            raise LowtideError(
+                "XLA makes one op of many, so their times cannot be measured one by one",
+                given=f"{self.before.target}, with times {times.source}",
+                cure="plan it without a recording",
+            )
+        self.work.cost_us = times.costs_of(self.work, self.before)
+        return times.notes(self.before)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -338,6 +364,7 @@ def _plan_of(ground: Ground, budget_bytes: int, best: Attempt) -> Plan:
         frontier=_frontier(ground, best),
         rewrite=best.rewrite,
         fingerprint=ground.fingerprint,
+        notes=ground.notes,
         bind=lambda: planned_callable(redefined, compiled, total_bytes),
     )
 

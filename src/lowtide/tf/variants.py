@@ -34,6 +34,11 @@ class Variant:
     notes: tuple[str, ...] = field(default=())
 
     @property
+    def is_plain(self) -> bool:
+        """Whether it is the step as it is."""
+        return self.pieces == 1 and self.precision is None
+
+    @property
     def train_step(self) -> Callable[[Any], Any]:
         """What takes the place of `model.train_step`."""
         step: Callable[[Any], Any] = split_step(self.model, self.pieces) if self.pieces > 1 else self.model.train_step

@@ -1,10 +1,10 @@
-"""Which layer and which tensor of one tide is which of another."""
+"""Which layer, node and tensor of one program is which of another."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict, deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import zip_longest
 from typing import TypeVar
 
@@ -66,6 +66,31 @@ def _gaps(names: list[str]) -> list[tuple[int, ...]]:
 def same_node(before: str, after: str) -> bool:
     """Whether two nodes are called the same but for numbers that depend on what was built before them."""
     return _without_numbers(before) == _without_numbers(after)
+
+
+def match_nodes(before: Iterable[str], after: Iterable[str]) -> dict[str, str]:
+    """The name before of each name after, as far as there is one.
+
+    Names that differ only in their numbers are a family. Where it has as many members before and after, they are the
+    same in the order of their numbers, which may have been counted from another start; else those that are called the
+    same.
+    """
+    families: dict[str, tuple[list[str], list[str]]] = {}
+    for side, names in enumerate((before, after)):
+        for name in names:
+            families.setdefault(_without_numbers(name), ([], []))[side].append(name)
+    found: dict[str, str] = {}
+    for old, new in families.values():
+        if len(old) == len(new):
+            pairs = zip(sorted(old, key=_all_numbers), sorted(new, key=_all_numbers), strict=True)
+            found |= {name: source for source, name in pairs}
+        else:
+            found |= {name: name for name in set(old) & set(new)}
+    return found
+
+
+def _all_numbers(name: str) -> list[int]:
+    return [int(number) for number in re.findall(r"_(\d+)(?=[/_:]|$)", name)]
 
 
 def match_tensors(

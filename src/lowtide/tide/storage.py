@@ -14,13 +14,14 @@ from lowtide.tide.archive import FileFormat, Read
 from lowtide.tide.kinds import KINDS
 
 if TYPE_CHECKING:
-    from lowtide.tide.tide import Recording, Tide
+    from lowtide.tide.tide import OpTimes, Recording, Tide
 
 _FILE = FileFormat("tide", 1, "tide.save() or lowtide predict --save", "predict again")
 
 _TEXT_COLUMNS = ("name", "op", "layer", "dtype", "shape", "source")
 _NUMBER_COLUMNS = {"kind": "uint8", "requested": "int64", "allocated": "int64", "born": "int32", "died": "int32"}
 _CURVE_COLUMNS = {"bytes_in_use": "int64", "node": "int32"}
+_TIMES = "times/duration_us"
 
 
 def find_inconsistency(tide: Tide) -> str | None:
@@ -44,6 +45,8 @@ def find_inconsistency(tide: Tide) -> str | None:
         0 <= int(buffers.born.min()) and int(buffers.born.max()) < events and int(buffers.died.max()) <= events
     ):
         return "it has buffers outside of the step"
+    if tide.times is not None and len(tide.times.node) != len(tide.times.duration_us):
+        return f"it has {len(tide.times.node)} ops with times, and {len(tide.times.duration_us)} times"
     return None
 
 
@@ -72,11 +75,14 @@ def to_bytes(tide: Tide) -> bytes:
         "recording": None if tide.recording is None else asdict(tide.recording),
         "nodes": tide.curve.nodes,
         "buffers": {column: getattr(tide.buffers, column) for column in _TEXT_COLUMNS},
+        "timed_nodes": None if tide.times is None else tide.times.node,
     }
     columns = {f"buffers/{name}": (getattr(tide.buffers, name), kind) for name, kind in _NUMBER_COLUMNS.items()}
     if tide.buffers.address is not None:
         columns["buffers/address"] = tide.buffers.address, "int64"
     columns |= {f"curve/{name}": (getattr(tide.curve, name), kind) for name, kind in _CURVE_COLUMNS.items()}
+    if tide.times is not None:
+        columns[_TIMES] = tide.times.duration_us, "float32"
     return _FILE.pack(header, {f"{name}.npy": _pack_column(*column) for name, column in columns.items()})
 
 
@@ -91,7 +97,7 @@ def _rebuild(header: dict[str, Any], members: frozenset[str], read: Read) -> Tid
     columns: dict[str, Any] = {name: list(header["buffers"][name]) for name in _TEXT_COLUMNS}
     columns["shape"] = [None if shape is None else tuple(shape) for shape in columns["shape"]]
     columns |= {name: _read_column(read, f"buffers/{name}", kind) for name, kind in _NUMBER_COLUMNS.items()}
-    # Tides of earlier versions have neither addresses nor a recording.
+    # Tides of earlier versions have neither addresses nor a recording nor times.
     if "buffers/address.npy" in members:
         columns["address"] = _read_column(read, "buffers/address", "int64")
     curve: dict[str, Any] = {name: _read_column(read, f"curve/{name}", kind) for name, kind in _CURVE_COLUMNS.items()}
@@ -110,6 +116,7 @@ def _rebuild(header: dict[str, Any], members: frozenset[str], read: Read) -> Tid
         unmodelled=tuple(Unmodelled(**op) for op in header["unmodelled"]),
         notes=tuple(header["notes"]),
         recording=_recording(header.get("recording")),
+        times=_times(header.get("timed_nodes"), read),
     )
 
 
@@ -119,6 +126,12 @@ def _recording(stored: dict[str, Any] | None) -> Recording | None:
     if stored is None:
         return None
     return Recording(**{**stored, "steps": tuple(StepPeak(**step) for step in stored["steps"])})
+
+
+def _times(nodes: list[str] | None, read: Read) -> OpTimes | None:
+    from lowtide.tide.tide import OpTimes
+
+    return None if nodes is None else OpTimes(list(nodes), _read_column(read, _TIMES, "float32"))
 
 
 def _pack_column(column: npt.NDArray[Any], kind: str) -> bytes:

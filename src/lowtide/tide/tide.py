@@ -106,6 +106,17 @@ class Recording:
 
 
 @dataclass(frozen=True, eq=False)
+class OpTimes:
+    """How long the ops of a recorded step took, each the middle one of several steps."""
+
+    node: list[str]
+    duration_us: npt.NDArray[np.float32]
+
+    def __len__(self) -> int:
+        return len(self.node)
+
+
+@dataclass(frozen=True, eq=False)
 class Tide:
     """The memory of one training step over time.
 
@@ -123,6 +134,8 @@ class Tide:
     unmodelled: tuple[Unmodelled, ...] = ()
     notes: tuple[str, ...] = ()
     recording: Recording | None = None
+    times: OpTimes | None = None
+    """Only a recording on a CPU knows them."""
 
     def __post_init__(self) -> None:
         problem = storage.find_inconsistency(self)
