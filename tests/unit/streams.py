@@ -42,10 +42,10 @@ class Stream:
         self.memory.free(address)
         self._note(False, address, size, allocated, None, None)
 
-    def compute(self, node: str, duration_us: int) -> None:
-        """Run a kernel; time does not pass by it, as another thread may run it."""
-        self.time += 1000
+    def compute(self, node: str, duration_us: int, *, beside: bool = False) -> None:
+        """Run a kernel; `beside` the next one, in another thread."""
         self.kernels.append((node, self.time, duration_us * 1_000_000))
+        self.time += 0 if beside else duration_us * 1_000_000
 
     def begin(self, step: int, function: str = "step", places: Sequence[Place] = ()) -> Call:
         """Begin a call; its end is a matter of `end`."""

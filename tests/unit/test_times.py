@@ -51,6 +51,21 @@ def test_a_node_takes_the_middle_of_its_times_and_in_a_loop_their_sum():
     assert as_dict(op_times(stretch_of(stream), {11, 12, 13})) == {"product": 50.0, "loop/add": 5.0}
 
 
+def test_nodes_that_run_together_share_the_time():
+    stream = Stream()
+    call = stream.begin(11)
+    stream.allocate("activation", 1000)
+    stream.compute("long", 100, beside=True)
+    stream.compute("first", 40)
+    stream.compute("second", 20)
+    stream.time += 60_000_000
+    stream.compute("alone", 30)
+    stream.end(call)
+    # 60 of the 100 were shared by two; in the end nothing ran for a while.
+    found = as_dict(op_times(stretch_of(stream), {11}))
+    assert found == {"long": 70.0, "first": 20.0, "second": 10.0, "alone": 30.0}
+
+
 def test_the_first_step_of_all_does_not_count_where_there_are_others():
     stream = Stream()
     run_step(stream, 1, [("product", 900)])

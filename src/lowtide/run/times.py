@@ -13,9 +13,10 @@ from lowtide.tide.tide import OpTimes
 
 
 def op_times(stretch: Stretch, steps: Collection[int]) -> OpTimes | None:
-    """The middle duration of each node over these steps of a stretch; None where nobody timed them.
+    """The middle time of each node over these steps of a stretch; None where nobody timed them.
 
-    A node in a loop counts with all its rounds. Where a step is several calls, and two of them have nodes of the same
+    Nodes that run at the same moment share it, as they share the cores: together they take as long as the step. A node
+    in a loop counts with all its rounds. Where a step is several calls, and two of them have nodes of the same
     name, it is that of the function which takes longest.
     """
     # What a GPU computes runs on after its kernel has returned.
@@ -27,7 +28,7 @@ def op_times(stretch: Stretch, steps: Collection[int]) -> OpTimes | None:
     for call in stretch.window.calls:
         begin, end = stretch.moments.get(call.begin_mark), stretch.moments.get(call.end_mark)
         if call.step in settled and begin is not None and end is not None:
-            rounds[call.function].append(_durations_us(stretch, begin, end))
+            rounds[call.function].append(_times_us(stretch, begin, end))
     middle = sorted((np.median(each, axis=0) for each in rounds.values()), key=lambda each: float(each.sum()))
     durations = np.zeros(len(stretch.kernels.names))
     for each in middle:
@@ -36,10 +37,22 @@ def op_times(stretch: Stretch, steps: Collection[int]) -> OpTimes | None:
     return OpTimes([stretch.kernels.names[row] for row in kept], durations[kept].astype(np.float32))
 
 
-def _durations_us(stretch: Stretch, begin: int, end: int) -> npt.NDArray[np.float64]:
+def _times_us(stretch: Stretch, begin: int, end: int) -> npt.NDArray[np.float64]:
     """The time of each node between two moments."""
     kernels = stretch.kernels
     inside = (begin <= kernels.time_ps) & (kernels.time_ps < end)
-    durations = np.zeros(len(kernels.names))
-    np.add.at(durations, kernels.name[inside], kernels.duration_ps[inside] / 1e6)
-    return durations
+    taken = np.zeros(len(kernels.names))
+    shares = _shares(kernels.time_ps[inside], kernels.time_ps[inside] + kernels.duration_ps[inside])
+    np.add.at(taken, kernels.name[inside], shares / 1e6)
+    return taken
+
+
+def _shares(begins: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """How much of the time is each one's, where those that run together have equal parts of it."""
+    moments = np.concatenate([begins, ends])
+    order = np.argsort(moments, kind="stable")
+    running = np.cumsum(np.where(order < len(begins), 1, -1))
+    parts = np.diff(moments[order], prepend=0) / np.maximum(np.concatenate([[1], running[:-1]]), 1)
+    passed = np.empty(len(moments))
+    passed[order] = np.cumsum(parts)
+    return passed[len(begins) :] - passed[: len(begins)]

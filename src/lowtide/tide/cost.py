@@ -4,19 +4,23 @@ Only ratios matter: the executor simulation uses durations to interleave its thr
 single kernels, each run alone on a small CPU with all its cores at work (`benchmarks/kernels.py` measures them
 again); what they share is how kernels work: a product packs its operands into panels, and slowly where they are
 transposed; the gradients of a convolution unfold the image into columns first, so they take long where a filter
-is large, even if few channels leave little to multiply.
+is large, even if few channels leave little to multiply. What a recorded step says of them is in its tide
+(`tide.times`), and a plan that is given one takes that in the place of all this.
 """
 
 from __future__ import annotations
 
+import functools
 import math
+import re
 from collections.abc import Sequence
 
+from lowtide.graph.dtypes import RESOURCE
 from lowtide.graph.graph import Graph
 
 FLOPS_PER_US = 150_000.0
-# Channels below this leave the vector units half empty.
-FULL_CHANNELS = 16
+# Channels below this leave the vector units half empty: a kernel needs two vectors of them, of 16 floats at most.
+FULL_CHANNELS = 32
 # A product's operands are packed into panels first, which is what a thin product spends its time on.
 PACKED_BYTES_PER_US = 14_000.0
 PACKED_TRANSPOSED_BYTES_PER_US = 3_000.0
@@ -27,7 +31,7 @@ SUMMED_BYTES_PER_US = 8_000.0
 FOLDED_BYTES_PER_US = 13_000.0
 UNFOLDED_BYTES_PER_US = 3_500.0
 PATCHES_PER_US = 160.0
-# The gradient of the input packs the whole filter anew for each image.
+# The gradient of the input packs the whole filter anew for each image; oneDNN packs it once, in all three kernels.
 FILTER_BYTES_PER_US = 2_000.0
 # An image whose channels do not fill a vector is gathered element by element.
 ODD_PATCHES_PER_US = 14.0
@@ -38,11 +42,12 @@ BYTES_PER_US = 35_000.0
 _SLOWER = {
     10_000.0: "Sum Mean Prod Max Min All Any EuclideanNorm MaxPool MaxPool3D Slice StridedSlice StridedSliceGrad "
     "BiasAddGrad",
-    15_000.0: "Exp Expm1 Log Log1p Sigmoid Sin Cos Softplus Elu Selu Tile BroadcastTo SelectV2 ResizeBilinear "
-    "ResizeNearestNeighbor",
+    15_000.0: "Exp Expm1 Log Log1p Sigmoid Tanh Sin Cos Softplus Elu Selu _MklSwish SquaredDifference Tile BroadcastTo "
+    "SelectV2 ResizeBilinear ResizeNearestNeighbor _MklNativeMaxPoolGrad",
     7_000.0: "Softmax LogSoftmax Transpose ConjugateTranspose AvgPool AvgPoolGrad FusedBatchNormGradV3 "
+    "_UnaryOpsComposition "
     "ResizeBilinearGrad ResizeNearestNeighborGrad Reverse ReverseV2 MirrorPad MirrorPadGrad",
-    4_000.0: "FusedBatchNormV3 _FusedBatchNormEx UnsortedSegmentSum SegmentSum SegmentSumV2 ScatterNd "
+    4_000.0: "Erf Erfc FusedBatchNormV3 _FusedBatchNormEx UnsortedSegmentSum SegmentSum SegmentSumV2 ScatterNd "
     "TensorScatterAdd ResourceScatterAdd Unique",
     2_500.0: "MaxPoolGrad MaxPool3DGrad AvgPool3D AvgPool3DGrad SparseSoftmaxCrossEntropyWithLogits "
     "SoftmaxCrossEntropyWithLogits LRN LRNGrad",
@@ -51,11 +56,12 @@ _SLOWER = {
     500.0: "StatelessRandomNormalV2 StatelessTruncatedNormalV2 RandomStandardNormal TruncatedNormal",
 }
 _BYTES_PER_US = {op: rate for rate, ops in _SLOWER.items() for op in ops.split()}
+# A vector that is repeated along other axes is looked up element by element.
+BROADCAST_SLOWDOWN = 2.0
+_BROADCASTING = frozenset("Add AddV2 Sub Mul RealDiv SquaredDifference Maximum Minimum".split())
 
-_MATRIX_PRODUCTS = frozenset("MatMul _FusedMatMul _MklMatMul _MklFusedMatMul".split())
-_BATCHED_PRODUCTS = frozenset(
-    "BatchMatMul BatchMatMulV2 BatchMatMulV3 _MklBatchMatMul _MklBatchMatMulV2 _MklFusedBatchMatMulV2".split()
-)
+_MATRIX_PRODUCTS = frozenset({"MatMul"})
+_BATCHED_PRODUCTS = frozenset("BatchMatMul BatchMatMulV2 BatchMatMulV3".split())
 
 # These hand on a buffer or a handle: they move nothing, whatever its size.
 _FREE = frozenset(
@@ -68,16 +74,43 @@ _FREE = frozenset(
 
 def node_cost_us(graph: Graph, node: int, sizes: Sequence[int]) -> float:
     """Estimated microseconds of one node."""
-    op = graph.ops[node]
-    if op in _FREE:
+    kernel = graph.ops[node]
+    if kernel in _FREE:
         return 0.0
+    op = _plain(kernel)
     if op in _MATRIX_PRODUCTS or op in _BATCHED_PRODUCTS:
         return _product_us(graph, node, op, sizes)
-    moved = sum(sizes[tensor] for tensor in graph.outputs_of(node)) + sum(
-        sizes[tensor] for tensor in graph.inputs_of(node)
-    )
-    moved_us = moved / _BYTES_PER_US.get(op, BYTES_PER_US)
-    return max(moved_us, _convolution_us(graph, node, op)) if "Conv" in op else moved_us
+    moved_us = _moved_bytes(graph, node, op, sizes) / _BYTES_PER_US.get(kernel, _BYTES_PER_US.get(op, BYTES_PER_US))
+    if "Conv" in op:
+        return max(moved_us, _convolution_us(graph, node, op, packs_once=kernel.startswith(_ONEDNN)))
+    return moved_us * BROADCAST_SLOWDOWN if op in _BROADCASTING and _repeats_a_vector(graph, node) else moved_us
+
+
+_ONEDNN = "_Mkl"
+
+
+@functools.cache
+def _plain(kernel: str) -> str:
+    """The op that a kernel of oneDNN, or one that adds a bias and an activation, computes."""
+    return re.sub(r"^_?Fused(?=Conv|MatMul|BatchMatMul|Depthwise)", "", re.sub(r"^_Mkl(Native)?", "", kernel))
+
+
+def _moved_bytes(graph: Graph, node: int, op: str, sizes: Sequence[int]) -> int:
+    inputs = graph.inputs_of(node)
+    moved = sum(sizes[tensor] for tensor in graph.outputs_of(node)) + sum(sizes[tensor] for tensor in inputs)
+    if op.startswith(("AssignAdd", "AssignSub", "ResourceApply")):
+        # Every variable that is updated is read and written, and as large as what it is updated with.
+        variables = sum(graph.dtypes[tensor] == RESOURCE for tensor in inputs)
+        moved += 2 * variables * max((sizes[tensor] for tensor in inputs), default=0)
+    return moved
+
+
+def _repeats_a_vector(graph: Graph, node: int) -> bool:
+    """Whether an operand is a vector for a larger tensor; a single number costs nothing to repeat."""
+    (result, *_) = graph.outputs_of(node)
+    shape = graph.shapes[result]
+    operands = [graph.shapes[tensor] for tensor in graph.inputs_of(node)]
+    return any(each is not None and shape is not None and 1 < math.prod(each) < math.prod(shape) for each in operands)
 
 
 def _product_us(graph: Graph, node: int, op: str, sizes: Sequence[int]) -> float:
@@ -100,7 +133,7 @@ def _product_us(graph: Graph, node: int, op: str, sizes: Sequence[int]) -> float
     return packing + 2.0 * math.prod(rows) * summed[-2 if left_turned else -1] / FLOPS_PER_US
 
 
-def _convolution_us(graph: Graph, node: int, op: str) -> float:
+def _convolution_us(graph: Graph, node: int, op: str, *, packs_once: bool) -> float:
     """The arithmetic, and for gradients the unfolded columns: the filter's reach at every position."""
     inputs, (result, *_) = graph.inputs_of(node), graph.outputs_of(node)
     if "Backprop" in op:
@@ -116,11 +149,14 @@ def _convolution_us(graph: Graph, node: int, op: str) -> float:
     patches = positions * math.prod(window)
     columns = 4.0 * patches * channels
     flops = 2.0 * patches * channels * results
+    packing = 4.0 * math.prod(filters) / FILTER_BYTES_PER_US
     if "BackpropInput" in op:
         folding = max(columns / FOLDED_BYTES_PER_US, patches / PATCHES_PER_US)
-        return flops / FLOPS_PER_US + folding + 4.0 * math.prod(filters) * image[0] / FILTER_BYTES_PER_US
+        return flops / FLOPS_PER_US + folding + packing * (1 if packs_once else image[0])
     if "BackpropFilter" in op:
         unfolding = max((columns + 4.0 * positions * results) / UNFOLDED_BYTES_PER_US, patches / PATCHES_PER_US)
-        return flops / FLOPS_PER_US + unfolding
-    gathering = positions / ODD_PATCHES_PER_US if channels % 4 and math.prod(window) > 1 else 0.0
-    return flops * max(1.0, FULL_CHANNELS / results) / FLOPS_PER_US + gathering
+        return flops / FLOPS_PER_US + unfolding + packing * packs_once
+    multiplying = flops * max(1.0, FULL_CHANNELS / results) / FLOPS_PER_US
+    if packs_once:
+        return multiplying + packing
+    return multiplying + (positions / ODD_PATCHES_PER_US if channels % 4 and math.prod(window) > 1 else 0.0)

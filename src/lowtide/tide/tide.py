@@ -107,7 +107,7 @@ class Recording:
 
 @dataclass(frozen=True, eq=False)
 class OpTimes:
-    """How long the ops of a recorded step took, each the middle one of several steps."""
+    """What of a recorded step's time the ops took, each the middle of several steps."""
 
     node: list[str]
     duration_us: npt.NDArray[np.float32]
