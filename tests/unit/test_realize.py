@@ -48,11 +48,12 @@ r _Retval h
 """
 
 
-def rewrite_of(text: str, again: dict[str, str], tied: bool = False):
-    """The edits for a course in file order, with some nodes again just before others."""
+def rewrite_of(text: str, again: dict[str, str], tied: bool = False, second: str = ""):
+    """The edits for a course in file order, with some nodes again just before others; some run on a second device."""
     graph = make_graph(text)
     work = build_workload(graph, fold=False)
-    problem = build_problem(work, range(len(graph)), frozenset(), 1 << 10, 0)
+    devices = [str(name in second.split()) for name in graph.names]
+    problem = build_problem(work, range(len(graph)), frozenset(), 1 << 10, 0, devices)
     tasks = {graph.names[node]: task for task, node in enumerate(problem.nodes)}
     course: list[int] = []
     for name, task in tasks.items():
@@ -129,3 +130,25 @@ def test_every_edit_names_a_node(again):
     names = set(make_graph(CHAIN).names) | {name for name, _ in rewrite.copies}
     assert {original for _, original in rewrite.copies} <= names
     assert {name for name, _, _ in rewrite.inputs} | {each for pair in rewrite.controls for each in pair} <= names
+
+
+TWO = """
+x _Arg
+a Exp x
+b Sin a
+other Exp x
+across Cos a
+far Mul other across
+g Mul b b
+h Mul g a
+r _Retval h
+q _Retval far
+"""
+
+
+def test_each_device_is_held_to_an_order_of_its_own():
+    """What one computes again is read there only, and nobody waits for another device because of the order."""
+    rewrite = rewrite_of(TWO, {"a": "h"}, second="other across far")
+    assert rewrite.copies == (("a/again", "a"),)
+    assert rewrite.inputs == (("h", 1, "a/again"),)
+    assert rewrite.controls == (("g", "a/again"), ("other", "across"))

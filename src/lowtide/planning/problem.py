@@ -4,10 +4,14 @@ A step has thousands of nodes, but its memory is a few hundred large values. A *
 that merely shows it under another shape or name. A *task* is a node that makes or reads a large value; small nodes
 run whenever they can and are left alone, and what they make is always at hand. Variables, arguments and constants
 are there throughout; they count in `base_bytes`.
+
+Where a step runs on several devices, each has memory of its own: its *part* of the problem is what runs there. Parts
+are written one after the other, as if they ran so, because no value of one is alive in another.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -48,9 +52,15 @@ class Problem:
     """The node of each task in the graph that the problem was made from."""
     tensors: list[int] = field(default_factory=list)
     """The tensor that each value began as."""
+    parts: list[int] = field(default_factory=lambda: [0])
+    """The first task of each device."""
 
     def __len__(self) -> int:
         return len(self.reads)
+
+    def part_of(self, task: int) -> int:
+        """Which device a task runs on."""
+        return bisect_right(self.parts, task) - 1
 
     def makers(self) -> list[int]:
         """The task that makes each value."""
@@ -143,10 +153,21 @@ def _lives(
 
 
 def build_problem(
-    work: Workload, order: Iterable[int], stateful: frozenset[str], smallest_bytes: int, base_bytes: int
+    work: Workload,
+    order: Iterable[int],
+    stateful: frozenset[str],
+    smallest_bytes: int,
+    base_bytes: int,
+    devices: Sequence[str] | None = None,
 ) -> Problem:
-    """The problem of a graph whose nodes run in this order; `stateful` are the ops that must not run twice."""
-    return _Builder(work, stateful, smallest_bytes, base_bytes).build(list(order))
+    """The problem of a graph whose nodes run in this order; `stateful` are the ops that must not run twice.
+
+    `devices` says where each node runs, if not all of them run on the same.
+    """
+    orders: dict[str, list[int]] = {}
+    for node in order:
+        orders.setdefault(devices[node] if devices else "", []).append(node)
+    return _Builder(work, stateful, smallest_bytes, base_bytes).build(orders.values())
 
 
 class _Builder:
@@ -157,9 +178,14 @@ class _Builder:
         self.problem = Problem([], [], [], [], [], [], [], [], base_bytes)
         self.value_of: dict[int, int] = {}
 
-    def build(self, order: list[int]) -> Problem:
-        for node in order:
-            self._visit(node)
+    def build(self, orders: Iterable[list[int]]) -> Problem:
+        self.problem.parts.clear()
+        for order in orders:
+            # What comes from another device is small beside what a device makes itself, and is not known here.
+            self.value_of.clear()
+            self.problem.parts.append(len(self.problem))
+            for node in order:
+                self._visit(node)
         self.problem.total_us = sum(self.work.cost_us)
         return self.problem
 

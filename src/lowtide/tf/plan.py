@@ -212,15 +212,17 @@ class Ground:
         self.flat = flat_step(step)
         graph = graph_from_def(self.flat.graph_def)
         if isinstance(step, SimulatedStep):
-            graph = with_kernels(graph, step.program.graph)
+            for program in (step.program, *step.program.beside):
+                graph = with_kernels(graph, program.graph)
         shapes = {index: tuple(shape) for index, shape in enumerate(step.argument_shapes) if shape is not None}
         self.work: Workload = build_workload(resolve_shapes(graph, self.flat.graph_def, shapes), fold=False)
         smallest = max(int(before.peak_bytes * SMALL_SHARE), SMALLEST_BYTES)
         ops = set(self.work.graph.ops)
         stateful = frozenset(op for op in ops if op in _CALLS or is_stateful(op))
         self.order = lowest_order(self.work)
+        devices = [node.device for node in self.flat.graph_def.node]
         self.problem: Problem = build_problem(
-            self.work, self.order.nodes, stateful, smallest, int(before.curve.bytes_in_use[0])
+            self.work, self.order.nodes, stateful, smallest, int(before.curve.bytes_in_use[0]), devices
         )
         if self.compiled:
             # XLA has kernels of its own, which ask the allocator for nothing.
