@@ -131,3 +131,16 @@ def test_updates_and_stateful_ops_must_not_run_twice():
 def test_small_values_are_left_alone():
     problem, tasks = build(smallest_bytes=5000)
     assert (len(problem), tasks, problem.sizes) == (0, [], [])
+
+
+def test_each_device_has_a_part_of_its_own():
+    """What another device made is not kept here: the two could be on machines that never heard of each other."""
+    work = make_work(GRAPH, values={"s": [10, 100]}, variables={"w": (1000,)})
+    names = work.graph.names
+    order = [names.index(name) for name in "x w s v a r t m d u out".split()]
+    devices = ["B" if name in ("d", "u", "out") else "A" for name in names]
+    problem = build_problem(work, order, frozenset({"Sum"}), 1000, 0, devices=devices)
+    assert [names[node] for node in problem.nodes] == ["a", "t", "m", "d", "u"]
+    assert problem.parts == [0, 3]
+    assert [problem.part_of(task) for task in range(5)] == [0, 0, 0, 1, 1]
+    assert problem.reads == [(), (0,), (1,), (), (2,)]

@@ -49,15 +49,16 @@ r _Retval h
 """
 
 
-def rewrite_of(text: str, again: dict[str, str], tied: bool = False, written: str | None = None):
+def rewrite_of(text: str, again: dict[str, str], tied: bool = False, written: str | None = None, second: str = ""):
     """The edits for a course in file order, with some nodes again just before others.
 
-    Under a compiler only the results of some nodes are `written` to memory.
+    Under a compiler only the results of some nodes are `written` to memory; some nodes run on a second device.
     """
     graph = make_graph(text)
     work = build_workload(graph, fold=False)
     fused = frozenset() if written is None else fused_nodes(work, written.split())
-    problem = build_problem(work, range(len(graph)), frozenset(), 1 << 10, 0, fused)
+    devices = [str(name in second.split()) for name in graph.names]
+    problem = build_problem(work, range(len(graph)), frozenset(), 1 << 10, 0, fused, devices)
     tasks = {graph.names[node]: task for task, node in enumerate(problem.nodes)}
     course: list[int] = []
     for name, task in tasks.items():
@@ -190,3 +191,25 @@ def test_who_reads_through_reads_what_was_made_last():
     assert len(rewrite.ties) == 1
     assert inputs["b/again", 0] == "a/again"
     assert inputs["g", 1] == "b/again"
+
+
+TWO = """
+x _Arg
+a Exp x
+b Sin a
+other Exp x
+across Cos a
+far Mul other across
+g Mul b b
+h Mul g a
+r _Retval h
+q _Retval far
+"""
+
+
+def test_each_device_is_held_to_an_order_of_its_own():
+    """What one computes again is read there only, and nobody waits for another device because of the order."""
+    rewrite = rewrite_of(TWO, {"a": "h"}, second="other across far")
+    assert rewrite.copies == (("a/again", "a"),)
+    assert rewrite.inputs == (("h", 1, "a/again"),)
+    assert rewrite.controls == (("g", "a/again"), ("other", "across"))

@@ -6,10 +6,14 @@ run whenever they can and are left alone, and what they make is always at hand. 
 are there throughout; they count in `base_bytes`.
 
 What a compiler computes on the fly is no value either: who reads it *reads through* it what it is computed from.
+
+Where a step runs on several devices, each has memory of its own: its *part* of the problem is what runs there. Parts
+are written one after the other, as if they ran so, because no value of one is alive in another.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -52,9 +56,15 @@ class Problem:
     """The tensor that each value began as."""
     through: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """Tensors that are computed on the fly, and the values that are read through each."""
+    parts: list[int] = field(default_factory=lambda: [0])
+    """The first task of each device."""
 
     def __len__(self) -> int:
         return len(self.reads)
+
+    def part_of(self, task: int) -> int:
+        """Which device a task runs on."""
+        return bisect_right(self.parts, task) - 1
 
     def makers(self) -> list[int]:
         """The task that makes each value."""
@@ -153,12 +163,17 @@ def build_problem(
     smallest_bytes: int,
     base_bytes: int,
     fused: frozenset[int] = frozenset(),
+    devices: Sequence[str] | None = None,
 ) -> Problem:
     """The problem of a graph whose nodes run in this order; `stateful` are the ops that must not run twice.
 
-    `fused` nodes are computed on the fly wherever their results are read.
+    `fused` nodes are computed on the fly wherever their results are read. `devices` says where each node runs, if not
+    all of them run on the same.
     """
-    return _Builder(work, stateful, smallest_bytes, base_bytes, fused).build(list(order))
+    orders: dict[str, list[int]] = {}
+    for node in order:
+        orders.setdefault(devices[node] if devices else "", []).append(node)
+    return _Builder(work, stateful, smallest_bytes, base_bytes, fused).build(orders.values())
 
 
 class _Builder:
@@ -177,9 +192,14 @@ class _Builder:
         self.problem = Problem([], [], [], [], [], [], [], [], base_bytes)
         self.value_of: dict[int, int] = {}
 
-    def build(self, order: list[int]) -> Problem:
-        for node in order:
-            self._visit(node)
+    def build(self, orders: Iterable[list[int]]) -> Problem:
+        self.problem.parts.clear()
+        for order in orders:
+            # What comes from another device is small beside what a device makes itself, and is not known here.
+            self.value_of.clear()
+            self.problem.parts.append(len(self.problem))
+            for node in order:
+                self._visit(node)
         fused_us = sum(self.work.cost_us[node] for node in self.fused)
         self.problem.total_us = sum(self.work.cost_us) - fused_us
         return self.problem

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from lowtide.graph.graph import Graph
 from lowtide.planning.edges import ordering_edges
@@ -41,8 +41,7 @@ def _hold(writer: _Writer) -> list[tuple[str, str]]:
     """
     waits_for = writer.waits_for()
     twins = writer.twins()
-    course = [name for name in writer.course if name not in twins]
-    edges = ordering_edges(course, waits_for)
+    edges = _order_of_each(([name for name in course if name not in twins] for course in writer.courses), waits_for)
     both = [
         *edges,
         *(
@@ -55,10 +54,15 @@ def _hold(writer: _Writer) -> list[tuple[str, str]]:
     if not _has_circle(waits_for, both, twins):
         return both
     # Their results are needed too far apart: they stay two nodes.
-    apart = ordering_edges(writer.course, waits_for)
-    place = {name: position for position, name in enumerate(writer.course)}
+    apart = _order_of_each(writer.courses, waits_for)
+    place = {name: position for course in writer.courses for position, name in enumerate(course)}
     pairs = [sorted(pair, key=place.__getitem__) for pair in twins.items()]
     return [*apart, *((first, second) for first, second in pairs if (first, second) not in set(apart))]
+
+
+def _order_of_each(courses: Iterable[list[str]], waits_for: dict[str, list[str]]) -> list[tuple[str, str]]:
+    """Control edges for the order of each device. All are parts of one order, so they never wait for each other."""
+    return [edge for course in courses for edge in ordering_edges(course, waits_for)]
 
 
 def _has_circle(waits_for: dict[str, list[str]], edges: list[tuple[str, str]], one: dict[str, str]) -> bool:
@@ -93,7 +97,9 @@ class _Writer:
         self.taken = set(self.graph.names)
         self.copies: dict[str, str] = {}
         self.inputs: list[tuple[str, int, str]] = []
-        self.course: list[str] = []
+        self.courses: list[list[str]] = [[] for _ in problem.parts]
+        """What runs on each device, in order."""
+        self.part = 0
         self.ties: list[tuple[str, str, str]] = []
         self.renewed: dict[int, str] = {}
         """Tensors that exist a second time, and how they are called then."""
@@ -105,15 +111,22 @@ class _Writer:
         self.chains: dict[tuple[int, int | None, frozenset[int]], str | None] = {}
 
     def run(self, instance: Instance) -> None:
-        node = self.problem.nodes[max(instance, ~instance)]
+        task = max(instance, ~instance)
+        node = self.problem.nodes[task]
+        if (part := self.problem.part_of(task)) != self.part:
+            # What one device computes again is not for the others.
+            self.finish()
+            self.remade.clear()
+            self.part = part
+        course = self.courses[part]
         if instance >= 0:
             name = self.graph.names[node]
-            self.course.append(name)
+            course.append(name)
             self._redirect(node, name)
             self._remember_trigger(node)
             return
         name = self._copy(node)
-        self.course.append(name)
+        course.append(name)
         if self.tied:
             self._hold_back(node, name)
         else:
@@ -131,7 +144,8 @@ class _Writer:
     def twins(self) -> dict[str, str]:
         """Bias gradients, and the filter gradient that reads the same."""
         graph = self.graph
-        course, changed = set(self.course), {(name, position) for name, position, _ in self.inputs}
+        course = {name for each in self.courses for name in each}
+        changed = {(name, position) for name, position, _ in self.inputs}
         filters = {
             graph.inputs_of(node)[2]: graph.names[node]
             for node, op in enumerate(graph.ops)

@@ -10,6 +10,7 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.framework.composite_tensor import CompositeTensor
 
 from lowtide.errors import LowtideError
 from lowtide.planning.allowance import check_allow
@@ -136,7 +137,11 @@ class Function:
 def _spec(value: Any) -> Any:
     if isinstance(value, (tf.Tensor, np.ndarray)):
         return tf.TensorSpec(value.shape, value.dtype)
-    return value.value if isinstance(value, keras.Variable) else value
+    if isinstance(value, keras.Variable):
+        return value.value
+    # What a strategy hands to its replicas, for example, is several tensors in one.
+    several = isinstance(value, CompositeTensor) and not isinstance(value, tf.Variable)
+    return tf.type_spec_from_value(value) if several else value
 
 
 def _is_spec(leaf: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,6 +11,7 @@ from os import PathLike
 from typing import Any
 
 import keras
+import tensorflow as tf
 
 from lowtide.errors import LowtideError
 from lowtide.graph.kernels import with_kernels
@@ -218,6 +220,16 @@ def flat_step(step: Step) -> FlatFunction:
     return flatten(step.concrete)
 
 
+def _devices(graph_def: Any) -> list[str]:
+    """Where each node runs; what has no device before it is placed goes where most nodes are."""
+    kinds = {name: tf.DeviceSpec.from_string(name) for name in {node.device for node in graph_def.node} if name}
+    places = {name: f"{kind.device_type}:{kind.device_index or 0}" for name, kind in kinds.items()}
+    found = [places.get(node.device) for node in graph_def.node]
+    named = Counter(place for place in found if place is not None)
+    usual = named.most_common(1)[0][0] if named else ""
+    return [place or usual for place in found]
+
+
 class Ground:
     """What a plan is made on: the flat graph of a step, and the problem that it poses."""
 
@@ -229,7 +241,8 @@ class Ground:
         self.flat = flat_step(step)
         graph = graph_from_def(self.flat.graph_def)
         if isinstance(step, SimulatedStep):
-            graph = with_kernels(graph, step.program.graph)
+            for program in (step.program, *step.program.beside):
+                graph = with_kernels(graph, program.graph)
         shapes = {index: tuple(shape) for index, shape in enumerate(step.argument_shapes) if shape is not None}
         self.work: Workload = build_workload(resolve_shapes(graph, self.flat.graph_def, shapes), fold=False)
         self.notes = self._take_times(times)
@@ -238,9 +251,9 @@ class Ground:
         stateful = frozenset(op for op in ops if op in _CALLS or is_stateful(op))
         self.order = lowest_order(self.work)
         fused = fused_nodes(self.work, step.written()) if self.compiled else frozenset()
-        self.problem: Problem = build_problem(
-            self.work, self.order.nodes, stateful, smallest, int(before.curve.bytes_in_use[0]), fused
-        )
+        devices = None if self.compiled else _devices(self.flat.graph_def)
+        held = int(before.curve.bytes_in_use[0])
+        self.problem: Problem = build_problem(self.work, self.order.nodes, stateful, smallest, held, fused, devices)
         if self.compiled:
             # XLA has kernels of its own, which ask the allocator for nothing.
             self.problem.workspace = [0] * len(self.problem)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -215,6 +215,8 @@ class SimulatedStep:
         # Shapes that reach a loop from outside are not followed; such a step is traced again for another batch.
         self.rescales = not any(op in ("Enter", "Switch") for op in program.graph.ops)
         self.seconds = dict(program.seconds)
+        self.beside = [SimulatedStep(each, belongings, label, in_order) for each in program.beside]
+        """The step on other devices."""
 
     @property
     def concrete(self) -> Any:
@@ -237,6 +239,15 @@ class SimulatedStep:
         return SimulatedStep(program_of(traced, progress), self.belongings, self.label, in_order=True)
 
     def tide(self, batch_size: int | None, progress: Progress | None, label: str | None) -> Tide:
+        """Of several devices the one that needs most, because each has memory of its own."""
+        tides = [step._own_tide(batch_size, progress, label) for step in (self, *self.beside)]
+        fullest = max(tides, key=lambda tide: tide.safe_bytes)
+        if len(tides) == 1:
+            return fullest
+        words = f"the step runs on {len(tides)} devices; this is the one that needs most"
+        return replace(fullest, notes=(*fullest.notes, words))
+
+    def _own_tide(self, batch_size: int | None, progress: Progress | None, label: str | None) -> Tide:
         tell = progress or (lambda text: None)
         with without_garbage_collection():
             work, simulation = self._simulate(batch_size, tell)
@@ -260,7 +271,8 @@ class SimulatedStep:
 
     def safe_bytes(self, batch_size: int) -> int:
         with without_garbage_collection():
-            return _widened(*self._simulate(batch_size, lambda text: None))
+            steps = (self, *self.beside)
+            return max(_widened(*step._simulate(batch_size, lambda text: None)) for step in steps)
 
     def _simulate(self, batch_size: int | None, tell: Progress) -> tuple[Workload, Simulation]:
         started = time.perf_counter()

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -46,6 +46,8 @@ class Program:
     input_count: int
     optimized_def: graph_pb2.GraphDef | None = None
     """What Grappler left, before kernels of other libraries took the place of some nodes."""
+    beside: tuple[Program, ...] = ()
+    """What runs on other devices at the same time."""
     traced_nodes: int = 0
     graph_bytes: int = 0
     host_bytes: int | None = None
@@ -144,6 +146,7 @@ def program_of(traced: Trace, progress: Progress | None = None) -> Program:
     optimized = time.perf_counter()
     with without_garbage_collection():
         graph = graph_from_def(graph_def)
+        others = [(graph_from_def(other), other) for other in graphs.others]
     program = Program(
         concrete=concrete,
         graph=graph,
@@ -155,6 +158,7 @@ def program_of(traced: Trace, progress: Progress | None = None) -> Program:
         graph_bytes=traced.graph_bytes,
         host_bytes=traced.host_bytes(),
     )
+    program.beside = tuple(replace(program, graph=other, graph_def=other_def) for other, other_def in others)
     converted = time.perf_counter()
     program.seconds = {"trace": traced.seconds, "grappler": optimized - started, "convert": converted - optimized}
     return program
@@ -213,7 +217,9 @@ class ExecutedGraphs(NamedTuple):
     optimized: graph_pb2.GraphDef
     """After Grappler, for all devices."""
     partition: graph_pb2.GraphDef
-    """What an executor runs on one of them."""
+    """What an executor runs on one of them: the one with the most nodes."""
+    others: Sequence[graph_pb2.GraphDef] = ()
+    """What executors run on other devices."""
 
 
 def executed_graph(concrete: Any, stand_in: Callable[[tf.DType], Any] | None = None) -> graph_pb2.GraphDef:
@@ -254,22 +260,23 @@ def executed_graphs(concrete: Any, stand_in: Callable[[tf.DType], Any] | None = 
         finally:
             runtime.disable_run_metadata()
     # Single ops file graphs too; theirs take their inputs from the device.
-    graphs = [
-        ExecutedGraphs(filed.post_optimization_graph, graph)
-        for filed in metadata.function_graphs
-        for graph in filed.partition_graphs
+    filed = [
+        (graphs, graph)
+        for graphs in metadata.function_graphs
+        for graph in graphs.partition_graphs
         if not any(node.op == "_DeviceArg" for node in graph.node)
     ]
-    if not graphs:
+    if not filed:
         raise LowtideError(
             "TensorFlow did not show the graph it would run", given=concrete.name, cure="please report this"
         )
     # Another thread may run functions too.
     own = _traced_names(concrete)
-    return max(
-        graphs,
-        key=lambda each: (sum(_is_among(node.name, own) for node in each.partition.node), len(each.partition.node)),
+    graphs, largest = max(
+        filed, key=lambda each: (sum(_is_among(node.name, own) for node in each[1].node), len(each[1].node))
     )
+    others = [graph for graph in graphs.partition_graphs if graph is not largest]
+    return ExecutedGraphs(graphs.post_optimization_graph, largest, others)
 
 
 @contextmanager
