@@ -15,7 +15,7 @@ from lowtide.errors import LowtideError
 from lowtide.graph.kernels import with_kernels
 from lowtide.planning.allowance import check_allow
 from lowtide.planning.order import lowest_order
-from lowtide.planning.plan import ORDER, RECOMPUTE, Action, FrontierPoint, NoPlanError, Plan
+from lowtide.planning.plan import ORDER, RECOMPUTE, Action, FrontierPoint, NoPlanError, Outlook, Plan
 from lowtide.planning.problem import Problem, build_problem
 from lowtide.planning.realize import realize
 from lowtide.planning.recompute import Answer, frontier, lower
@@ -43,7 +43,7 @@ MOST_ATTEMPTS = 4
 # An attempt that leaves less than this of the budget unused is good enough.
 UNUSED_SHARE = 0.06
 # A first search is quick; what costs more than this share of the step is worth a longer one.
-QUICK_EFFORT = 4_000
+QUICK_EFFORT = 8_000
 WORTH_AN_EFFORT = 0.04
 # Ops that run a function are no stateful ops by their definition, but their functions may do anything.
 _CALLS = frozenset("PartitionedCall If StatelessIf While StatelessWhile Case StatelessCase RemoteCall MapDefun".split())
@@ -257,11 +257,12 @@ def _search(ground: Ground, budget_bytes: int, tell: Progress, label: str | None
     best: Attempt | None = None
     smallest, closest = ground.before.safe_bytes, None
     seen: set[tuple[int, ...]] = set()
+    answer: Answer | None = None
     for _ in range(MOST_ATTEMPTS):
-        tell("searching for a plan")
-        answer = lower(problem, aim, effort=QUICK_EFFORT)
+        # Each search goes on from what the one before found.
+        answer = lower(problem, aim, _searching(tell), QUICK_EFFORT, answer)
         if answer.within and answer.flood.extra_us > WORTH_AN_EFFORT * problem.total_us:
-            answer = lower(problem, aim)
+            answer = lower(problem, aim, _searching(tell, "for a cheaper plan"), start=answer)
         if (course := tuple(answer.course)) in seen:
             break
         seen.add(course)
@@ -280,9 +281,23 @@ def _search(ground: Ground, budget_bytes: int, tell: Progress, label: str | None
         base = problem.base_bytes
         aim = base + int((answer.flood.peak_bytes - base) * (budget_bytes - base) / max(sure - base, 1) * 0.98)
     if best is None:
-        points = _frontier(ground, closest) if closest is not None else ()
+        points = _outlook(ground, closest) if closest is not None else ()
         raise NoPlanError("no plan reaches the budget", budget_bytes, smallest, points, before=ground.before)
     return _plan_of(ground, budget_bytes, best)
+
+
+def _searching(tell: Progress, what: str = "for a plan") -> Callable[[float], None]:
+    """Tells how far a search is, in whole percents."""
+    told = -1
+
+    def heard(share: float) -> None:
+        nonlocal told
+        if int(100 * share) > told:
+            told = int(100 * share)
+            tell(f"searching {what}: {told}%")
+
+    heard(0.0)
+    return heard
 
 
 def _plan_of(ground: Ground, budget_bytes: int, best: Attempt) -> Plan:
@@ -295,7 +310,7 @@ def _plan_of(ground: Ground, budget_bytes: int, best: Attempt) -> Plan:
         after=best.after,
         slowdown=best.answer.flood.extra_us / max(problem.total_us, 1e-9),
         actions=_actions(ground, best),
-        frontier=_frontier(ground, best),
+        frontier=_outlook(ground, best),
         rewrite=best.rewrite,
         fingerprint=ground.fingerprint,
         bind=lambda: planned_callable(redefined, compiled),
@@ -321,14 +336,19 @@ def _actions(ground: Ground, best: Attempt) -> tuple[Action, ...]:
     return tuple(actions)
 
 
-def _frontier(ground: Ground, best: Attempt) -> tuple[FrontierPoint, ...]:
+def _outlook(ground: Ground, best: Attempt) -> Outlook:
     """What other budgets would cost, with the distance between the planner's figure and the sure limit as found."""
+    # A plan may live long: it keeps the problem for this, and nothing else of the ground.
     problem = ground.problem
     factor = best.after.safe_bytes / max(best.answer.flood.peak_bytes, 1)
-    return tuple(
-        FrontierPoint(int(peak * factor), extra_us / max(problem.total_us, 1e-9), recomputed)
-        for peak, extra_us, recomputed in frontier(problem)
-    )
+
+    def find() -> tuple[FrontierPoint, ...]:
+        return tuple(
+            FrontierPoint(int(peak * factor), extra_us / max(problem.total_us, 1e-9), recomputed)
+            for peak, extra_us, recomputed in frontier(problem)
+        )
+
+    return Outlook(find)
 
 
 def load_plan(path: str | PathLike[str], target: Any = None, *specs: Any, batch_size: int | None = None) -> Plan:
