@@ -139,7 +139,7 @@ class Draft:
         return [task for task, slot in enumerate(self.slots) if slot < self.never]
 
     def area_within(self, start: int, end: int, size: int) -> int:
-        """The most that so many bytes less take off the area, from the first key up to the second, which is left out."""
+        """The most that so many bytes less take off the area, at the keys from the first up to the second."""
         low, high = bisect_left(self.keys, start), bisect_left(self.keys, end)
         excess = int(self.excess[high] - self.excess[low])
         return min(excess, size * int(self.crowded[high] - self.crowded[low])) if excess else 0

@@ -14,6 +14,7 @@ import keras
 from lowtide.errors import LowtideError
 from lowtide.graph.kernels import with_kernels
 from lowtide.planning.allowance import check_allow
+from lowtide.planning.hopes import Hopes
 from lowtide.planning.order import lowest_order
 from lowtide.planning.plan import ORDER, RECOMPUTE, Action, FrontierPoint, NoPlanError, Outlook, Plan
 from lowtide.planning.problem import Problem, build_problem
@@ -95,12 +96,16 @@ def plan_first(
     """Plan the first variant of a model's step that can be; `more` is what else might be allowed."""
     before: Tide | None = None
     closest: NoPlanError | None = None
+    hopes = Hopes(budget_bytes)
     for variant in variants:
+        if hopes.are_gone(variant.pieces, variant.precision):
+            continue
         with variant.meanwhile():
             try:
                 made = plan_step(step_of(variant), batch_size, budget_bytes, progress, label)
             except NoPlanError as error:
                 before = before or error.before
+                hopes.note(variant.pieces, variant.precision, error)
                 if closest is None or error.smallest_bytes < closest.smallest_bytes:
                     closest = error
                 continue
@@ -108,6 +113,7 @@ def plan_first(
                 # Whether a loss can be split shows only when it is traced.
                 if variant.pieces == 1:
                     raise
+                hopes.splits = False
                 continue
         return _as_variant(made, variant, before)
     assert closest is not None
