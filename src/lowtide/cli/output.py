@@ -77,12 +77,23 @@ def progress() -> Iterator[Callable[[str], None]]:
         yield lambda stage: None
         return
     from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=20), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("starting TensorFlow", total=None)
-        yield lambda stage: bar.update(task, description=stage)
+
+        def tell(stage: str) -> None:
+            percent = percent_of(stage)
+            bar.update(task, description=stage, completed=percent or 0, total=None if percent is None else 100)
+
+        yield tell
+
+
+def percent_of(stage: str) -> int | None:
+    """How far a stage is that says so in the end: "searching for a plan: 40%"; None if it does not."""
+    number = stage.rpartition(": ")[2].removesuffix("%")
+    return int(number) if stage.endswith("%") and number.isdecimal() else None
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from lowtide.planning.allowance import ALLOWANCES
 from lowtide.units import parse_bytes
 
 if TYPE_CHECKING:
-    from lowtide.planning.plan import Plan
+    from lowtide.planning.plan import NoPlanError, Plan
     from lowtide.planning.times import MeasuredTimes
 
 
@@ -93,18 +93,30 @@ def _plan(
 
     tell(f"loading {name}")
     target = resolve_target(name, batch_size)
+    from lowtide.planning.plan import NoPlanError
     from lowtide.tf.plan import plan
 
-    found: Plan = plan(
-        target.program,
-        *target.specs,
-        budget=budget,
-        batch_size=target.batch_size,
-        allow=allow,
-        recorded=times,
-        progress=tell,
-        label=target.label,
-    )
+    try:
+        found: Plan = plan(
+            target.program,
+            *target.specs,
+            budget=budget,
+            batch_size=target.batch_size,
+            allow=allow,
+            recorded=times,
+            progress=tell,
+            label=target.label,
+        )
+    except NoPlanError as error:
+        _look_around(error, tell)
+        raise
+    _look_around(found, tell)
     # A target that is made for one batch size has specs that do not tell which of their sizes that is.
     before, after = (replace(tide, batch_size=batch_size or tide.batch_size) for tide in (found.before, found.after))
     return replace(found, before=before, after=after, notes=target.notes + found.notes)
+
+
+def _look_around(answer: Plan | NoPlanError, tell: Callable[[str], None]) -> None:
+    """Have what other budgets cost worked out now, while progress is shown: the report will show it."""
+    tell("looking at other budgets")
+    len(answer.frontier)

@@ -10,10 +10,10 @@ from __future__ import annotations
 import heapq
 import math
 import random
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from lowtide.planning.draft import Draft
-from lowtide.planning.moves import Move, moves_of, removal
+from lowtide.planning.moves import Move, gaps, removal, removals, repetitions
 
 # A move is made if the next one in the queue does not promise more than it by a twentieth.
 _SLACK = 0.95
@@ -22,18 +22,26 @@ _SLACK = 0.95
 class Descent:
     """A draft, and what lowers it or makes it cheaper."""
 
-    def __init__(self, draft: Draft, dice: random.Random) -> None:
+    def __init__(self, draft: Draft, dice: random.Random, tell: Callable[[], None] = lambda: None) -> None:
         problem = draft.problem
         self.draft = draft
         self.problem = problem
         self.dice = dice
+        self.tell = tell
+        """Hears of every move."""
         costs = sorted(cost for cost, again in zip(problem.cost_us, problem.recomputable, strict=True) if again)
         # What costs next to nothing is not better by the ratio of two nothings.
         self.least_us = max(1e-6, costs[len(costs) // 2] * 1e-3) if costs else 1.0
         self.price: float | None = None
         self.noise = 0.0
-        # What chance makes of a task in a slot, for as long as one descent goes.
         self.luck: dict[tuple[int, int], float] = {}
+        self.most_tried: float = math.inf
+        """After so many changes were tried no more are looked for."""
+
+    @property
+    def tired(self) -> bool:
+        """Whether no more changes are looked for."""
+        return self.draft.tried >= self.most_tried
 
     def descend(
         self,
@@ -53,6 +61,8 @@ class Descent:
         latest: dict[int, float] = {}
         moved = True
         while draft.area:
+            if self.tired:
+                return False
             if not queue:
                 if not moved:
                     return False
@@ -75,6 +85,7 @@ class Descent:
             if draft.cost_us > limit_us:
                 return False
             self.price = 1 / gain
+            self.tell()
             moved = True
             for near, promise in self._promises(self._near(move), banned).items():
                 latest[near] = promise
@@ -99,6 +110,8 @@ class Descent:
             again = False
             candidates = draft.recomputed() if tasks is None else tasks
             for task in sorted(candidates, key=lambda task: -costs[task] * self._vary(noise)):
+                if self.tired:
+                    return
                 if draft.slots[task] < draft.never:
                     change = removal(draft, task)
                     if draft.effect(change).area <= 0:
@@ -109,28 +122,53 @@ class Descent:
         return math.exp(self.dice.uniform(-noise, noise)) if noise else 1.0
 
     def _promises(self, tasks: Iterable[int], banned: Collection[int]) -> dict[int, float]:
-        """What the best move of each task would gain, negated, where it has one."""
+        """The most that the best move of each task could gain, negated, where there may be one."""
         promises = {}
         for task in tasks:
             if self.problem.recomputable[task]:
-                move, gain = self._best(task, banned)
-                if move is not None:
+                gain = self._prospect(task, banned)
+                if gain > 0:
                     promises[task] = -gain
         return promises
 
+    def _prospect(self, task: int, banned: Collection[int]) -> float:
+        """What the best move of a task gains, or at most gains: that is told by its gaps, without trying anything."""
+        if self.draft.slots[task] < self.draft.never:
+            return self._best(task, banned)[1]
+        if task in banned:
+            return 0.0
+        cost = max(self.problem.cost_us[task], self.least_us)
+        return max((area / cost * self._luck(task, slot) for slot, area in gaps(self.draft, task)), default=0.0)
+
     def _best(self, task: int, banned: Collection[int]) -> tuple[Move | None, float]:
         """The best move of a task, and what it gains with the luck of this descent."""
+        draft = self.draft
         best, most = None, 0.0
-        for move in moves_of(self.draft, task, self.price, banned):
-            gain = move.gain(self.least_us)
-            if self.noise and gain > 0:
-                place = task, move.change[task]
-                if place not in self.luck:
-                    self.luck[place] = self._vary(self.noise)
-                gain *= self.luck[place]
+        for move in removals(draft, task):
+            gain = move.gain(self.least_us) * self._luck(task, draft.never)
             if gain > most:
                 best, most = move, gain
+        if task in banned:
+            return best, most
+        cost = self.least_us if draft.slots[task] < draft.never else max(self.problem.cost_us[task], self.least_us)
+        for slot, area in gaps(draft, task):
+            luck = self._luck(task, slot)
+            if area / cost * luck <= most:
+                continue
+            for move in repetitions(draft, task, slot, self.price, banned):
+                gain = move.gain(self.least_us) * luck
+                if gain > most:
+                    best, most = move, gain
         return best, most
+
+    def _luck(self, task: int, slot: int) -> float:
+        """What chance makes of a task in a slot, for as long as one descent goes."""
+        if not self.noise:
+            return 1.0
+        place = task, slot
+        if place not in self.luck:
+            self.luck[place] = self._vary(self.noise)
+        return self.luck[place]
 
     def _near(self, move: Move) -> set[int]:
         """Tasks whose prospects may be better after a move: what it reads, and what reads it."""

@@ -28,6 +28,8 @@ Life = tuple[int, int, int]
 
 # Up to this many comparisons of lives and positions plain Python is faster than NumPy.
 _FEW = 300
+# So many tasks are as much work to try as one more change, and so many positions to go over.
+_LARGE, _LONG = 8, 1000
 
 
 @dataclass(slots=True)
@@ -61,7 +63,7 @@ class Draft:
         self.maker = problem.makers()
         self.readers = problem.readers()
         self.budget_bytes = budget_bytes
-        # How many changes were tried: a measure of work that is the same on every machine.
+        # How many changes were tried, large ones counted as several: work that is the same on every machine.
         self.tried = 0
         self.reset([self.never] * count)
 
@@ -114,7 +116,10 @@ class Draft:
 
     def _survey(self) -> None:
         self.excess = np.zeros(len(self.keys) + 1, np.int64)
-        np.cumsum(np.maximum(self.in_use - self.budget_bytes, 0), out=self.excess[1:])
+        over = np.maximum(self.in_use - self.budget_bytes, 0)
+        np.cumsum(over, out=self.excess[1:])
+        self.crowded = np.zeros(len(self.keys) + 1, np.int64)
+        np.cumsum(over > 0, out=self.crowded[1:])
         self.area = int(self.excess[-1])
         self.first_over = int(np.searchsorted(self.excess, 0, "right")) - 1
         self.last_over = int(np.searchsorted(self.excess, self.area)) - 1
@@ -133,10 +138,11 @@ class Draft:
         """The tasks that run again."""
         return [task for task, slot in enumerate(self.slots) if slot < self.never]
 
-    def excess_within(self, start: int, end: int) -> int:
-        """The area over the keys from the first up to the second, which is left out."""
+    def area_within(self, start: int, end: int, size: int) -> int:
+        """The most that so many bytes less take off the area, at the keys from the first up to the second."""
         low, high = bisect_left(self.keys, start), bisect_left(self.keys, end)
-        return int(self.excess[high] - self.excess[low])
+        excess = int(self.excess[high] - self.excess[low])
+        return min(excess, size * int(self.crowded[high] - self.crowded[low])) if excess else 0
 
     def highest_within(self, start: int, end: int) -> int:
         """The most bytes in use at the keys from the first up to the second, which is left out."""
@@ -146,11 +152,11 @@ class Draft:
     def crowded_within(self, start: int, end: int) -> int:
         """How many positions are above the budget at the keys from the first up to the second."""
         low, high = bisect_left(self.keys, start), bisect_left(self.keys, end)
-        return int(np.count_nonzero(self.in_use[low:high] > self.budget_bytes))
+        return int(self.crowded[high] - self.crowded[low])
 
     def effect(self, change: Change) -> Effect:
         """What a change would do."""
-        self.tried += 1
+        self.tried += 1 + len(change) // _LARGE
         difference = self._difference(change)
         events = sorted(self._events(difference))
         gone = {bisect_left(self.keys, key) for key in difference.gone}
@@ -180,6 +186,7 @@ class Draft:
 
     def commit(self, change: Change) -> None:
         """Make a change."""
+        self.tried += len(self.keys) // _LONG
         difference = self._difference(change)
         low, high, shift = self._shift(difference)
         come_live, come_in_use = self._arrivals(difference)

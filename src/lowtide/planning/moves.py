@@ -36,9 +36,13 @@ class Move:
         return -self.effect.area / max(self.effect.cost_us, least_us)
 
 
-def gaps(draft: Draft, task: int) -> list[int]:
-    """The slots in which a task could run again so that it frees positions above the budget, the best first."""
+def gaps(draft: Draft, task: int) -> list[tuple[int, int]]:
+    """The slots in which a task could run again so that it frees positions above the budget, the best first.
+
+    With each comes the most area that can go by what the task makes.
+    """
     width, never, slots = draft.width, draft.never, draft.slots
+    size = sum(draft.problem.sizes[value] for value in draft.problem.makes[task])
     keys = {task * width + never}
     for value in draft.problem.makes[task]:
         for reader in draft.readers[value]:
@@ -50,10 +54,10 @@ def gaps(draft: Draft, task: int) -> list[int]:
     for i in range(1, len(events)):
         slot = events[i] // width
         if slot != events[i - 1] // width and slot != slots[task]:
-            excess = draft.excess_within(events[i - 1] + 1, slot * width + task)
-            if excess > 0:
-                found.append((-excess, slot))
-    return [slot for _, slot in sorted(found)[:_GAPS]]
+            area = draft.area_within(events[i - 1] + 1, slot * width + task, size)
+            if area > 0:
+                found.append((-area, slot))
+    return [(slot, -area) for area, slot in sorted(found)[:_GAPS]]
 
 
 def bundle(
@@ -128,19 +132,24 @@ def _first_reader(draft: Draft, task: int, slot: int, change: Change) -> int:
     return first
 
 
-def moves_of(draft: Draft, task: int, price: float | None, banned: Collection[int] = ()) -> Iterator[Move]:
-    """Everything that could be done with a task to lower the area."""
+def removals(draft: Draft, task: int) -> Iterator[Move]:
+    """To hold after all what a task makes, where it runs again."""
     if draft.slots[task] < draft.never:
-        change: Change = removal(draft, task)
+        change = removal(draft, task)
         yield Move(change, draft.effect(change))
-    if not draft.problem.recomputable[task] or task in banned:
-        return
-    for slot in gaps(draft, task):
-        tried: list[Change] = []
-        for policy in (HOLD, AGAIN, ROOM) if price is None else (HOLD, AGAIN, ROOM, PRICE):
-            change = bundle(draft, task, slot, policy, price or 0.0, banned)
-            if change not in tried:
-                tried.append(change)
-                yield Move(change, draft.effect(change))
-            elif policy == AGAIN:
-                break  # everything is at hand: there is nothing to decide
+
+
+def repetitions(
+    draft: Draft, task: int, slot: int, price: float | None, banned: Collection[int] = ()
+) -> Iterator[Move]:
+    """Every way to run a task again in a slot."""
+    tried: list[Change] = []
+    for policy in (HOLD, AGAIN, ROOM) if price is None else (HOLD, AGAIN, ROOM, PRICE):
+        change = bundle(draft, task, slot, policy, price or 0.0, banned)
+        if len(change) >= _BUNDLE:
+            continue
+        if change not in tried:
+            tried.append(change)
+            yield Move(change, draft.effect(change))
+        elif policy == AGAIN:
+            break  # everything is at hand: there is nothing to decide

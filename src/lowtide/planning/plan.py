@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from os import PathLike
-from typing import Any
+from typing import Any, overload
 
 from lowtide.errors import LowtideError
 from lowtide.planning import notebook, storage
@@ -28,7 +29,7 @@ class NoPlanError(LowtideError):
         problem: str,
         budget_bytes: int,
         smallest_bytes: int,
-        frontier: tuple[FrontierPoint, ...] = (),
+        frontier: Sequence[FrontierPoint] = (),
         allowable: tuple[str, ...] = (),
         before: Tide | None = None,
     ) -> None:
@@ -80,6 +81,29 @@ class FrontierPoint:
     recomputed: int
 
 
+class Outlook(Sequence[FrontierPoint]):
+    """What other budgets would cost, worked out when somebody first looks: it is a search of its own."""
+
+    def __init__(self, find: Callable[[], tuple[FrontierPoint, ...]]) -> None:
+        self._find = find
+
+    @cached_property
+    def points(self) -> tuple[FrontierPoint, ...]:
+        return self._find()
+
+    @overload
+    def __getitem__(self, index: int) -> FrontierPoint: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[FrontierPoint, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> FrontierPoint | tuple[FrontierPoint, ...]:
+        return self.points[index]
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+
 @dataclass(frozen=True, eq=False)
 class Plan:
     """A way to run a step within a budget.
@@ -95,7 +119,7 @@ class Plan:
     slowdown: float
     """Estimated time on top, as a share of the plain step's: 0.14 is 14% more."""
     actions: tuple[Action, ...] = ()
-    frontier: tuple[FrontierPoint, ...] = ()
+    frontier: Sequence[FrontierPoint] = ()
     rewrite: Rewrite = field(default_factory=Rewrite)
     fingerprint: str = ""
     """Of the traced graph that the rewrite is made for."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lowtide.planning.checkpoints import segments, square_root, turning_point
 from lowtide.planning.descent import Descent
@@ -24,6 +24,10 @@ Progress = Callable[[float], None]
 # How many changes are tried in all, about: up to this share of them to begin with, the rest to improve on that.
 EFFORT = 25_000
 _BEGINNING = 0.5
+# How much more may be tried where nothing is found within the effort, and then to find at least the lowest course.
+_TOO_MUCH, _MUCH_TOO_MUCH = 40_000, 60_000
+# How many changes a descent tries for each task, at least.
+_WAY_DOWN = 2
 # In how many steps a descent goes down to its budget; which is best differs from graph to graph.
 _STEPS = (3, 6, 12, 1)
 # Looking for a cheaper course: how often in vain (for each task that may run again, and at most); among how many tasks,
@@ -38,7 +42,8 @@ _NOISES = (0.4, 1.0, 2.0)
 _WARMTH = 0.1
 # How often the space between a peak that is reached and one that is not is halved.
 _HALVINGS = 8
-_ATTEMPTS = 3
+_ATTEMPTS = 2
+_CLOSE = 1 / 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,19 +65,33 @@ class Answer:
     recomputed: tuple[Recomputation, ...]
     within: bool
     """Whether it keeps the budget; if not, it is the lowest that was found."""
+    slots: list[int] = field(default_factory=list)
+    """Where in the base order each task runs again, as in a draft."""
+    tried: int = 0
+    """How many changes were tried to find it."""
 
 
-def lower(problem: Problem, budget_bytes: int, progress: Progress | None = None, effort: int = EFFORT) -> Answer:
-    """The cheapest course that keeps a budget; where none was found, the one with the smallest peak."""
+def lower(
+    problem: Problem,
+    budget_bytes: int,
+    progress: Progress | None = None,
+    effort: int = EFFORT,
+    start: Answer | None = None,
+) -> Answer:
+    """The cheapest course that keeps a budget; where none was found, the one with the smallest peak.
+
+    `start` is an answer to nearly the same question, from which it is not far to the one that is sought.
+    """
     draft = Draft(problem, budget_bytes)
     if draft.area:
-        _Search(draft, progress or (lambda share: None), effort).run()
+        _Search(draft, progress or (lambda share: None), effort).run(start.slots if start else None)
     flood = measure(problem, course := draft.course())
     recomputed = tuple(
         Recomputation(task, sum(problem.sizes[value] for value in problem.makes[task]), problem.cost_us[task])
         for task in draft.recomputed()
     )
-    return Answer(course, flood, recomputed, max(flood.peak_bytes, problem.base_bytes) <= budget_bytes)
+    within = max(flood.peak_bytes, problem.base_bytes) <= budget_bytes
+    return Answer(course, flood, recomputed, within, draft.slots, draft.tried)
 
 
 def frontier(problem: Problem, points: int = 8) -> list[tuple[int, float, int]]:
@@ -82,6 +101,7 @@ def frontier(problem: Problem, points: int = 8) -> list[tuple[int, float, int]]:
     """
     draft = Draft(problem, 0)
     descent = Descent(draft, random.Random(0))
+    descent.most_tried = _MUCH_TOO_MUCH
     found = [(draft.peak_bytes, 0.0, 0)]
     plain, least = draft.peak_bytes, _floor(problem)
     for step in range(1, points):
@@ -111,51 +131,73 @@ class _Search:
         self.draft = draft
         self.effort = effort
         self.progress = progress
+        self.share = 0.0
+        self.goal = effort
         self.dice = random.Random(0)
-        self.descent = Descent(draft, self.dice)
+        self.descent = Descent(draft, self.dice, self._tell)
 
-    def run(self) -> None:
+    def run(self, start: list[int] | None = None) -> None:
         """Find the cheapest course, or the lowest."""
-        if self._begin():
-            self._improve()
-            return
-        self._sink()
+        self._go_on_until(self.effort + _TOO_MUCH)
+        if not self._begin(start):
+            self._go_on_until(self.effort + _MUCH_TOO_MUCH)
+            self._sink()
         if not self.draft.area:
+            self._go_on_until(self.effort + _MUCH_TOO_MUCH, self.effort)
             self._improve()
 
-    def _begin(self) -> bool:
-        """Find the cheapest of what descents from several beginnings reach."""
+    def _go_on_until(self, tried: int, about: int | None = None) -> None:
+        """Look for no more changes after so many; about so many may be needed."""
+        self.descent.most_tried = tried
+        self.goal = about or tried
+
+    def _tell(self) -> None:
+        """Say how far the work is, never less than before."""
+        self.share = max(self.share, min(1.0, self.draft.tried / max(self.goal, 1)))
+        self.progress(self.share)
+
+    def _begin(self, start: list[int] | None) -> bool:
+        """Find the cheapest of what descents from several beginnings reach; where none does, the lowest."""
         draft = self.draft
         plain = lowest = draft.snapshot()
         best: Draft | None = None
-        for slots, steps in self._beginnings():
+        for slots, steps in self._beginnings(start):
             draft.restore(plain)
             if slots is None:
                 within = self.descent.wade(steps)
             else:
                 draft.reset(slots)
+                if draft.peak_bytes < lowest.peak_bytes:
+                    lowest = draft.snapshot()
                 within = self.descent.descend(best.cost_us if best else math.inf)
                 self.descent.prune()
             if within and (best is None or draft.cost_us < best.cost_us):
                 best = draft.snapshot()
-            if draft.peak_bytes < lowest.peak_bytes:
+            elif draft.peak_bytes < lowest.peak_bytes:
                 lowest = draft.snapshot()
-            self.progress(min(_BEGINNING, draft.tried / self.effort))
+            self._tell()
         draft.restore(best or lowest)
         return best is not None
 
-    def _beginnings(self) -> Iterator[tuple[list[int] | None, int]]:
+    def _beginnings(self, start: list[int] | None) -> Iterator[tuple[list[int] | None, int]]:
         """Slots to begin with and the steps to go down in: the most promising first, more as far as effort goes."""
-        draft = self.draft
-        yield None, _STEPS[0]
-        turn, root = turning_point(draft.problem), square_root(draft.problem)
-        yield segments(draft.problem, root, turn), 1
+        problem = self.draft.problem
+        turn, root = turning_point(problem), square_root(problem)
+        if start is not None:
+            yield start, 1
+        if start is None or self.draft.area:
+            yield None, _STEPS[0]
+            yield segments(problem, root, turn), 1
         for steps in _STEPS[1:]:
-            if draft.tried < _BEGINNING * self.effort:
+            if self._has_room(_WAY_DOWN * len(problem)):
                 yield None, steps
         for count in sorted(range(1, 3 * root), key=lambda count: abs(math.log(count / root))):
-            if draft.tried < _BEGINNING * self.effort and count != root:
-                yield segments(draft.problem, count, turn), 1
+            if count != root and self._has_room(0):
+                yield segments(problem, count, turn), 1
+
+    def _has_room(self, more: int) -> bool:
+        """Whether so many changes more may be tried to begin with."""
+        return self.draft.tried + more < _BEGINNING * self.effort
 
     def _improve(self) -> None:
         """Give up a part of the course and descend again; keep what is cheaper, or at first not much dearer."""
@@ -164,7 +206,7 @@ class _Search:
         in_vain = 0
         patience = min(_MOST_PATIENCE, _PATIENCE * sum(draft.problem.recomputable))
         while draft.tried < self.effort and in_vain < patience and (tasks := draft.recomputed()):
-            self.progress(draft.tried / self.effort)
+            self._tell()
             given_up = self._give_up(tasks)
             for task in given_up:
                 if draft.slots[task] < draft.never:
@@ -209,9 +251,10 @@ class _Search:
         """Find the lowest course: aim between what is reached and what is not, until they meet."""
         draft, descent = self.draft, self.descent
         budget = draft.budget_bytes
-        best, missed = draft.snapshot(), _floor(draft.problem) - 1
-        for halving in range(_HALVINGS):
-            self.progress(_BEGINNING + (1 - _BEGINNING) * halving / _HALVINGS)
+        best, missed = draft.snapshot(), max(_floor(draft.problem) - 1, budget)
+        for _ in range(_HALVINGS):
+            if descent.tired or best.peak_bytes - missed < _CLOSE * best.peak_bytes:
+                break
             goal = (best.peak_bytes + missed) // 2
             for attempt in range(_ATTEMPTS):
                 draft.restore(best)

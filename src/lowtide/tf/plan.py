@@ -17,8 +17,9 @@ from lowtide.errors import LowtideError
 from lowtide.graph.kernels import with_kernels
 from lowtide.planning.allowance import check_allow
 from lowtide.planning.fusion import fused_nodes
+from lowtide.planning.hopes import Hopes
 from lowtide.planning.order import lowest_order
-from lowtide.planning.plan import ORDER, RECOMPUTE, Action, FrontierPoint, NoPlanError, Plan
+from lowtide.planning.plan import ORDER, RECOMPUTE, Action, FrontierPoint, NoPlanError, Outlook, Plan
 from lowtide.planning.problem import Problem, build_problem, measure
 from lowtide.planning.realize import realize
 from lowtide.planning.recompute import Answer, frontier, lower
@@ -47,7 +48,7 @@ MOST_ATTEMPTS = 4
 # An attempt that leaves less than this of the budget unused is good enough.
 UNUSED_SHARE = 0.06
 # A first search is quick; what costs more than this share of the step is worth a longer one.
-QUICK_EFFORT = 4_000
+QUICK_EFFORT = 8_000
 WORTH_AN_EFFORT = 0.04
 # Compiling a step takes long: what costs less than this share of it is good enough.
 WORTH_COMPILING = 0.03
@@ -107,7 +108,10 @@ def plan_first(
     """Plan the first variant of a model's step that can be; `more` is what else might be allowed."""
     before: Tide | None = None
     closest: NoPlanError | None = None
+    hopes = Hopes(budget_bytes)
     for variant in variants:
+        if hopes.are_gone(variant.pieces, variant.precision):
+            continue
         with variant.meanwhile():
             try:
                 # What was recorded is the step as it is.
@@ -115,6 +119,7 @@ def plan_first(
                 made = plan_step(step_of(variant), batch_size, budget_bytes, progress, label, timed)
             except NoPlanError as error:
                 before = before or error.before
+                hopes.note(variant.pieces, variant.precision, error)
                 if closest is None or error.smallest_bytes < closest.smallest_bytes:
                     closest = error
                 continue
@@ -122,6 +127,7 @@ def plan_first(
                 # Whether a loss can be split shows only when it is traced.
                 if variant.pieces == 1:
                     raise
+                hopes.splits = False
                 continue
         return _as_variant(made, variant, before)
     assert closest is not None
@@ -319,9 +325,10 @@ def _search(ground: Ground, budget_bytes: int, tell: Progress, label: str | None
     best: Attempt | None = None
     smallest, closest = ground.before.safe_bytes, None
     seen: set[tuple[int, ...]] = set()
+    answer: Answer | None = None
     for number in range(1, MOST_ATTEMPTS + 1):
-        tell("searching for a plan")
-        answer = _answer(problem, aim, seen)
+        # Each search goes on from what the one before found.
+        answer = _answer(problem, aim, seen, answer, tell)
         if answer is None:
             break
         tell("tracing the planned step" if number == 1 else f"tracing the planned step, attempt {number}")
@@ -336,22 +343,25 @@ def _search(ground: Ground, budget_bytes: int, tell: Progress, label: str | None
         # The planner's figure and what is taken stand in about the same proportion next time.
         aim = base + int((answer.flood.peak_bytes - base) * room / max(attempt.used_bytes, 1) * 0.98)
     if best is None:
-        points = _frontier(ground, closest) if closest is not None else ()
+        points = _outlook(ground, closest) if closest is not None else ()
         raise NoPlanError("no plan reaches the budget", budget_bytes, smallest, points, before=ground.before)
     return _plan_of(ground, budget_bytes, best)
 
 
-def _answer(problem: Problem, aim: int, seen: set[tuple[int, ...]]) -> Answer | None:
+def _answer(
+    problem: Problem, aim: int, seen: set[tuple[int, ...]], start: Answer | None, tell: Progress
+) -> Answer | None:
     """The cheapest course for an aim, or for a somewhat lower one where that is known already."""
     for _ in range(LOWER_AIMS):
-        answer = lower(problem, aim, effort=QUICK_EFFORT)
+        answer = lower(problem, aim, _searching(tell), QUICK_EFFORT, start)
         if answer.within and answer.flood.extra_us > WORTH_AN_EFFORT * problem.total_us:
-            answer = lower(problem, aim)
+            answer = lower(problem, aim, _searching(tell, "for a cheaper plan"), start=answer)
         if (course := tuple(answer.course)) not in seen:
             seen.add(course)
             return answer
         if not answer.within:
             break
+        start = answer
         aim = min(aim, answer.flood.peak_bytes) - int(LOWER_BY * (aim - problem.base_bytes))
     return None
 
@@ -364,6 +374,20 @@ def _is_good(ground: Ground, attempt: Attempt, budget_bytes: int) -> bool:
     return budget_bytes - attempt.after.safe_bytes <= UNUSED_SHARE * budget_bytes or not answer.recomputed
 
 
+def _searching(tell: Progress, what: str = "for a plan") -> Callable[[float], None]:
+    """Tells how far a search is, in whole percents."""
+    told = -1
+
+    def heard(share: float) -> None:
+        nonlocal told
+        if int(100 * share) > told:
+            told = int(100 * share)
+            tell(f"searching {what}: {told}%")
+
+    heard(0.0)
+    return heard
+
+
 def _plan_of(ground: Ground, budget_bytes: int, best: Attempt) -> Plan:
     problem, redefined = ground.problem, best.redefined
     compiled, total_bytes = ground.compiled, best.after.safe_bytes
@@ -374,7 +398,7 @@ def _plan_of(ground: Ground, budget_bytes: int, best: Attempt) -> Plan:
         after=best.after,
         slowdown=best.answer.flood.extra_us / max(problem.total_us, 1e-9),
         actions=_actions(ground, best),
-        frontier=_frontier(ground, best),
+        frontier=_outlook(ground, best),
         rewrite=best.rewrite,
         fingerprint=ground.fingerprint,
         notes=ground.notes,
@@ -401,14 +425,19 @@ def _actions(ground: Ground, best: Attempt) -> tuple[Action, ...]:
     return tuple(actions)
 
 
-def _frontier(ground: Ground, best: Attempt) -> tuple[FrontierPoint, ...]:
+def _outlook(ground: Ground, best: Attempt) -> Outlook:
     """What other budgets would cost, with the distance between the planner's figure and the sure limit as found."""
+    # A plan may live long: it keeps the problem for this, and nothing else of the ground.
     problem = ground.problem
     factor = best.after.safe_bytes / max(best.answer.flood.peak_bytes, 1)
-    return tuple(
-        FrontierPoint(int(peak * factor), extra_us / max(problem.total_us, 1e-9), recomputed)
-        for peak, extra_us, recomputed in frontier(problem)
-    )
+
+    def find() -> tuple[FrontierPoint, ...]:
+        return tuple(
+            FrontierPoint(int(peak * factor), extra_us / max(problem.total_us, 1e-9), recomputed)
+            for peak, extra_us, recomputed in frontier(problem)
+        )
+
+    return Outlook(find)
 
 
 def load_plan(path: str | PathLike[str], target: Any = None, *specs: Any, batch_size: int | None = None) -> Plan:

@@ -18,7 +18,7 @@ class Frontier:
     `plain` and `chosen` were simulated; the others are the planner's own estimates.
     """
 
-    found: tuple[FrontierPoint, ...]
+    found: Sequence[FrontierPoint]
     budget_bytes: int
     plain: FrontierPoint | None = None
     chosen: FrontierPoint | None = None
