@@ -50,6 +50,9 @@ UNUSED_SHARE = 0.06
 # A first search is quick; what costs more than this share of the step is worth a longer one.
 QUICK_EFFORT = 8_000
 WORTH_AN_EFFORT = 0.04
+# What costs more than this is dear: other ways are tried, and taken where they are cheaper by so much, for a batch in
+# pieces sums in another order.
+DEAR, WORTH_SPLITTING = 0.10, 0.03
 # Compiling a step takes long: what costs less than this share of it is good enough.
 WORTH_COMPILING = 0.03
 # Where an aim leads to a course that was seen, how often to lower it by how much.
@@ -105,18 +108,27 @@ def plan_first(
     label: str | None,
     times: MeasuredTimes | None = None,
 ) -> Plan:
-    """Plan the first variant of a model's step that can be; `more` is what else might be allowed."""
+    """Plan the first variant of a model's step that can be; `more` is what else might be allowed.
+
+    Where that is dear, a batch in more pieces may be cheaper.
+    """
     before: Tide | None = None
     closest: NoPlanError | None = None
+    best: Plan | None = None
+    plain: Step | None = None
     hopes = Hopes(budget_bytes)
     for variant in variants:
+        if best is not None and (best.slowdown <= DEAR or variant.precision != best.precision):
+            break
         if hopes.are_gone(variant.pieces, variant.precision):
             continue
         with variant.meanwhile():
             try:
                 # What was recorded is the step as it is.
                 timed = times if variant.is_plain else None
-                made = plan_step(step_of(variant), batch_size, budget_bytes, progress, label, timed)
+                step = step_of(variant)
+                plain = plain or step
+                made = plan_step(step, batch_size, budget_bytes, progress, label, timed)
             except NoPlanError as error:
                 before = before or error.before
                 hopes.note(variant.pieces, variant.precision, error)
@@ -129,14 +141,26 @@ def plan_first(
                     raise
                 hopes.splits = False
                 continue
-        return _as_variant(made, variant, before)
+        before = before or made.before
+        made = _as_variant(made, variant, before, _longer(step, plain))
+        if best is not None and made.slowdown + WORTH_SPLITTING > best.slowdown:
+            break
+        best = made
+    if best is not None:
+        return best
     assert closest is not None
     raise NoPlanError(closest.problem, budget_bytes, closest.smallest_bytes, closest.frontier, more) from closest
 
 
-def _as_variant(made: Plan, variant: Variant, before: Tide | None) -> Plan:
+def _longer(step: Step, plain: Step | None) -> float:
+    """How many times as long as the plain step a variant takes, by the cost model: many small ops take longer."""
+    own_us, plain_us = (getattr(each, "cost_us", None) for each in (step, plain))
+    return max(1.0, own_us / plain_us) if own_us and plain_us else 1.0
+
+
+def _as_variant(made: Plan, variant: Variant, before: Tide, longer: float) -> Plan:
     """A plan of a variant, told as one of the step as it was."""
-    if before is None:
+    if variant.is_plain:
         return made
     bind = made.bind
 
@@ -148,6 +172,7 @@ def _as_variant(made: Plan, variant: Variant, before: Tide | None) -> Plan:
     return dataclasses.replace(
         made,
         before=before,
+        slowdown=(1.0 + made.slowdown) * longer - 1.0,
         actions=(*variant.actions(), *made.actions),
         pieces=variant.pieces,
         precision=variant.precision,

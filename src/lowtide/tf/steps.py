@@ -217,6 +217,8 @@ class SimulatedStep:
         self.seconds = dict(program.seconds)
         self.beside = [SimulatedStep(each, belongings, label, in_order) for each in program.beside]
         """The step on other devices."""
+        self.cost_us: float | None = None
+        """What its ops take, by the cost model; known once it was simulated."""
 
     @property
     def concrete(self) -> Any:
@@ -282,6 +284,7 @@ class SimulatedStep:
         inferred = time.perf_counter()
         tell("simulating")
         work = build_workload(graph)
+        self.cost_us = sum(work.cost_us)
         built = time.perf_counter()
         simulation = simulate(work, self._residents(graph), self.together, self.in_order)
         self.seconds |= {
