@@ -189,3 +189,45 @@ def test_a_problem_without_tasks():
     answer = lower(make_problem("", base_bytes=70), 50)
     assert (answer.course, answer.within) == ([], False)
     assert frontier(make_problem("", base_bytes=70)) == [(70, 0.0, 0)]
+
+
+def towers(count, depth):
+    """Towers of layers beside each other on one input, their sum, and the way back through each of them."""
+    tops = [f"t{tower}_{depth - 1}" for tower in range(count)]
+    lines = ["x = () 100"]
+    for tower in range(count):
+        lines += [f"t{tower}_{i} = ({f't{tower}_{i - 1}' if i else 'x'}) 100" for i in range(depth)]
+    lines.append(f"loss = ({', '.join(tops)}) 1 fixed")
+    for tower in range(count):
+        back = ["loss", *(f"g{tower}_{i}" for i in reversed(range(depth)))]
+        lines += [f"{back[j + 1]} = ({back[j]}, t{tower}_{depth - 1 - j}) 1 fixed" for j in range(depth)]
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("text", [layers(300), towers(60, 5)], ids=["deep", "wide"])
+def test_the_work_is_bounded_and_there_is_a_plan_all_the_same(text):
+    problem = make_problem(text)
+    plain = measure(problem, range(len(problem))).peak_bytes
+    answer = lower(problem, int(plain * 0.55), effort=500)
+    assert answer.within
+    # A share of the forward pass is computed again, not all of it.
+    assert answer.flood.extra_us < 0.7 * sum(np.compress(problem.recomputable, problem.cost_us))
+    assert answer.tried <= 40_000 + 20_000 + (4 + 1) * len(problem) + 2 * 500
+
+
+def test_a_budget_that_nothing_reaches_takes_a_bounded_effort_too():
+    problem = make_problem(layers(100))
+    answer = lower(problem, 1, effort=500)
+    assert not answer.within
+    assert answer.flood.peak_bytes < 0.3 * measure(problem, range(len(problem))).peak_bytes
+    assert answer.tried <= 40_000 + 20_000 + 60_000 + (4 + 1) * len(problem) + 2 * 500
+
+
+def test_a_search_that_goes_on_from_an_answer_is_short_and_no_worse():
+    problem = make_problem(layers(200))
+    first = lower(problem, 15_000, effort=500)
+    again = lower(problem, 14_000, effort=500, start=first)
+    afresh = lower(problem, 14_000, effort=500)
+    assert again.within
+    assert again.flood.extra_us <= afresh.flood.extra_us * 1.05
+    assert again.tried < afresh.tried

@@ -29,7 +29,7 @@ Life = tuple[int, int, int]
 # Up to this many comparisons of lives and positions plain Python is faster than NumPy.
 _FEW = 300
 # So many tasks are as much work to try as one more change, and so many positions to go over.
-_LARGE, _LONG = 8, 1000
+_LARGE, _LONG = 8, 2000
 
 
 @dataclass(slots=True)

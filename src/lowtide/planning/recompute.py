@@ -24,8 +24,10 @@ Progress = Callable[[float], None]
 # How many changes are tried in all, about: up to this share of them to begin with, the rest to improve on that.
 EFFORT = 25_000
 _BEGINNING = 0.5
-# How much more may be tried where nothing is found within the effort, and then to find at least the lowest course.
+# How much more may be tried on the way down from the plain course, and to find at least the lowest.
 _TOO_MUCH, _MUCH_TOO_MUCH = 40_000, 60_000
+# From checkpoints, which are a course of any graph, so many changes and some for each task.
+_AFTER_CHECKPOINTS, _PER_TASK = 20_000, 4
 # How many changes a descent tries for each task, at least.
 _WAY_DOWN = 2
 # In how many steps a descent goes down to its budget; which is best differs from graph to graph.
@@ -140,10 +142,10 @@ class _Search:
         """Find the cheapest course, or the lowest."""
         self._go_on_until(self.effort + _TOO_MUCH)
         if not self._begin(start):
-            self._go_on_until(self.effort + _MUCH_TOO_MUCH)
+            self._go_on_until(self.draft.tried + _MUCH_TOO_MUCH)
             self._sink()
         if not self.draft.area:
-            self._go_on_until(self.effort + _MUCH_TOO_MUCH, self.effort)
+            self._go_on_until(self.draft.tried + self.effort, self.effort)
             self._improve()
 
     def _go_on_until(self, tried: int, about: int | None = None) -> None:
@@ -166,6 +168,7 @@ class _Search:
             if slots is None:
                 within = self.descent.wade(steps)
             else:
+                self._go_on_until(draft.tried + _AFTER_CHECKPOINTS + _PER_TASK * len(draft.problem), self.goal)
                 draft.reset(slots)
                 if draft.peak_bytes < lowest.peak_bytes:
                     lowest = draft.snapshot()
