@@ -13,6 +13,7 @@ import keras
 
 from lowtide.errors import LowtideError
 from lowtide.graph.kernels import with_kernels
+from lowtide.planning.aim import take_aim
 from lowtide.planning.allowance import check_allow
 from lowtide.planning.fusion import fused_nodes
 from lowtide.planning.order import lowest_order
@@ -43,13 +44,8 @@ FIRST_MARGIN = 0.16
 MOST_ATTEMPTS = 4
 # An attempt that leaves less than this of the budget unused is good enough.
 UNUSED_SHARE = 0.06
-# A first search is quick; what costs more than this share of the step is worth a longer one.
-QUICK_EFFORT = 4_000
-WORTH_AN_EFFORT = 0.04
 # Compiling a step takes long: what costs less than this share of it is good enough.
 WORTH_COMPILING = 0.03
-# Where an aim leads to a course that was seen, how often to lower it by how much.
-LOWER_AIMS, LOWER_BY = 4, 0.03
 # Ops that run a function are no stateful ops by their definition, but their functions may do anything.
 _CALLS = frozenset("PartitionedCall If StatelessIf While StatelessWhile Case StatelessCase RemoteCall MapDefun".split())
 
@@ -252,12 +248,22 @@ class Ground:
         return self.step.room(budget_bytes) if self.compiled else budget_bytes - self.problem.base_bytes
 
     def first_aim(self, budget_bytes: int, room: int) -> int:
-        """What to search for first: what a compiled step takes is known, and in what proportion to the planner's."""
+        """What to search for first; of a compiled step it is known what it takes as it is."""
         if not self.compiled:
             return int(budget_bytes / (1.0 + FIRST_MARGIN))
-        base = self.problem.base_bytes
         plain = measure(self.problem, range(len(self.problem))).peak_bytes
-        return base + int((plain - base) * room / max(self.step.memory.temp_bytes, 1))
+        return self.next_aim(plain, self.step.memory.temp_bytes, room)
+
+    def next_aim(self, peak_bytes: int, used_bytes: int, room: int) -> int:
+        """What to aim at to take all the room: what is planned and used stand in about the same proportion next time.
+
+        Or they lie as far apart, where XLA keeps what the planner does not see, such as filters in another layout.
+        """
+        planned = peak_bytes - self.problem.base_bytes
+        aim = planned * room / max(used_bytes, 1)
+        if self.compiled:
+            aim = max(min(aim, planned + room - used_bytes), 0)
+        return self.problem.base_bytes + int(aim * 0.98)
 
 
 @dataclass
@@ -275,17 +281,17 @@ class Attempt:
 def _search(ground: Ground, budget_bytes: int, tell: Progress, label: str | None) -> Plan:
     """Search with the planner's own model, look at the result as it would run, and correct the aim."""
     problem = ground.problem
-    base, room = problem.base_bytes, ground.room(budget_bytes)
+    room = ground.room(budget_bytes)
     aim = ground.first_aim(budget_bytes, room)
     best: Attempt | None = None
     smallest, closest = ground.before.safe_bytes, None
     seen: set[tuple[int, ...]] = set()
     for number in range(1, MOST_ATTEMPTS + 1):
         tell("searching for a plan")
-        answer = _answer(problem, aim, seen)
+        answer = take_aim(problem, aim, seen)
         if answer is None:
             break
-        tell("tracing the planned step" if number == 1 else f"tracing the planned step, attempt {number}")
+        tell(f"tracing the planned step, attempt {number} of at most {MOST_ATTEMPTS}")
         attempt = ground.attempt(answer, tell, label)
         sure = attempt.after.safe_bytes
         smallest, closest = min(smallest, sure), attempt
@@ -294,27 +300,11 @@ def _search(ground: Ground, budget_bytes: int, tell: Progress, label: str | None
             best = attempt
         if not (fits or answer.within) or (fits and _is_good(ground, attempt, budget_bytes)):
             break
-        # The planner's figure and what is taken stand in about the same proportion next time.
-        aim = base + int((answer.flood.peak_bytes - base) * room / max(attempt.used_bytes, 1) * 0.98)
+        aim = ground.next_aim(answer.flood.peak_bytes, attempt.used_bytes, room)
     if best is None:
         points = _frontier(ground, closest) if closest is not None else ()
         raise NoPlanError("no plan reaches the budget", budget_bytes, smallest, points, before=ground.before)
     return _plan_of(ground, budget_bytes, best)
-
-
-def _answer(problem: Problem, aim: int, seen: set[tuple[int, ...]]) -> Answer | None:
-    """The cheapest course for an aim, or for a somewhat lower one where that is known already."""
-    for _ in range(LOWER_AIMS):
-        answer = lower(problem, aim, effort=QUICK_EFFORT)
-        if answer.within and answer.flood.extra_us > WORTH_AN_EFFORT * problem.total_us:
-            answer = lower(problem, aim)
-        if (course := tuple(answer.course)) not in seen:
-            seen.add(course)
-            return answer
-        if not answer.within:
-            break
-        aim = min(aim, answer.flood.peak_bytes) - int(LOWER_BY * (aim - problem.base_bytes))
-    return None
 
 
 def _is_good(ground: Ground, attempt: Attempt, budget_bytes: int) -> bool:
