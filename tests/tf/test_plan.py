@@ -153,6 +153,26 @@ def test_a_compiled_step_is_planned_and_computes_the_same():
     assert plan.after.peak_bytes < plan.before.peak_bytes
 
 
+def compiled_blocks() -> keras.Model:
+    """What XLA fuses: normalizations, activations and masks, of which only some results are ever written."""
+    keras.utils.set_random_seed(1)
+    layers = [keras.Input((64,))]
+    for _ in range(6):
+        layers += [L.Dense(256, use_bias=False), L.BatchNormalization(), L.ReLU(), L.Dropout(0.2)]
+    model = keras.Sequential([*layers, L.Dense(10)])
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.SGD(1e-2), loss, jit_compile=True)
+    return model
+
+
+def test_of_a_compiled_step_what_is_fused_is_not_planned_as_memory():
+    plan = plan_alike(compiled_blocks, 2048, 0.6)
+    assert plan.after.peak_bytes < plan.before.peak_bytes
+    assert plan.pieces == 1
+    # The input of a product and the numbers of a mask are written, and made again; sums and squares of a batch are not.
+    assert plan.count("recompute") >= 2
+
+
 def test_convolutions_with_whatever_kernels_there_are():
     plan_alike(convolutions, 64, 0.85)
 

@@ -15,6 +15,10 @@ from lowtide.tide.workload import CONSTANT, RETURN, Workload
 AGAIN = "again"
 _FILTER_GRADIENTS = frozenset({"Conv2DBackpropFilter", "_MklNativeConv2DBackpropFilter", "_MklConv2DBackpropFilter"})
 _FLOATS = frozenset({1, 2, 14, 19})
+# XLA turns the filter of these round, which it does at once if nothing holds it back: (filter, gradient).
+_TURNED = frozenset({"Conv2DBackpropInput", "Conv3DBackpropInputV2", "DepthwiseConv2dNativeBackpropInput"})
+_FILTER, _GRADIENT = 1, 2
+_WORTH_HOLDING = 64 << 10
 # The key of these may be held back; what else they read the compiler has to know beforehand.
 _RANDOM, _KEY = "StatelessRandom", 1
 
@@ -123,6 +127,8 @@ class _Writer:
             name = self.graph.names[node]
             course.append(name)
             self._redirect(node, name)
+            if self.tied and self.graph.ops[node] in _TURNED:
+                self._turn_late(node, name)
             self._remember_trigger(node)
             return
         name = self._copy(node)
@@ -232,8 +238,15 @@ class _Writer:
         if not held and not large:
             large = sorted(loose, key=lambda each: sizes[each[1]])[:1]
         for position, tensor in large:
-            self.inputs.append((name, position, self._tie(tensor)))
+            assert self.trigger is not None
+            self.inputs.append((name, position, self._tie(tensor, self.trigger)))
         return held or bool(large)
+
+    def _turn_late(self, node: int, name: str) -> None:
+        """Hold a filter back until the gradient is there: turned round it would lie there for most of the step."""
+        turned, gradient = (self.graph.inputs_of(node)[position] for position in (_FILTER, _GRADIENT))
+        if self.work.sizes[turned] >= _WORTH_HOLDING and self.graph.dtypes[gradient] in _FLOATS:
+            self.inputs.append((name, _FILTER, self._tie(turned, gradient)))
 
     def _held(self, tensor: int) -> str | None:
         """What something that runs again reads in place of a tensor, if that makes it wait."""
@@ -256,13 +269,12 @@ class _Writer:
             return position == _KEY
         return self.graph.dtypes[tensor] in _FLOATS
 
-    def _tie(self, tensor: int) -> str:
-        assert self.trigger is not None
-        key = (tensor, self.trigger)
+    def _tie(self, tensor: int, trigger: int) -> str:
+        key = (tensor, trigger)
         if key not in self.held_back:
             tie = f"{self.graph.names[self.producer[tensor]]}/{AGAIN}_tied_{len(self.ties)}"
             self.held_back[key] = tie
-            self.ties.append((tie, self._name(tensor), self._name(self.trigger)))
+            self.ties.append((tie, self._name(tensor), self._name(trigger)))
         return self.held_back[key]
 
     def _name(self, tensor: int) -> str:

@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from lowtide.errors import LowtideError
 from lowtide.graph.kernels import with_kernels
+from lowtide.planning.aim import take_aim
 from lowtide.planning.allowance import check_allow
 from lowtide.planning.fusion import fused_nodes
 from lowtide.planning.hopes import Hopes
@@ -47,16 +48,11 @@ FIRST_MARGIN = 0.16
 MOST_ATTEMPTS = 4
 # An attempt that leaves less than this of the budget unused is good enough.
 UNUSED_SHARE = 0.06
-# A first search is quick; what costs more than this share of the step is worth a longer one.
-QUICK_EFFORT = 8_000
-WORTH_AN_EFFORT = 0.04
 # What costs more than this is dear: other ways are tried, and taken where they are cheaper by so much, for a batch in
 # pieces sums in another order.
 DEAR, WORTH_SPLITTING = 0.10, 0.03
 # Compiling a step takes long: what costs less than this share of it is good enough.
 WORTH_COMPILING = 0.03
-# Where an aim leads to a course that was seen, how often to lower it by how much.
-LOWER_AIMS, LOWER_BY = 4, 0.03
 # Ops that run a function are no stateful ops by their definition, but their functions may do anything.
 _CALLS = frozenset("PartitionedCall If StatelessIf While StatelessWhile Case StatelessCase RemoteCall MapDefun".split())
 
@@ -322,12 +318,22 @@ class Ground:
         return self.step.room(budget_bytes) if self.compiled else budget_bytes - self.problem.base_bytes
 
     def first_aim(self, budget_bytes: int, room: int) -> int:
-        """What to search for first: what a compiled step takes is known, and in what proportion to the planner's."""
+        """What to search for first; of a compiled step it is known what it takes as it is."""
         if not self.compiled:
             return int(budget_bytes / (1.0 + FIRST_MARGIN))
-        base = self.problem.base_bytes
         plain = measure(self.problem, range(len(self.problem))).peak_bytes
-        return base + int((plain - base) * room / max(self.step.memory.temp_bytes, 1))
+        return self.next_aim(plain, self.step.memory.temp_bytes, room)
+
+    def next_aim(self, peak_bytes: int, used_bytes: int, room: int) -> int:
+        """What to aim at to take all the room: what is planned and used stand in about the same proportion next time.
+
+        Or they lie as far apart, where XLA keeps what the planner does not see, such as filters in another layout.
+        """
+        planned = peak_bytes - self.problem.base_bytes
+        aim = planned * room / max(used_bytes, 1)
+        if self.compiled:
+            aim = max(min(aim, planned + room - used_bytes), 0)
+        return self.problem.base_bytes + int(aim * 0.98)
 
 
 @dataclass
@@ -345,7 +351,7 @@ class Attempt:
 def _search(ground: Ground, budget_bytes: int, tell: Progress, label: str | None) -> Plan:
     """Search with the planner's own model, look at the result as it would run, and correct the aim."""
     problem = ground.problem
-    base, room = problem.base_bytes, ground.room(budget_bytes)
+    room = ground.room(budget_bytes)
     aim = ground.first_aim(budget_bytes, room)
     best: Attempt | None = None
     smallest, closest = ground.before.safe_bytes, None
@@ -353,10 +359,10 @@ def _search(ground: Ground, budget_bytes: int, tell: Progress, label: str | None
     answer: Answer | None = None
     for number in range(1, MOST_ATTEMPTS + 1):
         # Each search goes on from what the one before found.
-        answer = _answer(problem, aim, seen, answer, tell)
+        answer = take_aim(problem, aim, seen, answer, tell)
         if answer is None:
             break
-        tell("tracing the planned step" if number == 1 else f"tracing the planned step, attempt {number}")
+        tell(f"tracing the planned step, attempt {number} of at most {MOST_ATTEMPTS}")
         attempt = ground.attempt(answer, tell, label)
         sure = attempt.after.safe_bytes
         smallest, closest = min(smallest, sure), attempt
@@ -365,30 +371,11 @@ def _search(ground: Ground, budget_bytes: int, tell: Progress, label: str | None
             best = attempt
         if not (fits or answer.within) or (fits and _is_good(ground, attempt, budget_bytes)):
             break
-        # The planner's figure and what is taken stand in about the same proportion next time.
-        aim = base + int((answer.flood.peak_bytes - base) * room / max(attempt.used_bytes, 1) * 0.98)
+        aim = ground.next_aim(answer.flood.peak_bytes, attempt.used_bytes, room)
     if best is None:
         points = _outlook(ground, closest) if closest is not None else ()
         raise NoPlanError("no plan reaches the budget", budget_bytes, smallest, points, before=ground.before)
     return _plan_of(ground, budget_bytes, best)
-
-
-def _answer(
-    problem: Problem, aim: int, seen: set[tuple[int, ...]], start: Answer | None, tell: Progress
-) -> Answer | None:
-    """The cheapest course for an aim, or for a somewhat lower one where that is known already."""
-    for _ in range(LOWER_AIMS):
-        answer = lower(problem, aim, _searching(tell), QUICK_EFFORT, start)
-        if answer.within and answer.flood.extra_us > WORTH_AN_EFFORT * problem.total_us:
-            answer = lower(problem, aim, _searching(tell, "for a cheaper plan"), start=answer)
-        if (course := tuple(answer.course)) not in seen:
-            seen.add(course)
-            return answer
-        if not answer.within:
-            break
-        start = answer
-        aim = min(aim, answer.flood.peak_bytes) - int(LOWER_BY * (aim - problem.base_bytes))
-    return None
 
 
 def _is_good(ground: Ground, attempt: Attempt, budget_bytes: int) -> bool:
@@ -397,20 +384,6 @@ def _is_good(ground: Ground, attempt: Attempt, budget_bytes: int) -> bool:
     if ground.compiled and answer.flood.extra_us <= WORTH_COMPILING * ground.problem.total_us:
         return True
     return budget_bytes - attempt.after.safe_bytes <= UNUSED_SHARE * budget_bytes or not answer.recomputed
-
-
-def _searching(tell: Progress, what: str = "for a plan") -> Callable[[float], None]:
-    """Tells how far a search is, in whole percents."""
-    told = -1
-
-    def heard(share: float) -> None:
-        nonlocal told
-        if int(100 * share) > told:
-            told = int(100 * share)
-            tell(f"searching {what}: {told}%")
-
-    heard(0.0)
-    return heard
 
 
 def _plan_of(ground: Ground, budget_bytes: int, best: Attempt) -> Plan:
