@@ -231,12 +231,12 @@ class Ground:
         """Of the graph as it was traced."""
         return fingerprint(self.flat, self.step.argument_shapes)
 
-    def attempt(self, answer: Answer, tell: Progress, label: str | None) -> Attempt:
+    def attempt(self, answer: Answer, tell: Progress, label: str | None, budget_bytes: int | None = None) -> Attempt:
         """Rewrite the step as an answer says, and look at it as at any other."""
         rewrite = realize(self.work, self.problem, answer.course, self.compiled)
         redefined = Redefined(self.concrete, apply(self.flat, rewrite))
         register(redefined)
-        after = self.step.redefined(redefined, tell).tide(self.step.batch_size, tell, label)
+        after = self.step.redefined(redefined, tell, budget_bytes).tide(self.step.batch_size, tell, label)
         return Attempt(answer, rewrite, redefined, after)
 
 
@@ -266,7 +266,7 @@ def _search(ground: Ground, budget_bytes: int, tell: Progress, label: str | None
             break
         seen.add(course)
         tell("tracing the planned step")
-        attempt = ground.attempt(answer, tell, label)
+        attempt = ground.attempt(answer, tell, label, budget_bytes)
         sure = attempt.after.safe_bytes
         smallest, closest = min(smallest, sure), attempt
         fits = sure <= budget_bytes
