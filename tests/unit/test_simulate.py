@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lowtide.graph.machine import Machine, use_machine
 from lowtide.tide.bfc import BfcAllocator
-from lowtide.tide.simulate import Residents, _Process, simulate
+from lowtide.tide.simulate import SAFE_BYTES, Residents, _Process, simulate
 from tests.unit.graphs import make_work, tensor
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -181,3 +181,14 @@ def test_a_planned_step_lies_in_one_region():
     mebibyte = 1 << 20
     assert simulate(work).peak_bytes == 21 * mebibyte + 256 + 256
     assert simulate(work, in_order=True).peak_bytes == 16 * mebibyte + 256 + 256
+
+
+def test_a_larger_limit_may_take_more_and_the_promise_is_for_the_budget():
+    """Two tensors take 12 MiB each, and the third one all the rest of the limit, which is not worth splitting."""
+    text = "x = _Arg() [64]\n" + "".join(f"a{i} = FancyOp(x) [3145728]\n" for i in range(3))
+    work = make_work(text + "b = FancyOp(a0, a1, a2) [64]")
+    alone = simulate(work, in_order=True).safe_bytes
+    within = simulate(work, in_order=True, budget_bytes=44 << 20).safe_bytes
+    # All but the first region of 2 MiB, in which lie x, the result, and at most two crumbs.
+    assert within == (42 << 20) + 2 * 256 + 2 * 256 + SAFE_BYTES
+    assert alone < 40 << 20

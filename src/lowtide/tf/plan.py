@@ -303,12 +303,12 @@ class Ground:
         """Of the graph as it was traced."""
         return fingerprint(self.flat, self.step.argument_shapes)
 
-    def attempt(self, answer: Answer, tell: Progress, label: str | None) -> Attempt:
+    def attempt(self, answer: Answer, tell: Progress, label: str | None, budget_bytes: int | None = None) -> Attempt:
         """Rewrite the step as an answer says, and look at it as at any other."""
         rewrite = realize(self.work, self.problem, answer.course, self.compiled)
         redefined = Redefined(self.concrete, apply(self.flat, rewrite))
         register(redefined)
-        step = self.step.redefined(redefined, tell)
+        step = self.step.redefined(redefined, tell, budget_bytes)
         after = step.tide(self.step.batch_size, tell, label)
         used = step.memory.temp_bytes if self.compiled else after.safe_bytes - self.problem.base_bytes
         return Attempt(answer, rewrite, redefined, after, used)
@@ -363,7 +363,7 @@ def _search(ground: Ground, budget_bytes: int, tell: Progress, label: str | None
         if answer is None:
             break
         tell(f"tracing the planned step, attempt {number} of at most {MOST_ATTEMPTS}")
-        attempt = ground.attempt(answer, tell, label)
+        attempt = ground.attempt(answer, tell, label, budget_bytes)
         sure = attempt.after.safe_bytes
         smallest, closest = min(smallest, sure), attempt
         fits = sure <= budget_bytes

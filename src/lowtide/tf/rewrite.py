@@ -176,8 +176,11 @@ def _forget(name: str) -> None:
         runtime.remove_function(name)
 
 
-def planned_callable(redefined: Redefined, compiled: bool, total_bytes: int) -> Callable[..., Any]:
-    """A function with the original's signature and structured results, and the new body, which takes so much in all."""
+def planned_callable(redefined: Redefined, compiled: bool, total_bytes: int | None = None) -> Callable[..., Any]:
+    """A function with the original's signature and structured results, and the new body.
+
+    What it takes in all, if that is known, is fetched in one piece.
+    """
     concrete = redefined.original
 
     def planned(*arguments: Any, **named: Any) -> Any:

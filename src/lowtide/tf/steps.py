@@ -91,7 +91,7 @@ class Step(Protocol):
     @property
     def batch_size(self) -> int | None: ...
 
-    def redefined(self, concrete: Any, progress: Progress | None) -> Step: ...
+    def redefined(self, concrete: Any, progress: Progress | None, budget_bytes: int | None) -> Step: ...
 
     def tide(self, batch_size: int | None, progress: Progress | None, label: str | None) -> Tide: ...
 
@@ -148,7 +148,7 @@ class CompiledStep:
         """Shapes of the flat inputs; captures are variables."""
         return [tuple(spec.shape) for spec in self.specs]
 
-    def redefined(self, concrete: Any, progress: Progress | None) -> CompiledStep:
+    def redefined(self, concrete: Any, progress: Progress | None, budget_bytes: int | None = None) -> CompiledStep:
         """The same step with another body."""
         traced = Trace(concrete, self.traced.seconds, None)
         return CompiledStep(traced, self.belongings, self.label, self.specs)
@@ -203,9 +203,17 @@ class CompiledStep:
 class SimulatedStep:
     """A step that TensorFlow's executor runs op by op."""
 
-    def __init__(self, program: Program, belongings: Belongings, label: str, in_order: bool = False) -> None:
+    def __init__(
+        self,
+        program: Program,
+        belongings: Belongings,
+        label: str,
+        in_order: bool = False,
+        budget_bytes: int | None = None,
+    ) -> None:
         self.program = program
         self.in_order = in_order
+        self.budget_bytes = budget_bytes
         self.belongings = belongings
         self.label = label
         self.layers = belongings.layers
@@ -235,10 +243,11 @@ class SimulatedStep:
         """The batch that it was traced for."""
         return self.program.batch_size
 
-    def redefined(self, concrete: Any, progress: Progress | None) -> SimulatedStep:
-        """The same step with another body."""
+    def redefined(self, concrete: Any, progress: Progress | None, budget_bytes: int | None = None) -> SimulatedStep:
+        """The same step with another body, in order, for a process whose limit is the budget."""
         traced = Trace(concrete, self.program.seconds["trace"], None)
-        return SimulatedStep(program_of(traced, progress), self.belongings, self.label, in_order=True)
+        program = program_of(traced, progress)
+        return SimulatedStep(program, self.belongings, self.label, in_order=True, budget_bytes=budget_bytes)
 
     def tide(self, batch_size: int | None, progress: Progress | None, label: str | None) -> Tide:
         """Of several devices the one that needs most, because each has memory of its own."""
@@ -286,7 +295,7 @@ class SimulatedStep:
         work = build_workload(graph)
         self.cost_us = sum(work.cost_us)
         built = time.perf_counter()
-        simulation = simulate(work, self._residents(graph), self.together, self.in_order)
+        simulation = simulate(work, self._residents(graph), self.together, self.in_order, self.budget_bytes)
         self.seconds |= {
             "shapes": inferred - started,
             "workload": built - inferred,

@@ -80,7 +80,7 @@ class _Process:
         limit_bytes: int | None = None,
         crumbs: random.Random | None = None,
     ) -> None:
-        """With `crumbs`, tiny tensors that no graph tells of lie between the buffers, as many as chance says."""
+        """With `crumbs`, chance says how many tiny tensors that no graph tells of lie between the buffers."""
         self.allocator = BfcAllocator(limit_bytes)
         self.addresses: list[int | None] = [None] * len(schedule.sizes)
         # Seeds and handles come before the first weight, so the first region is a small one.
@@ -100,6 +100,9 @@ class _Process:
                 self.addresses[buffer] = self.allocator.allocate(size)
         for size in residents.extra:
             self.allocator.allocate(size)
+        if crumbs is not None:
+            # What the process has done before, to make a batch for example, may have fetched a region more.
+            self.allocator.free(self.allocator.allocate(int(crumbs.random() * self.allocator.bytes_in_use)))
 
     def fetch_basin(self, total_bytes: int) -> None:
         """Do what a planned step does before its first one."""
@@ -153,17 +156,23 @@ class _Process:
 
 
 def simulate(
-    work: Workload, residents: Residents | None = None, together: int = 1, in_order: bool = False
+    work: Workload,
+    residents: Residents | None = None,
+    together: int = 1,
+    in_order: bool = False,
+    budget_bytes: int | None = None,
 ) -> Simulation:
     """Simulate steady steps in a process that holds `residents`; `in_order` if control edges hold their order.
+
+    Such steps are planned for a budget: the safe bound is within it only if a limit of just the budget holds too.
 
     Where a branch depends on the data, both are looked at and the one that takes more is shown. Where several steps
     run `together`, as one call, the peak is that of the highest among them.
     """
-    found = _settle(_schedules(work, True), residents or Residents(), together, in_order)
+    found = _settle(_schedules(work, True), residents or Residents(), together, in_order, budget_bytes)
     if not found.schedule.guesses:
         return found
-    other = _settle(_schedules(work, False), residents or Residents(), together, in_order)
+    other = _settle(_schedules(work, False), residents or Residents(), together, in_order, budget_bytes)
     return max(found, other, key=lambda simulation: simulation.peak_bytes)
 
 
@@ -176,7 +185,9 @@ def _schedules(work: Workload, branch: bool) -> list[Schedule]:
     return [first, *(execute(work, threads, seed, branch) for seed in range(1, steps))]
 
 
-def _settle(schedules: list[Schedule], residents: Residents, together: int, in_order: bool) -> Simulation:
+def _settle(
+    schedules: list[Schedule], residents: Residents, together: int, in_order: bool, budget_bytes: int | None
+) -> Simulation:
     basin_of = _least_promise(schedules[0]) if in_order else None
     lives = [_live(_shuffled(schedules, life), residents, basin_of) for life in range(_lives(schedules))]
     calls = [
@@ -194,6 +205,8 @@ def _settle(schedules: list[Schedule], residents: Residents, together: int, in_o
     if in_order:
         floor = max(floor, *(life.highest(residents) for life in others))
     safe = _safe_limit(others, residents, floor + SAFE_BYTES)
+    if budget_bytes is not None and safe <= budget_bytes:
+        safe = _safe_within(others, residents, safe, budget_bytes)
     return Simulation(shown.schedule, shown.replay, shown.held, shown.bytes_before, middle, safe, tuple(peaks))
 
 
@@ -256,13 +269,12 @@ class _Life(NamedTuple):
     schedules: list[Schedule]
     crumbs: int | None = None
 
-    def survives(self, residents: Residents, limit_bytes: int) -> bool:
-        """Whether it does not run out under a limit."""
+    def peak_within(self, residents: Residents, limit_bytes: int) -> int | None:
+        """Its highest peak under a limit; None if it runs out."""
         try:
-            self._pass(residents, limit_bytes, limit_bytes)
+            return self._pass(residents, limit_bytes, limit_bytes).allocator.peak_bytes_in_use
         except OutOfMemory:
-            return False
-        return True
+            return None
 
     def highest(self, residents: Residents) -> int:
         """Its highest peak without a limit."""
@@ -307,7 +319,7 @@ def _safe_limit(lives: list[_Life], residents: Residents, floor: int) -> int:
     def holds(position: int) -> bool:
         if position not in known:
             limit = int(floor * (1.0 + SAFE_MARGIN / 2) ** position)
-            broken = next((life for life in hardest_first if not life.survives(residents, limit)), None)
+            broken = next((life for life in hardest_first if life.peak_within(residents, limit) is None), None)
             known[position] = broken is None
             if broken is not None:
                 # Where it runs out it is likely to run out next time.
@@ -319,3 +331,18 @@ def _safe_limit(lives: list[_Life], residents: Residents, floor: int) -> int:
     while not (holds(position - 2) and holds(position)):
         position += 1
     return int(floor * (1.0 + SAFE_MARGIN / 2) ** position)
+
+
+def _safe_within(lives: list[_Life], residents: Residents, safe: int, budget_bytes: int) -> int:
+    """The safe bound of a process whose limit is the budget, which is more than it needs.
+
+    Its last region is larger. A chunk at the end of it that is not worth splitting is taken whole, so more is in use;
+    and sometimes what fits into less does not fit.
+    """
+    highest = safe
+    for limit in (budget_bytes, int(budget_bytes * (1.0 - SAFE_MARGIN / 2))):
+        peaks = [life.peak_within(residents, limit) for life in lives]
+        if None in peaks:
+            return _safe_limit(lives, residents, int(budget_bytes * (1.0 + SAFE_MARGIN)))
+        highest = max(highest, *(peak + SAFE_BYTES for peak in peaks if peak is not None))
+    return min(highest, budget_bytes)
