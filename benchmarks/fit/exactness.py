@@ -11,13 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.fit.report import Bar, Section
+from benchmarks.fit.report import Bar, Section, percent
 from benchmarks.fit.runs import Measured, Runs, budget_for, start
 from benchmarks.fit.suite import BLOCKS, PLAIN, PLANNED, REMAT, SCOPE, STEPS, TITLES, Case
 
-SHARE = 0.5
+# Of the activations; the larger ones only where a plan would split the batch else, which changes the last digits.
+SHARES = (0.5, 0.7, 0.85)
 BATCHES = 4
-PLAIN_RUNS = 3
+# Half a batch asks the same of a plan, in half the time.
+ROWS_SHARE = 2
+# Two runs tell whether bits are the same; how far apart runs are takes three.
+PLAIN_RUNS, DETERMINISTIC_RUNS = 3, 2
 # keras.remat is tf.recompute_grad under another name: two programs show it, one with dropout and one with averages.
 SHOWN_IN_FULL = ("transformer24", "resnet50")
 KINDS = ("losses", "weights", "averages", "seeds", "optimizer")
@@ -41,6 +45,10 @@ class ExactnessRow:
     """Per way the distances from the nearest plain run, or why there are none."""
     slopes: dict[str, Measured] = field(default_factory=dict)
     fitted: Measured = field(default_factory=dict)
+    share: float | None = None
+    """Of the activations, for which the step was planned."""
+    pieces: int = 1
+    """Into how many pieces the plan splits the batch: with more than one, nobody expects the same bits."""
 
     @property
     def is_repeatable(self) -> bool:
@@ -100,25 +108,29 @@ class Kept:
         """Runs a child and reads the variables it kept, with its losses; without an answer only why."""
         path = self.folder / "variables.npz"
         path.unlink(missing_ok=True)
-        arguments = [case.name, "--way", way, "--variables", str(path), *more]
+        arguments = [case.name, "--way", way, "--variables", str(path), *_rows(case), *more]
         arguments += [] if budget is None else ["--budget", str(budget)]
         result = start(child, arguments)
         if "losses" not in result:
             return {"without": result}
         with np.load(path) as file:
-            return {"values": {**{name: file[name] for name in file.files}, "losses": np.array(result["losses"])}}
+            values = {**{name: file[name] for name in file.files}, "losses": np.array(result["losses"])}
+        return {"values": values, "result": result}
+
+
+def _rows(case: Case) -> tuple[str, str]:
+    return "--batch-size", str(case.batch_size // ROWS_SHARE)
 
 
 def measure(case: Case, runs: Runs) -> ExactnessRow:
-    reference = runs.reference(case)
-    budget = budget_for(reference, SHARE)
-    ways = (PLANNED, BLOCKS, *((REMAT, SCOPE) if case.name in SHOWN_IN_FULL else ()))
+    ways = (BLOCKS, *((REMAT, SCOPE) if case.name in SHOWN_IN_FULL else ()))
     found = runs.once(
-        f"{case.name} exactness", lambda: _compare(case, ways, budget), repr(case), budget, STEPS, by_lowtide=True
+        f"{case.name} exactness", lambda: _compare(case, ways), repr(case), SHARES, STEPS, _rows(case), by_lowtide=True
     )
+    budget = found.get("budget_bytes")
     slopes = {}
-    for way in (PLAIN, PLANNED, BLOCKS, REMAT) if case.name in DROPOUT else ():
-        arguments = [case.name, "--way", way, *(["--budget", str(budget)] if way == PLANNED else [])]
+    for way in (PLAIN, PLANNED, BLOCKS, REMAT) if case.name in DROPOUT and budget else ():
+        arguments = [case.name, "--way", way, *_rows(case), *(["--budget", str(budget)] if way == PLANNED else [])]
         slopes[way] = runs.once(
             f"{case.name} {way} gradient",
             lambda arguments=arguments: start("gradient", arguments),
@@ -126,36 +138,48 @@ def measure(case: Case, runs: Runs) -> ExactnessRow:
             by_lowtide=way == PLANNED,
         )
     fitted: Measured = {}
-    if case.deterministic:
+    if case.deterministic and budget:
         fitted = runs.once(f"{case.name} fit", lambda: _compare_fits(case, budget), repr(case), budget, by_lowtide=True)
-    return ExactnessRow(case, found.get("spread", {}), found.get("ways", {}), slopes, fitted)
+    ways_found, pieces = found.get("ways", {}), found.get("pieces", 1)
+    return ExactnessRow(case, found.get("spread", {}), ways_found, slopes, fitted, found.get("share"), pieces)
 
 
-def _compare(case: Case, ways: Sequence[str], budget: int | None) -> Measured:
+def _compare(case: Case, ways: Sequence[str]) -> Measured:
     with tempfile.TemporaryDirectory() as folder:
         kept = Kept(folder)
         batches = ("--batches", str(BATCHES))
-        plain = [kept.run("train", case, PLAIN, *batches) for _ in range(PLAIN_RUNS)]
+        count = DETERMINISTIC_RUNS if case.deterministic else PLAIN_RUNS
+        plain = [kept.run("train", case, PLAIN, *batches) for _ in range(count)]
         if any("values" not in run for run in plain):
             return {"failed": f"a plain run gave nothing: {plain}"[:300]}
         references = [run["values"] for run in plain]
-        found = {}
-        for way in ways:
-            run = kept.run("train", case, way, *batches, budget=budget if way == PLANNED else None)
-            found[way] = {"distances": nearest(run["values"], references)} if "values" in run else run["without"]
-        return {"spread": widest(references), "ways": found}
+        for share in SHARES:
+            budget = budget_for(plain[0]["result"], share)
+            run = kept.run("train", case, PLANNED, *batches, budget=budget)
+            pieces = run.get("result", {}).get("pieces", 1)
+            if "values" in run and pieces == 1:
+                break
+        found = {PLANNED: run}
+        found |= {way: kept.run("train", case, way, *batches) for way in ways}
+        told = {
+            way: {"distances": nearest(run["values"], references)} if "values" in run else run["without"]
+            for way, run in found.items()
+        }
+        return {
+            "spread": widest(references), "ways": told, "share": share, "budget_bytes": budget, "pieces": pieces,
+        }  # fmt: skip
 
 
-def _compare_fits(case: Case, budget: int | None) -> Measured:
-    """`fit` with callbacks and validation, in one go and with a save and a load between; plain and planned."""
+def _compare_fits(case: Case, budget: int) -> Measured:
+    """`fit` with callbacks and validation, in one go and from what was saved in the middle of it; plain and planned."""
     with tempfile.TemporaryDirectory() as folder:
         kept, saved = Kept(folder), str(Path(folder) / "half.keras")
         runs: dict[tuple[str, str], Measured] = {}
         for way, limit in ((PLAIN, None), (PLANNED, budget)):
-            runs[way, "whole"] = kept.run("fitting", case, way, budget=limit)
-            half = kept.run("fitting", case, way, "--last-epoch", "2", "--save", saved, budget=limit)
+            whole = kept.run("fitting", case, way, "--save", saved, budget=limit)
             rest = ("--first-epoch", "2", "--load", saved)
-            runs[way, "restored"] = half if "without" in half else kept.run("fitting", case, way, *rest, budget=limit)
+            runs[way, "whole"] = whole
+            runs[way, "restored"] = whole if "without" in whole else kept.run("fitting", case, way, *rest, budget=limit)
         found: Measured = {}
         for manner in ("whole", "restored"):
             pair = [runs[way, manner] for way in (PLAIN, PLANNED)]
@@ -167,7 +191,7 @@ def _compare_fits(case: Case, budget: int | None) -> Measured:
 # -- telling ----------------------------------------------------------------------------------------
 
 COLUMNS = (
-    "program", "plain runs among themselves", "planned", "agrees", TITLES[BLOCKS], "agrees", TITLES[REMAT],
+    "program", "plain runs among themselves", "within", "planned", "agrees", TITLES[BLOCKS], "agrees", TITLES[REMAT],
     TITLES[SCOPE], "planned `fit` with callbacks", "saved and restored",
 )  # fmt: skip
 
@@ -192,6 +216,7 @@ def _cells(row: ExactnessRow) -> list[str]:
     return [
         row.case.name,
         _distance_words(row.spread),
+        percent(row.share) + (f", {row.pieces} pieces" if row.pieces > 1 else "") if row.share else "n/a",
         _way_words(row, PLANNED),
         _yes(row.agrees(PLANNED)),
         _way_words(row, BLOCKS),

@@ -16,7 +16,7 @@ from benchmarks.fit.children.ways import build_in
 from benchmarks.fit.programs import Program, make_batch
 from benchmarks.fit.suite import PLANNED, find
 
-STEPS_PER_EPOCH = 5
+EPOCHS, STEPS_PER_EPOCH = 4, 5
 
 
 def fit(options: argparse.Namespace) -> dict[str, Any]:
@@ -32,14 +32,16 @@ def fit(options: argparse.Namespace) -> dict[str, Any]:
     history = model.fit(
         _data(specs, range(4)).repeat(),
         initial_epoch=options.first_epoch,
-        epochs=options.last_epoch,
+        epochs=EPOCHS,
         steps_per_epoch=STEPS_PER_EPOCH,
         validation_data=_data(specs, range(4, 5)),
-        callbacks=[keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate * 0.8), seen],
+        callbacks=[
+            keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate * 0.8),
+            *([] if options.save is None else [_Saved(options.save)]),
+            seen,
+        ],
         verbose=0,
     )
-    if options.save is not None:
-        model.save(options.save)
     keep_variables(Program((model,), (model.optimizer,), specs, model), options.variables)
     scores = {name: [float(value) for value in values] for name, values in history.history.items()}
     return {"history": scores, "losses": [[loss] for loss in seen.losses]}
@@ -56,6 +58,18 @@ class _Seen(keras.callbacks.Callback):
         self.losses.append(float((logs or {})["loss"]))
 
 
+class _Saved(keras.callbacks.Callback):
+    """Saves the model in the middle of its training."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path = path
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        if epoch == 1:
+            self.model.save(self.path)
+
+
 def _data(specs: tuple[Any, ...], seeds: range) -> tf.data.Dataset:
     data = None
     for seed in seeds:
@@ -68,9 +82,8 @@ def main() -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--way", required=True)
     arguments.add_argument("--first-epoch", type=int, default=0)
-    arguments.add_argument("--last-epoch", type=int, default=4)
     arguments.add_argument("--load", type=Path, help="a model that was saved")
-    arguments.add_argument("--save", type=Path)
+    arguments.add_argument("--save", type=Path, help="where to keep the model after two epochs")
     arguments.add_argument("--variables", type=Path, required=True)
     answer(arguments.parse_args(), fit)
 

@@ -99,7 +99,7 @@ def _input_specs(model: keras.Model) -> Any:
         raise LowtideError(
             "the model has not seen an input yet, so its shapes are not known",
             given=model.name,
-            cure="pass the specs too: predict(model, x_spec, y_spec, batch_size=...), or call model.build(input_shape)",
+            cure="pass the specs too: predict(model, x_spec, y_spec, batch_size=...)",
         )
     specs = keras.tree.map_structure(lambda tensor: _spec(tensor.shape, tensor.dtype), inputs)
     return specs[0] if isinstance(specs, list) and len(specs) == 1 else specs
