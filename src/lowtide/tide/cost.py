@@ -45,8 +45,7 @@ _SLOWER = {
     15_000.0: "Exp Expm1 Log Log1p Sigmoid Tanh Sin Cos Softplus Elu Selu _MklSwish SquaredDifference Tile BroadcastTo "
     "SelectV2 ResizeBilinear ResizeNearestNeighbor _MklNativeMaxPoolGrad",
     7_000.0: "Softmax LogSoftmax Transpose ConjugateTranspose AvgPool AvgPoolGrad FusedBatchNormGradV3 "
-    "_UnaryOpsComposition "
-    "ResizeBilinearGrad ResizeNearestNeighborGrad Reverse ReverseV2 MirrorPad MirrorPadGrad",
+    "ResizeBilinearGrad ResizeNearestNeighborGrad Reverse ReverseV2 MirrorPad MirrorPadGrad _UnaryOpsComposition",
     4_000.0: "Erf Erfc FusedBatchNormV3 _FusedBatchNormEx UnsortedSegmentSum SegmentSum SegmentSumV2 ScatterNd "
     "TensorScatterAdd ResourceScatterAdd Unique",
     2_500.0: "MaxPoolGrad MaxPool3DGrad AvgPool3D AvgPool3DGrad SparseSoftmaxCrossEntropyWithLogits "
@@ -60,6 +59,8 @@ _BYTES_PER_US = {op: rate for rate, ops in _SLOWER.items() for op in ops.split()
 BROADCAST_SLOWDOWN = 2.0
 _BROADCASTING = frozenset("Add AddV2 Sub Mul RealDiv SquaredDifference Maximum Minimum".split())
 
+# What the names of oneDNN's kernels begin with.
+_ONEDNN = "_Mkl"
 _MATRIX_PRODUCTS = frozenset({"MatMul"})
 _BATCHED_PRODUCTS = frozenset("BatchMatMul BatchMatMulV2 BatchMatMulV3".split())
 
@@ -84,9 +85,6 @@ def node_cost_us(graph: Graph, node: int, sizes: Sequence[int]) -> float:
     if "Conv" in op:
         return max(moved_us, _convolution_us(graph, node, op, packs_once=kernel.startswith(_ONEDNN)))
     return moved_us * BROADCAST_SLOWDOWN if op in _BROADCASTING and _repeats_a_vector(graph, node) else moved_us
-
-
-_ONEDNN = "_Mkl"
 
 
 @functools.cache
