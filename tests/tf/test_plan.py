@@ -339,7 +339,7 @@ def test_calls_are_replaced_by_what_they_call():
     concrete = outer.get_concrete_function(tf.TensorSpec(()))
     flat = flatten(concrete)
     assert not any("PartitionedCall" == node.op for node in flat.graph_def.node)
-    step = planned_callable(Redefined(concrete, apply(flat, Rewrite())), compiled=False)
+    step = planned_callable(Redefined(concrete, apply(flat, Rewrite())), compiled=False, total_bytes=0)
     assert [float(each) for each in step(tf.constant(5.0))] == [2.0, 14.0, 6.0]
     assert float(counter) == 14.0
 
@@ -386,8 +386,14 @@ def test_a_split_batch_where_recomputing_is_not_enough():
     assert fitted.plan is not None
     assert fitted.plan.pieces > 1
     assert any("pieces of each batch" in note for note in fitted.plan.notes)
+    # What was split costs the overhead of more ops, and says so.
+    assert fitted.plan.slowdown > 0
+    with pytest.raises(NoPlanError):
+        lt.plan(model, batch_size=len(x), budget=share_of(tide, 0.4), only="recompute")
     with pytest.raises(lt.LowtideError, match="nothing of this name can be allowed"):
         lt.fit_in(model, budget="1GiB", allow=("int8",))
+    with pytest.raises(lt.LowtideError, match="cannot be that alone"):
+        lt.fit_in(model, budget="1GiB", only="pieces")
 
 
 def test_batch_normalization_is_split_only_where_it_is_allowed():

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     multiple=True,
     help="Allow what changes results; may be given more than once.",
 )
+@click.option("--exact", is_flag=True, help="Keep the batch whole: results are the same bit for bit.")
 @click.option(
     "--recorded",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -43,6 +44,7 @@ def command(
     batch_size: int | None,
     budget: int,
     allow: tuple[str, ...],
+    exact: bool,
     recorded: Path | None,
     top: int,
     as_json: bool,
@@ -71,7 +73,7 @@ def command(
     times = measured_times(recorded)
     try:
         with looking_at_a_target() as tell:
-            plan = _plan(target, batch_size, budget, allow, times, tell)
+            plan = _plan(target, batch_size, budget, allow, exact, times, tell)
     except NoPlanError as error:
         return emit_no_plan(error, target, as_json=as_json)
     if save is not None:
@@ -86,6 +88,7 @@ def _plan(
     batch_size: int | None,
     budget: int,
     allow: tuple[str, ...],
+    exact: bool,
     times: MeasuredTimes | None,
     tell: Callable[[str], None],
 ) -> Plan:
@@ -103,6 +106,7 @@ def _plan(
             budget=budget,
             batch_size=target.batch_size,
             allow=allow,
+            only="recompute" if exact else None,
             recorded=times,
             progress=tell,
             label=target.label,

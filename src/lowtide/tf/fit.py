@@ -18,7 +18,7 @@ from lowtide.tf.function import Function
 from lowtide.tf.plan import plan_first
 from lowtide.tf.steps import Step, belongings_of
 from lowtide.tf.trace import Progress
-from lowtide.tf.variants import Variant, allowable, variants_of
+from lowtide.tf.variants import Variant, allowable, check_only, variants_of
 from lowtide.units import parse_bytes
 
 
@@ -27,13 +27,14 @@ def fit_in(
     budget: str | int,
     *,
     allow: Sequence[str] = (),
+    only: str | None = None,
     recorded: Recorded | None = None,
     progress: Progress | None = None,
 ) -> Fitted:
     """Let a compiled model train within a budget: `fit` and `train_on_batch` work as always.
 
     The step is planned when the first batch of a new shape arrives; what its ops cost is taken from a `recorded` step
-    where one is given. Returns what holds the plans, and undoes it.
+    where one is given. With `only="recompute"` the batch stays whole. Returns what holds the plans, and undoes it.
     """
     if not isinstance(model, keras.Model):
         cure = "for a step of your own use @lt.function(budget=...)"
@@ -44,7 +45,8 @@ def fit_in(
             given=f"{model.name}, compiled with run_eagerly=True",
             cure="compile it without run_eagerly",
         )
-    return Fitted(model, parse_bytes(budget), check_allow(allow), progress, measured_times(recorded))
+    check_only(only)
+    return Fitted(model, parse_bytes(budget), check_allow(allow), progress, measured_times(recorded), only)
 
 
 class Fitted:
@@ -57,10 +59,12 @@ class Fitted:
         allow: tuple[str, ...],
         progress: Progress | None,
         times: MeasuredTimes | None = None,
+        only: str | None = None,
     ) -> None:
         self.model = model
         self.budget_bytes = budget_bytes
         self.allow = allow
+        self.only = only
         self._progress = progress
         self._times = times
         self._step: Function | None = None
@@ -108,7 +112,7 @@ class Fitted:
             return step if variant.is_plain else trace(_one_step(model, variant.train_step))
 
         rows = step.batch_size
-        variants = variants_of(model, self.allow, rows)
+        variants = variants_of(model, self.allow, rows, self.only)
         more = allowable(model, self.allow)
         return plan_first(variants, step_of, rows, self.budget_bytes, more, self._progress, model.name, self._times)
 

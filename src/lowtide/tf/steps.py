@@ -109,8 +109,10 @@ class CompiledStep:
         belongings: Belongings,
         label: str,
         specs: Sequence[tf.TensorSpec] | None = None,
+        is_planned: bool = False,
     ) -> None:
         self.traced = traced
+        self.is_planned = is_planned
         self.belongings = belongings
         self.label = label
         self.layers = belongings.layers
@@ -151,7 +153,7 @@ class CompiledStep:
     def redefined(self, concrete: Any, progress: Progress | None, budget_bytes: int | None = None) -> CompiledStep:
         """The same step with another body."""
         traced = Trace(concrete, self.traced.seconds, None)
-        return CompiledStep(traced, self.belongings, self.label, self.specs)
+        return CompiledStep(traced, self.belongings, self.label, self.specs, is_planned=True)
 
     @property
     def building(self) -> Building:
@@ -174,6 +176,7 @@ class CompiledStep:
             layers=self.layers,
             locate=lambda name: (find(name), source(name)),
             building=self.building,
+            is_promise=self.is_planned,
         )
         self.seconds |= {
             "compile": memory.compile_seconds,

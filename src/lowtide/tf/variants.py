@@ -15,7 +15,7 @@ import keras
 from lowtide.errors import LowtideError
 from lowtide.planning.allowance import BFLOAT16, FLOAT16, MICROBATCH
 from lowtide.planning.plan import MICROBATCH as SPLIT
-from lowtide.planning.plan import PRECISION, Action
+from lowtide.planning.plan import PRECISION, RECOMPUTE, Action
 from lowtide.tf.mixing import changes_statistics, notes_on_pieces
 from lowtide.tf.pieces import split_step
 from lowtide.tf.precision import set_precision, with_precision
@@ -64,9 +64,21 @@ class Variant:
         return tuple(made)
 
 
-def variants_of(model: keras.Model, allow: Sequence[str], rows: int | None) -> Iterator[Variant]:
-    """The variants that may be used, the plain one first."""
+def check_only(only: str | None) -> None:
+    """See that a plan within a budget is asked for nothing but what there is."""
+    if only not in (None, RECOMPUTE):
+        raise LowtideError(
+            "a plan within a budget cannot be that alone", given=f"only={only!r}", cure=f"try {RECOMPUTE!r}"
+        )
+
+
+def variants_of(
+    model: keras.Model, allow: Sequence[str], rows: int | None, only: str | None = None
+) -> Iterator[Variant]:
+    """The variants that may be used, the plain one first; with `only="recompute"` no other."""
     yield Variant(model)
+    if only == RECOMPUTE:
+        return
     splits = list(_splits(model, allow, rows))
     yield from splits
     for name in (BFLOAT16, FLOAT16):

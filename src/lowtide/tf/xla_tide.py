@@ -12,7 +12,14 @@ import numpy as np
 from lowtide.sources.hlo_memory import HeldValue, TemporaryBlock
 from lowtide.tf.origins import COPY
 from lowtide.tf.xla import TEMPORARY, VariableKind, XlaArgument, XlaMemory, xla_allocations
-from lowtide.tide.bfc import BfcAllocator, OutOfMemory, Replay, round_up
+from lowtide.tide.bfc import (
+    FIRST_REGION_BYTES,
+    LARGEST_WASTE_BYTES,
+    BfcAllocator,
+    OutOfMemory,
+    Replay,
+    round_up,
+)
 from lowtide.tide.layers import find_layer, find_owner, find_slot_owners, without_number
 from lowtide.tide.rows import Part, Row, buffers_of, rows_of_block
 from lowtide.tide.tide import Building, Curve, Tide
@@ -68,8 +75,12 @@ def tide_of(
     others: Sequence[XlaArgument] = (),
     layers: Collection[str] = (),
     locate: Locate | None = None,
+    is_promise: bool = False,
 ) -> Tide:
-    """Replay the allocations of a compiled step in the allocator, and name what is in them."""
+    """Replay the allocations of a compiled step in the allocator, and name what is in them.
+
+    The safe bound of a promise holds wherever the temporary block lies.
+    """
     residents = sorted((*memory.arguments, *others), key=_place_in_history)
     allocator = BfcAllocator()
     chunks = _settle(allocator, residents)
@@ -83,12 +94,15 @@ def tide_of(
     rows = list(_resident_rows(residents, chunks, len(in_use), layers))
     rows += _step_rows(memory, replay, find)
     peak = int(in_use.max())
+    safe = max(peak, smallest_limit(memory, residents)) + uncertain_bytes(residents)
+    if is_promise:
+        safe = max(safe, peak + _wasted_bytes(memory, replay))
     return Tide(
         target=target,
         method="xla",
         batch_size=batch_size,
         peak_bytes=peak,
-        safe_bytes=max(peak, smallest_limit(memory, residents)) + uncertain_bytes(residents),
+        safe_bytes=safe,
         buffers=buffers_of(rows),
         curve=_curve(memory, in_use),
         building=building,
@@ -158,10 +172,25 @@ def _with_temporary(memory: XlaMemory, size: int) -> XlaMemory:
 
 
 def _peak(memory: XlaMemory, residents: Sequence[XlaArgument]) -> int:
+    """The highest peak, also if the temporary block lies elsewhere."""
     allocator = BfcAllocator()
     _settle(allocator, residents)
     replays = [allocator.replay(*memory.stream()) for _ in range(_RUNS_UNTIL_STEADY)]
-    return int(replays[-1].bytes_in_use.max(initial=allocator.bytes_in_use))
+    peak = int(replays[-1].bytes_in_use.max(initial=allocator.bytes_in_use))
+    return peak + _wasted_bytes(memory, replays[-1])
+
+
+def _wasted_bytes(memory: XlaMemory, replay: Replay) -> int:
+    """How much more the temporary blocks take in a region that was fetched for them: all of it, if little is left."""
+    wasted = 0
+    for allocation, chunk in zip(memory.allocations, replay.allocated_bytes.tolist(), strict=True):
+        if allocation.role == TEMPORARY:
+            region = FIRST_REGION_BYTES
+            while region < allocation.bytes:
+                region *= 2
+            if region - allocation.bytes < min(allocation.bytes, LARGEST_WASTE_BYTES):
+                wasted += max(region - chunk, 0)
+    return wasted
 
 
 def _fits(memory: XlaMemory, residents: Sequence[XlaArgument], limit: int) -> bool:

@@ -1,0 +1,107 @@
+"""Attempts at a plan: search with the planner's own figures, look at the result as it would run, and aim again."""
+
+from __future__ import annotations
+
+from lowtide.planning.aim import take_aim
+from lowtide.planning.plan import ORDER, RECOMPUTE, Action, FrontierPoint, NoPlanError, Outlook, Plan
+from lowtide.planning.recompute import Answer, frontier
+from lowtide.tf.ground import Attempt, Ground
+from lowtide.tf.origins import layer_finder
+from lowtide.tf.rewrite import planned_callable
+from lowtide.tf.trace import Progress
+
+MOST_ATTEMPTS = 4
+# An attempt that leaves less than this of the budget unused is good enough.
+UNUSED_SHARE = 0.06
+# Compiling a step takes long: what costs less than this share of it is good enough.
+WORTH_COMPILING = 0.03
+
+
+def search(ground: Ground, budget_bytes: int, tell: Progress, label: str | None) -> Plan:
+    """Search with the planner's own model, look at the result as it would run, and correct the aim."""
+    problem = ground.problem
+    room = ground.room(budget_bytes)
+    aim = ground.first_aim(budget_bytes, room)
+    best: Attempt | None = None
+    smallest, closest = ground.before.safe_bytes, None
+    seen: set[tuple[int, ...]] = set()
+    answer: Answer | None = None
+    for number in range(1, MOST_ATTEMPTS + 1):
+        # Each search goes on from what the one before found.
+        answer = take_aim(problem, aim, seen, answer, tell)
+        if answer is None:
+            break
+        tell(f"tracing the planned step, attempt {number} of at most {MOST_ATTEMPTS}")
+        attempt = ground.attempt(answer, tell, label, budget_bytes)
+        sure = attempt.after.safe_bytes
+        smallest, closest = min(smallest, sure), attempt
+        fits = sure <= budget_bytes
+        if fits and (best is None or answer.flood.extra_us <= best.answer.flood.extra_us):
+            best = attempt
+        if not (fits or answer.within) or (fits and _is_good(ground, attempt, budget_bytes)):
+            break
+        aim = ground.next_aim(answer.flood.peak_bytes, attempt.used_bytes, room)
+    if best is None:
+        points = _outlook(ground, closest) if closest is not None else ()
+        raise NoPlanError("no plan reaches the budget", budget_bytes, smallest, points, before=ground.before)
+    return plan_of(ground, budget_bytes, best)
+
+
+def _is_good(ground: Ground, attempt: Attempt, budget_bytes: int) -> bool:
+    """Whether to look no further: nearly all of the budget is used, or hardly any time is lost."""
+    answer = attempt.answer
+    if ground.compiled and answer.flood.extra_us <= WORTH_COMPILING * ground.problem.total_us:
+        return True
+    return budget_bytes - attempt.after.safe_bytes <= UNUSED_SHARE * budget_bytes or not answer.recomputed
+
+
+def plan_of(ground: Ground, budget_bytes: int, best: Attempt) -> Plan:
+    problem, redefined = ground.problem, best.redefined
+    compiled, total_bytes = ground.compiled, best.after.safe_bytes
+    return Plan(
+        target=best.after.target,
+        budget_bytes=budget_bytes,
+        before=ground.before,
+        after=best.after,
+        slowdown=best.answer.flood.extra_us / max(problem.total_us, 1e-9),
+        actions=_actions(ground, best),
+        frontier=_outlook(ground, best),
+        rewrite=best.rewrite,
+        fingerprint=ground.fingerprint,
+        notes=ground.notes,
+        bind=lambda: planned_callable(redefined, compiled, total_bytes),
+    )
+
+
+def _actions(ground: Ground, best: Attempt) -> tuple[Action, ...]:
+    graph, problem = ground.work.graph, ground.problem
+    belongings = ground.step.belongings
+    layer = layer_finder(ground.concrete, belongings.layers, belongings.kinds)
+    actions = []
+    for again in best.answer.recomputed:
+        name = graph.names[problem.nodes[again.task]]
+        reason = "computed again where the backward pass needs it, not kept until then"
+        op = graph.ops[problem.nodes[again.task]]
+        actions.append(Action(RECOMPUTE, name, op, layer(name), again.saves_bytes, again.cost_us, reason))
+    actions.sort(key=lambda action: -action.saves_bytes)
+    ops = dict(zip(graph.names, graph.ops, strict=True))
+    copies = dict(best.rewrite.copies)
+    for earlier, later in best.rewrite.controls:
+        original = copies.get(later, later)
+        actions.append(Action(ORDER, later, ops[original], layer(original), 0, 0.0, f"runs after {earlier}"))
+    return tuple(actions)
+
+
+def _outlook(ground: Ground, best: Attempt) -> Outlook:
+    """What other budgets would cost, with the distance between the planner's figure and the sure limit as found."""
+    # A plan may live long: it keeps the problem for this, and nothing else of the ground.
+    problem = ground.problem
+    factor = best.after.safe_bytes / max(best.answer.flood.peak_bytes, 1)
+
+    def find() -> tuple[FrontierPoint, ...]:
+        return tuple(
+            FrontierPoint(int(peak * factor), extra_us / max(problem.total_us, 1e-9), recomputed)
+            for peak, extra_us, recomputed in frontier(problem)
+        )
+
+    return Outlook(find)
