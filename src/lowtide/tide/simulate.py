@@ -43,6 +43,9 @@ SAFE_SPREAD_IN_ORDER = 0.04
 # Tensors of a few bytes that a process keeps for each of the step's own lasting buffers, at most: constants of what was
 # traced before, numbers from Python.
 MOST_CRUMBS = 2.0
+# Tensors as large as the largest that lasts, which are there at once before the first step: an op that makes a batch of
+# random numbers, or casts and scales one, has up to two more of its size.
+MOST_PASSING = 2
 SAFE_BYTES = 1 << 19
 
 
@@ -102,7 +105,9 @@ class _Process:
             self.allocator.allocate(size)
         if crumbs is not None:
             # What the process has done before, to make a batch for example, may have fetched a region more.
-            self.allocator.free(self.allocator.allocate(int(crumbs.random() * self.allocator.bytes_in_use)))
+            largest = max((schedule.sizes[buffer] for buffer in schedule.before), default=0)
+            for address in [self.allocator.allocate(largest) for _ in range(crumbs.randrange(MOST_PASSING + 1))]:
+                self.allocator.free(address)
 
     def fetch_basin(self, total_bytes: int) -> None:
         """Do what a planned step does before its first one."""
@@ -204,9 +209,11 @@ def _settle(
     others = _lives_in_order(schedules) if in_order else _lives_within(schedules)
     if in_order:
         floor = max(floor, *(life.highest(residents) for life in others))
-    safe = _safe_limit(others, residents, floor + SAFE_BYTES)
-    if budget_bytes is not None and safe <= budget_bytes:
-        safe = _safe_within(others, residents, safe, budget_bytes)
+    floor += SAFE_BYTES
+    if budget_bytes is not None and floor <= budget_bytes:
+        safe = _safe_within(others, residents, floor, budget_bytes)
+    else:
+        safe = _safe_limit(others, residents, floor)
     return Simulation(shown.schedule, shown.replay, shown.held, shown.bytes_before, middle, safe, tuple(peaks))
 
 
@@ -333,16 +340,17 @@ def _safe_limit(lives: list[_Life], residents: Residents, floor: int) -> int:
     return int(floor * (1.0 + SAFE_MARGIN / 2) ** position)
 
 
-def _safe_within(lives: list[_Life], residents: Residents, safe: int, budget_bytes: int) -> int:
-    """The safe bound of a process whose limit is the budget, which is more than it needs.
+def _safe_within(lives: list[_Life], residents: Residents, floor: int, budget_bytes: int) -> int:
+    """The safe bound of processes whose limit is the budget: none of them takes more; above the budget if one runs out.
 
-    Its last region is larger. A chunk at the end of it that is not worth splitting is taken whole, so more is in use;
-    and sometimes what fits into less does not fit.
+    The last region is as large as the limit leaves. A chunk at its end that is not worth splitting is taken whole, so a
+    larger limit may mean more in use, and sometimes what fits into less does not fit.
     """
-    highest = safe
+    highest = floor
     for limit in (budget_bytes, int(budget_bytes * (1.0 - SAFE_MARGIN / 2))):
-        peaks = [life.peak_within(residents, limit) for life in lives]
-        if None in peaks:
-            return _safe_limit(lives, residents, int(budget_bytes * (1.0 + SAFE_MARGIN)))
-        highest = max(highest, *(peak + SAFE_BYTES for peak in peaks if peak is not None))
+        for life in lives:
+            peak = life.peak_within(residents, limit)
+            if peak is None:
+                return _safe_limit(lives, residents, int(budget_bytes * (1.0 + SAFE_MARGIN)))
+            highest = max(highest, peak + SAFE_BYTES)
     return min(highest, budget_bytes)
