@@ -152,11 +152,11 @@ def test_a_larger_batch_counts_once_it_was_trained() -> None:
 def test_the_report_has_bars_tables_and_notes() -> None:
     planning = speed.PLANNINGS[0]
     rows = [
-        speed.SpeedRow(planning, {"plan_seconds": 9.0, "executed_nodes": 9839}),
+        speed.SpeedRow(planning, {"plan_seconds": 9.0, "traced_nodes": 14481, "executed_nodes": 9839}),
         speed.SpeedRow(planning, {"failed": "no"}),
     ]
     text = report.to_markdown([speed.report(rows)], {"cores": "2"})
     assert "| planning ResNet50's step takes at most 10 s | 9.0 s | yes |" in text
     assert "| planning ResNet50's step takes at most 10 s | no answer | **no** |" in text
-    assert "| ResNet50, batch 8, Adam | 9,839 |" in text
+    assert "| ResNet50, batch 8, Adam | 14,481 | 9,839 |" in text
     assert "- ResNet50: no" in text

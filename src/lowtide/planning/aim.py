@@ -9,7 +9,7 @@ from lowtide.planning.recompute import Answer, lower
 
 # A first search is quick; what costs more than this share of the step is worth a longer one.
 QUICK_EFFORT = 8_000
-WORTH_AN_EFFORT = 0.04
+WORTH_AN_EFFORT = 0.05
 # Where an aim leads to a course that was seen, how often to lower it by how much.
 LOWER_AIMS, LOWER_BY = 4, 0.03
 

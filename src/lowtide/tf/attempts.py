@@ -13,8 +13,8 @@ from lowtide.tf.trace import Progress
 MOST_ATTEMPTS = 4
 # An attempt that leaves less than this of the budget unused is good enough.
 UNUSED_SHARE = 0.06
-# Compiling a step takes long: what costs less than this share of it is good enough.
-WORTH_COMPILING = 0.03
+# So is one that costs less than this share of the step. Compiling takes long, tracing not so long.
+CHEAP, CHEAP_COMPILED = 0.05, 0.03
 
 
 def search(ground: Ground, budget_bytes: int, tell: Progress, label: str | None) -> Plan:
@@ -49,10 +49,10 @@ def search(ground: Ground, budget_bytes: int, tell: Progress, label: str | None)
 
 def _is_good(ground: Ground, attempt: Attempt, budget_bytes: int) -> bool:
     """Whether to look no further: nearly all of the budget is used, or hardly any time is lost."""
-    answer = attempt.answer
-    if ground.compiled and answer.flood.extra_us <= WORTH_COMPILING * ground.problem.total_us:
+    cheap = CHEAP_COMPILED if ground.compiled else CHEAP
+    if attempt.answer.flood.extra_us <= cheap * ground.problem.total_us:
         return True
-    return budget_bytes - attempt.after.safe_bytes <= UNUSED_SHARE * budget_bytes or not answer.recomputed
+    return budget_bytes - attempt.after.safe_bytes <= UNUSED_SHARE * budget_bytes
 
 
 def plan_of(ground: Ground, budget_bytes: int, best: Attempt) -> Plan:
