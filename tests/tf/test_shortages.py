@@ -14,6 +14,8 @@ import lowtide
 PROGRAMS = Path(__file__).parent / "programs"
 CAUSES = {"out_batch": "batch", "out_leak": "leak", "out_constant": "constant", "out_fragments": "fragmentation"}
 LIMIT = "250MiB"
+# A batch that is so little too large that computing tensors again would do.
+NEARLY = ("out_batch 72", "1")
 CASES = [(program, onednn) for program in CAUSES for onednn in ("0", "1")]
 
 
@@ -21,7 +23,9 @@ def explain(case):
     program, onednn = case
     root = str(Path(lowtide.__file__).parents[1])
     environment = os.environ | {"PYTHONPATH": root, "TF_ENABLE_ONEDNN_OPTS": onednn, "TF_CPP_MIN_LOG_LEVEL": "0"}
-    command = [sys.executable, "-m", "lowtide", "run", "--limit", LIMIT, "--json", str(PROGRAMS / f"{program}.py")]
+    name, *arguments = program.split()
+    script = [str(PROGRAMS / f"{name}.py"), *arguments]
+    command = [sys.executable, "-m", "lowtide", "run", "--limit", LIMIT, "--json", *script]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=400, check=False)
     assert done.stdout.startswith("{"), done.stderr[-3000:]
     return done.returncode, json.loads(done.stdout)
@@ -31,7 +35,8 @@ def explain(case):
 def answers():
     # TensorFlow waits ten seconds for memory before it gives up, so these run side by side.
     with ThreadPoolExecutor(4) as pool:
-        return dict(zip(CASES, pool.map(explain, CASES), strict=True))
+        cases = [*CASES, NEARLY]
+        return dict(zip(cases, pool.map(explain, cases), strict=True))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]}-onednn{case[1]}")
@@ -58,6 +63,19 @@ def test_a_step_that_is_too_large_is_told_by_layer_and_what_would_have_fitted(an
     assert {"weights", "activations"} <= set(shortage["by_kind"])
     assert any(share["layer"] and share["layer"].startswith("conv2d") for share in shortage["by_layer"])
     assert shortage["tide"] is not None
+    # Each of its results is half of the limit.
+    assert shortage["planned_slowdown"] is None
+    assert "in pieces" in shortage["cause"]["advice"][1]
+
+
+def test_a_batch_that_a_plan_would_fit_in_is_told_at_what_cost(answers):
+    _, answer = answers[NEARLY]
+    # Two threads may ask in vain at once; the last one ended it.
+    shortage = answer["shortages"][-1]
+    assert shortage["cause"]["name"] == "batch"
+    assert shortage["largest_batch_size"] < shortage["batch_size"] == 72
+    assert 0 < shortage["planned_slowdown"] < 0.4
+    assert 'lt.fit_in(model, budget="250MiB")' in shortage["cause"]["advice"][1]
 
 
 @pytest.mark.parametrize("onednn", ["0", "1"])

@@ -46,6 +46,21 @@ def test_the_largest_batch_is_the_first_advice(largest, words):
     assert words in cause.advice[0]
 
 
+@pytest.mark.parametrize(
+    ("known", "words"),
+    [
+        ({"planned_slowdown": 0.071, "largest_batch_size": 48}, ('budget="1000MiB"', "about 7% more time")),
+        ({"planned_slowdown": 0.001}, ('@lt.function(budget="1000MiB")', "about the same time")),
+        ({"largest_batch_size": 48}, ('lt.fit_in(model, budget="1000MiB")', "in pieces")),
+        ({}, ("lowtide plan TARGET --budget 1000MiB",)),
+    ],
+)
+def test_a_batch_can_be_kept(known, words):
+    advice = find_cause(evidence(holders=held(activations=900), **known)).advice[1]
+    assert advice.startswith("to keep the batch: ")
+    assert all(word in advice for word in words)
+
+
 def test_enough_is_free_but_in_pieces():
     cause = find_cause(evidence(in_use=700, free=300, largest=90, holders=held(activations=400, weights=300), step=7))
     assert cause.name == "fragmentation"

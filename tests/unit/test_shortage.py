@@ -33,6 +33,7 @@ def make_shortage(**changes) -> Shortage:
         "batch_size": 64,
         "step": 3,
         "largest_batch_size": 48,
+        "planned_slowdown": 0.07,
         "samples": tuple((step, step * MIB) for step in range(1, 10)),
         "notes": ("a note",),
     }
@@ -81,6 +82,7 @@ def test_plain_data():
     assert [holder["bytes"] for holder in data["holders"]] == [500 * MIB, 300 * MIB]
     assert data["holders_in_all"] == 53
     assert data["largest_batch_size"] == 48
+    assert data["planned_slowdown"] == 0.07
     assert data["tide"] is None
 
 
@@ -92,7 +94,7 @@ def test_the_terminal_begins_with_the_cause(tide):
         "train.py · batch 64 · step 3",
         "100 MiB · float32 64×409600 · by model/dense/MatMul · on GPU:0, allocator GPU_0_bfc",
         "900 MiB held · 100 MiB free, 60 MiB of it in one piece · limit 1000 MiB",
-        "a batch of 48",
+        "a batch of 48 · the batch of 64 as planned, +7% time",
         "free elsewhere 40 MiB",
         "activations 500 MiB",
         "conv (Conv2D)",

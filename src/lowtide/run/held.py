@@ -37,6 +37,7 @@ class Held:
     batch_size: int | None
     step_peak_bytes: int | None
     largest_batch_size: int | None
+    planned_slowdown: float | None
     request_kind: str | None
     request_source: str | None
     holders: tuple[Holder, ...]

@@ -136,6 +136,7 @@ def _explain(folder: Path, shortfall: Shortfall, held: Held, target: str, record
         compiled=shortfall.compiled,
         batch_size=held.batch_size,
         largest_batch_size=held.largest_batch_size,
+        planned_slowdown=held.planned_slowdown,
     )
     return explain_evidence(
         evidence,

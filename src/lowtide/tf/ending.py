@@ -5,6 +5,7 @@ Only here are the traced functions and the Keras objects at hand that give names
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 import traceback
@@ -53,8 +54,11 @@ def conclude(recorder: Any, error: BaseException | None = None, *, is_dying: boo
         # A process that dies runs no more ops; where its variables were at the last step is near enough.
         variables = recorder.last_places() if is_dying else recorder.lookup.everything()
         short = _Shortage(heap_file.name, heap, variables, error, predicted)
+        # What is known is written down before each thing that may be the end: a search that takes its time, and the
+        # question where the tensors lie that Python keeps, for one that got no memory may be among them.
         _explain_shortage(recorder, short, stretches, look)
-        # A tensor that got no memory may be among those that Python keeps, and asking where it lies may be the end.
+        short = replace(short, **_what_fits(look, predicted, recorder.limit_bytes or heap.limit_bytes))
+        _explain_shortage(recorder, short, stretches, look)
         _explain_shortage(recorder, replace(short, places=(*kept_places(), *variables)), stretches, look)
 
 
@@ -152,6 +156,8 @@ class _Shortage:
     places: tuple[Place, ...]
     error: BaseException | None
     predicted: Tide | None
+    largest_batch_size: int | None = None
+    planned_slowdown: float | None = None
 
 
 def _explain_shortage(recorder: Any, short: _Shortage, stretches: list[Stretch], look: Look) -> None:
@@ -162,14 +168,14 @@ def _explain_shortage(recorder: Any, short: _Shortage, stretches: list[Stretch],
     holders = holders_of(short.heap, alive, short.places, alike_by_size(stretches), look.names)
     request = _request(short.error)
     fact = look.names.nodes.get(request.node or "")
-    budget = recorder.limit_bytes or short.heap.limit_bytes
     save_held(
         Held(
             heap=short.file,
             step=recorder.step or None,
             batch_size=look.batch_size,
             step_peak_bytes=None if short.predicted is None else short.predicted.peak_bytes,
-            largest_batch_size=None if budget is None else _largest_batch(look, budget),
+            largest_batch_size=short.largest_batch_size,
+            planned_slowdown=short.planned_slowdown,
             request_kind=None if fact is None else fact.kind,
             request_source=_source(look, request.node) or line_of_frames(_stack(short.error)),
             holders=holders,
@@ -215,8 +221,14 @@ def _source(look: Look, node: str | None) -> str | None:
     return None if node is None or look.names.source_of is None else look.names.source_of(node)
 
 
-def _largest_batch(look: Look, budget: int) -> int | None:
-    try:
-        return look.largest_batch(budget)
-    except LowtideError:
-        return None
+def _what_fits(look: Look, predicted: Tide | None, budget: int | None) -> dict[str, Any]:
+    """What would have fitted: a smaller batch, or the same one as planned. A step that fits anyway needs no plan."""
+    if budget is None:
+        return {}
+    found: dict[str, Any] = {}
+    with contextlib.suppress(LowtideError):
+        found["largest_batch_size"] = look.largest_batch(budget)
+    if predicted is not None and predicted.safe_bytes > budget:
+        with contextlib.suppress(LowtideError):
+            found["planned_slowdown"] = look.planned_slowdown(predicted, budget)
+    return found

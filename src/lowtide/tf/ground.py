@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -62,6 +63,22 @@ def _devices(graph_def: Any) -> list[str]:
     return [place or usual for place in found]
 
 
+def pose(
+    work: Workload, before: Tide, fused: frozenset[int] = frozenset(), devices: Sequence[str] | None = None
+) -> Problem:
+    """The problem of a step that takes so much as it is, in the best order."""
+    smallest = max(int(before.peak_bytes * SMALL_SHARE), SMALLEST_BYTES)
+    stateful = frozenset(op for op in set(work.graph.ops) if op in _CALLS or is_stateful(op))
+    order = lowest_order(work)
+    held = int(before.curve.bytes_in_use[0])
+    return build_problem(work, order.nodes, stateful, smallest, held, fused, devices)
+
+
+def first_aim(budget_bytes: int) -> int:
+    """What to search for first, so that the sure limit of what is found is about the budget."""
+    return int(budget_bytes / (1.0 + FIRST_MARGIN))
+
+
 class Ground:
     """What a plan is made on: the flat graph of a step, and the problem that it poses."""
 
@@ -78,14 +95,9 @@ class Ground:
         shapes = {index: tuple(shape) for index, shape in enumerate(step.argument_shapes) if shape is not None}
         self.work: Workload = build_workload(resolve_shapes(graph, self.flat.graph_def, shapes), fold=False)
         self.notes = self._take_times(times)
-        smallest = max(int(before.peak_bytes * SMALL_SHARE), SMALLEST_BYTES)
-        ops = set(self.work.graph.ops)
-        stateful = frozenset(op for op in ops if op in _CALLS or is_stateful(op))
-        self.order = lowest_order(self.work)
         fused = fused_nodes(self.work, step.written()) if self.compiled else frozenset()
         devices = None if self.compiled else _devices(self.flat.graph_def)
-        held = int(before.curve.bytes_in_use[0])
-        self.problem: Problem = build_problem(self.work, self.order.nodes, stateful, smallest, held, fused, devices)
+        self.problem = pose(self.work, before, fused, devices)
         if self.compiled:
             # XLA has kernels of its own, which ask the allocator for nothing.
             self.problem.workspace = [0] * len(self.problem)
@@ -125,7 +137,7 @@ class Ground:
     def first_aim(self, budget_bytes: int, room: int) -> int:
         """What to search for first; of a compiled step it is known what it takes as it is."""
         if not self.compiled:
-            return int(budget_bytes / (1.0 + FIRST_MARGIN))
+            return first_aim(budget_bytes)
         plain = measure(self.problem, range(len(self.problem))).peak_bytes
         return self.next_aim(plain, self.step.memory.temp_bytes, room)
 

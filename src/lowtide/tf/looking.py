@@ -12,14 +12,17 @@ import tensorflow as tf
 from lowtide.errors import LowtideError
 from lowtide.graph.dtypes import element_bytes
 from lowtide.graph.graph import Shape
+from lowtide.planning.aim import QUICK_EFFORT
+from lowtide.planning.recompute import lower
 from lowtide.run.names import Names
 from lowtide.tf.called import Heard, batch_size_of, program_of_call
 from lowtide.tf.calls import compiled_calls
+from lowtide.tf.ground import first_aim, pose
 from lowtide.tf.origins import layer_finder
 from lowtide.tf.predict import solve_batch
 from lowtide.tf.sources import source_finder
 from lowtide.tf.steps import Belongings, CompiledStep, SimulatedStep
-from lowtide.tf.trace import Program, Progress, Trace
+from lowtide.tf.trace import Program, Progress, Trace, without_garbage_collection
 from lowtide.tf.xla import is_compiled
 from lowtide.tf.xla_tide import block_parts
 from lowtide.tide.describe import node_facts
@@ -50,6 +53,18 @@ class Look:
         found = solve_batch(step.safe_bytes, budget, LARGEST_BATCH, batch)
         # A step that any batch fits into is not a matter of the batch.
         return found if found < LARGEST_BATCH else None
+
+    def planned_slowdown(self, predicted: Tide, budget: int) -> float | None:
+        """What it would cost to run this step within the budget, by the planner's own figures; None where it cannot.
+
+        Nothing is rewritten: the process may be dying, and a plan is made in the one that trains.
+        """
+        if not isinstance(self.step, SimulatedStep) or not self.step.rescales:
+            return None
+        with without_garbage_collection():
+            problem = pose(self.step.workload(self.batch_size), predicted)
+            answer = lower(problem, first_aim(budget), effort=QUICK_EFFORT)
+        return answer.flood.extra_us / max(problem.total_us, 1e-9) if answer.within else None
 
 
 def look_at_nothing(belongings: Belongings, batch_size: int | None = None) -> Look:

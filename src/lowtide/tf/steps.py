@@ -291,8 +291,7 @@ class SimulatedStep:
     def _simulate(self, batch_size: int | None, tell: Progress) -> tuple[Workload, Simulation]:
         started = time.perf_counter()
         tell("inferring shapes")
-        graph = self.program.at(batch_size)
-        size_compiled_calls(self.program, graph)
+        graph = self._graph(batch_size)
         inferred = time.perf_counter()
         tell("simulating")
         work = build_workload(graph)
@@ -305,6 +304,15 @@ class SimulatedStep:
             "simulate": time.perf_counter() - built,
         }
         return work, simulation
+
+    def workload(self, batch_size: int | None) -> Workload:
+        """What each node asks for, at this batch."""
+        return build_workload(self._graph(batch_size))
+
+    def _graph(self, batch_size: int | None) -> Graph:
+        graph = self.program.at(batch_size)
+        size_compiled_calls(self.program, graph)
+        return graph
 
     def _residents(self, graph: Graph) -> Residents:
         extra = tuple(math.prod(shape) * element_bytes(dtype) for _, _, dtype, shape in self.extra)

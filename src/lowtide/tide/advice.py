@@ -37,10 +37,29 @@ def _smaller_batch(evidence: Evidence) -> str:
     return "use a smaller batch; lowtide predict TARGET --budget BYTES finds the largest that fits"
 
 
+def _same_batch(evidence: Evidence) -> str:
+    """How to keep the batch: as planned, in pieces, or how to find out."""
+    limit, slowdown = evidence.limit_bytes, evidence.planned_slowdown
+    # Whole units, so that the budget is never above the limit.
+    budget = "8GiB" if limit is None else f"{limit >> 20}MiB" if limit >= 1 << 20 else str(limit)
+    if slowdown is not None:
+        time = "the same time" if slowdown < 0.005 else f"{slowdown:.0%} more time"
+        return (
+            f'to keep the batch: lt.fit_in(model, budget="{budget}"), or @lt.function(budget="{budget}") on a step of '
+            f"your own, runs the step in another order and computes tensors again, in about {time}"
+        )
+    if evidence.largest_batch_size:
+        return (
+            f'to keep the batch: lt.fit_in(model, budget="{budget}") runs it in pieces and applies their gradients '
+            'once; with BatchNormalization say allow=("microbatch",)'
+        )
+    return f"to keep the batch: lowtide plan TARGET --budget {budget} says what to compute again, and what that costs"
+
+
 def _for_batch(evidence: Evidence) -> list[str]:
     return [
         _smaller_batch(evidence),
-        "to keep the effective batch, accumulate gradients: keras.optimizers.Adam(gradient_accumulation_steps=4)",
+        _same_batch(evidence),
         "shorter sequences or smaller images lower it too; mixed precision saves some",
     ]
 

@@ -67,6 +67,8 @@ class Evidence:
     """Whether a program that XLA compiled was asking: it takes its workspace in one piece."""
     batch_size: int | None = None
     largest_batch_size: int | None = None
+    planned_slowdown: float | None = None
+    """What a plan that keeps the batch within the limit would cost, as a share of the time; None if there is none."""
 
     def held(self, *kinds: str) -> int:
         """Return the bytes that holders of these kinds have."""
@@ -147,6 +149,7 @@ def explain_evidence(
         step=evidence.step,
         # A smaller batch is an answer to one question only.
         largest_batch_size=evidence.largest_batch_size if cause.name == "batch" else None,
+        planned_slowdown=evidence.planned_slowdown if cause.name == "batch" else None,
         samples=evidence.samples,
         tide=tide,
         notes=notes,

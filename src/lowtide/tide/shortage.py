@@ -75,6 +75,8 @@ class Shortage:
     """The step in which it happened, counted from 1."""
     largest_batch_size: int | None = None
     """What would have fitted, where that is known; 0 says that not even one row would."""
+    planned_slowdown: float | None = None
+    """What a plan that keeps the batch would cost, as a share of the time, by the planner's estimate."""
     samples: tuple[tuple[int, int], ...] = ()
     """A step's number and the bytes in use after it."""
     tide: Tide | None = None
@@ -115,6 +117,7 @@ class Shortage:
             "by_layer": [asdict(share) for share in self.by_layer()],
             "batch_size": self.batch_size,
             "largest_batch_size": self.largest_batch_size,
+            "planned_slowdown": self.planned_slowdown,
             "step": self.step,
             "samples": [list(sample) for sample in self.samples],
             "tide": None if self.tide is None else self.tide.to_dict(top=top),

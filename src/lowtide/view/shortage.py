@@ -102,6 +102,17 @@ def room_line(shortage: Shortage) -> str | None:
     return " · ".join(parts) or None
 
 
+def fits_line(shortage: Shortage) -> str | None:
+    """Return what would have fitted; None where that is not known."""
+    parts = []
+    if shortage.largest_batch_size is not None:
+        parts.append(f"a batch of {shortage.largest_batch_size:,}")
+    if shortage.planned_slowdown is not None:
+        batch = "this batch" if shortage.batch_size is None else f"the batch of {shortage.batch_size:,}"
+        parts.append(f"{batch} as planned, {shortage.planned_slowdown:+.0%} time")
+    return " · ".join(parts) or None
+
+
 def holder_text(holder: Holder) -> tuple[str, str, str]:
     """Return who a holder is, its type, and the line that made it."""
     who = holder.layer or holder.name or holder.op or (f"({holder.kind})" if holder.kind else "(not named)")
@@ -137,8 +148,9 @@ def _facts(shortage: Shortage) -> Table:
         table.add_row("there was", Text(room))
     if shortage.peak_bytes is not None:
         table.add_row("peak", Text(f"{format_bytes(shortage.peak_bytes)} in use at most before"))
-    if shortage.largest_batch_size is not None:
-        table.add_row("fits", Text(f"a batch of {shortage.largest_batch_size:,}"))
+    fits = fits_line(shortage)
+    if fits is not None:
+        table.add_row("fits", Text(fits))
     if shortage.samples:
         table.add_row("after steps", Text(samples_line(shortage)))
     return table

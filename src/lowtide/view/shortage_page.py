@@ -15,6 +15,7 @@ from lowtide.view.shortage import (
     UNKNOWN_COLOUR,
     bar_parts,
     cause_line,
+    fits_line,
     holder_text,
     request_line,
     room_line,
@@ -57,8 +58,7 @@ def _facts(shortage: Shortage) -> str:
     facts = [("asked for", request_line(shortage.request)), ("there was", room_line(shortage))]
     if shortage.peak_bytes is not None:
         facts.append(("peak", f"{format_bytes(shortage.peak_bytes)} in use at most before"))
-    if shortage.largest_batch_size is not None:
-        facts.append(("fits", f"a batch of {shortage.largest_batch_size:,}"))
+    facts.append(("fits", fits_line(shortage)))
     if shortage.samples:
         facts.append(("after steps", samples_line(shortage)))
     facts += [("note", note) for note in shortage.notes]
