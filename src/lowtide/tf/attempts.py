@@ -13,7 +13,7 @@ from lowtide.tf.trace import Progress
 MOST_ATTEMPTS = 4
 # An attempt that leaves less than this of the budget unused is good enough.
 UNUSED_SHARE = 0.06
-# So is one that costs less than this share of the step. Compiling takes long, tracing not so long.
+# So is one that costs less than this share of the step, times the attempts: after some there is less to gain.
 CHEAP, CHEAP_COMPILED = 0.05, 0.03
 
 
@@ -38,7 +38,7 @@ def search(ground: Ground, budget_bytes: int, tell: Progress, label: str | None)
         fits = sure <= budget_bytes
         if fits and (best is None or answer.flood.extra_us <= best.answer.flood.extra_us):
             best = attempt
-        if not (fits or answer.within) or (fits and _is_good(ground, attempt, budget_bytes)):
+        if not (fits or answer.within) or (best is not None and _is_good(ground, best, budget_bytes, number)):
             break
         aim = ground.next_aim(answer.flood.peak_bytes, attempt.used_bytes, room)
     if best is None:
@@ -47,12 +47,12 @@ def search(ground: Ground, budget_bytes: int, tell: Progress, label: str | None)
     return plan_of(ground, budget_bytes, best)
 
 
-def _is_good(ground: Ground, attempt: Attempt, budget_bytes: int) -> bool:
+def _is_good(ground: Ground, best: Attempt, budget_bytes: int, attempts: int) -> bool:
     """Whether to look no further: nearly all of the budget is used, or hardly any time is lost."""
-    cheap = CHEAP_COMPILED if ground.compiled else CHEAP
-    if attempt.answer.flood.extra_us <= cheap * ground.problem.total_us:
+    cheap = attempts * (CHEAP_COMPILED if ground.compiled else CHEAP)
+    if best.answer.flood.extra_us <= cheap * ground.problem.total_us:
         return True
-    return budget_bytes - attempt.after.safe_bytes <= UNUSED_SHARE * budget_bytes
+    return budget_bytes - best.after.safe_bytes <= UNUSED_SHARE * budget_bytes
 
 
 def plan_of(ground: Ground, budget_bytes: int, best: Attempt) -> Plan:
