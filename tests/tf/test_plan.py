@@ -241,6 +241,17 @@ def step_budget() -> int:
     return share_of(lt.plan(make_step(tf.function)[1], *SPECS, only="order").after, 0.9)
 
 
+def test_what_an_optimizer_keeps_stays_in_place(step_budget):
+    model, step = make_step(tf.function)
+    made = lt.plan(step, *SPECS, budget=step_budget)
+    # Each weight has a slot that is assigned anew, and no weight is read for its update only.
+    assert len(made.rewrite.in_place) == len(model.trainable_variables)
+    graph = made.apply().redefined.function_def
+    ops = [node.op for node in graph.node_def]
+    assert ops.count("ResourceStridedSliceAssign") == len(model.trainable_variables)
+    assert ops.count("AssignAddVariableOp") >= len(model.trainable_variables)
+
+
 def test_a_function_of_ones_own(step_budget):
     model, step = make_step(tf.function)
     other, planned_step = make_step(lt.function(budget=step_budget))

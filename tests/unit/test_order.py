@@ -12,6 +12,7 @@ from lowtide.planning.network import SINK, SOURCE, Network
 from lowtide.planning.order import lowest_order
 from lowtide.planning.sweep import growing_last, in_order, shrinking_first
 from lowtide.planning.tasks import find_tasks
+from lowtide.planning.updates import run_updates_early
 from lowtide.tide.executor import execute, replay
 from tests.unit.graphs import alive, lasting, make_work, peak_of
 from tests.unit.test_executor import WIDE, programs
@@ -297,3 +298,46 @@ def test_a_minimum_cut():
         network.link(start, end, size)
     side = network.source_side()
     assert [place for place, inside in enumerate(side) if inside] == [SOURCE, first]
+
+
+UPDATES = """
+x = _Arg() [1000]
+u = _Arg() resource
+m = _Arg() resource
+c = Const() []
+a = Exp(x) [1000]
+b = Sin(a) [1000]
+gu = Cos(b) [100]
+e = Tan(b) [1000]
+f = Sin(e) [1000]
+h = Cos(f) [1000]
+s = Mul(gu, c) [100]
+k = Mul(rm, c) [100]
+rm = ReadVariableOp(m) [100]
+t = AddV2(k, s) [100]
+am = AssignVariableOp(m, t, ^rm)
+done = NoOp(^am, ^h)
+r = _Retval(h)
+"""
+
+
+def test_an_update_runs_when_its_gradient_is_there():
+    work = make_work(UPDATES, variables={"u": (100,), "m": (100,)})
+    tasks = find_tasks(work, execute(work, threads=1).order, 5000)
+    names = [work.graph.names[node] for node in tasks.nodes]
+    late = [names.index(name) for name in "a b gu e f h k s t am".split()]
+    early = [names[task] for task in run_updates_early(tasks, late)]
+    assert early.index("am") < early.index("e")
+    assert early.index("gu") < early.index("k") < early.index("t") < early.index("am")
+    assert sorted(early) == sorted(names[task] for task in late)
+
+
+def test_an_update_that_would_raise_the_peak_stays_where_it_was():
+    # The gradient comes while the most is in use, and an update needs as much again.
+    text = UPDATES.replace("gu = Cos(b) [100]", "gu = Cos(b, a) [100]").replace("[100]", "[900]")
+    work = make_work(text, variables={"u": (900,), "m": (900,)})
+    tasks = find_tasks(work, execute(work, threads=1).order, 5000)
+    names = [work.graph.names[node] for node in tasks.nodes]
+    late = [names.index(name) for name in "a b gu e f h k s t am".split()]
+    gauge = Gauge(tasks)
+    assert gauge.hills(run_updates_early(tasks, late)).max() <= gauge.hills(late).max()

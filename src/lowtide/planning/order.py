@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from lowtide.errors import LowtideError
 from lowtide.planning.stages import lowest
 from lowtide.planning.tasks import TaskId, Tasks, find_tasks
+from lowtide.planning.updates import run_updates_early
 from lowtide.tide.executor import execute, replay
 from lowtide.tide.holdings import Schedule
 from lowtide.tide.workload import Workload
@@ -44,7 +45,8 @@ def lowest_order(work: Workload, progress: Progress | None = None) -> Ordered:
     # The order of the file is that of tracing: a gradient is followed by the next, and then come all updates.
     wishes = [sorted(range(len(tasks)), key=tasks.nodes.__getitem__)]
     wishes += [[task_of[node] for node in schedule.order if node in task_of] for schedule in plain]
-    orders = [expand(work, tasks, lowest(tasks, wishes)), *(schedule.order for schedule in plain)]
+    orders = [expand(work, tasks, run_updates_early(tasks, lowest(tasks, wishes)))]
+    orders += [schedule.order for schedule in plain]
     return min((Ordered(order, peak_of(replay(work, order))) for order in orders), key=lambda each: each.peak_bytes)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from lowtide.graph.graph import Graph
 from lowtide.planning.edges import ordering_edges
 from lowtide.planning.fusion import FUSIBLE
+from lowtide.planning.in_place import Staying, stay_in_place
 from lowtide.planning.problem import Instance, Problem
 from lowtide.planning.rewrite import Rewrite
 from lowtide.tide.workload import CONSTANT, RETURN, Workload
@@ -33,8 +34,25 @@ def realize(work: Workload, problem: Problem, course: Sequence[Instance], tied: 
     for instance in course:
         writer.run(instance)
     writer.finish()
-    controls = () if tied else _hold(writer)
-    return Rewrite(tuple(writer.copies.items()), tuple(writer.inputs), tuple(controls), tuple(writer.ties))
+    # A compiler gives each variable the buffer that it had.
+    controls, staying = ([], Staying()) if tied else _settle(work, writer)
+    return Rewrite(
+        tuple(writer.copies.items()),
+        tuple(writer.inputs),
+        tuple(controls),
+        tuple(writer.ties),
+        tuple(staying.assignments),
+    )
+
+
+def _settle(work: Workload, writer: _Writer) -> tuple[list[tuple[str, str]], Staying]:
+    """Control edges for the order and for variables that stay in place, if both can be had."""
+    order = _hold(writer)
+    staying = stay_in_place(work, writer.courses, writer.copies)
+    both = list(dict.fromkeys([*order, *staying.controls]))
+    if _has_circle(writer.waits_for(), both, writer.twins()):
+        return order, Staying()
+    return both, staying
 
 
 def _hold(writer: _Writer) -> list[tuple[str, str]]:

@@ -21,3 +21,5 @@ class Rewrite:
     ties: tuple[tuple[str, str, str], ...] = ()
     """New nodes: (name, what it hands on, what it waits for). Where control edges do not hold, a tie does: it is
     computed from both, though only the first decides its value."""
+    in_place: tuple[tuple[str, int], ...] = ()
+    """Assignments that write into the buffer that the variable has: (node, rank of the variable)."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from lowtide.planning.aim import take_aim
 from lowtide.planning.plan import ORDER, RECOMPUTE, Action, FrontierPoint, NoPlanError, Outlook, Plan
 from lowtide.planning.recompute import Answer, frontier
@@ -9,6 +11,8 @@ from lowtide.tf.ground import Attempt, Ground
 from lowtide.tf.origins import layer_finder
 from lowtide.tf.rewrite import planned_callable
 from lowtide.tf.trace import Progress
+from lowtide.tide.simulate import SAFE_BYTES, SAFE_SPREAD
+from lowtide.tide.tide import Tide
 
 MOST_ATTEMPTS = 4
 # An attempt that leaves less than this of the budget unused is good enough.
@@ -56,21 +60,30 @@ def _is_good(ground: Ground, best: Attempt, budget_bytes: int, attempts: int) ->
 
 
 def plan_of(ground: Ground, budget_bytes: int, best: Attempt) -> Plan:
-    problem, redefined = ground.problem, best.redefined
-    compiled, total_bytes = ground.compiled, best.after.safe_bytes
+    problem, redefined, compiled = ground.problem, best.redefined, ground.compiled
+    after = best.after if compiled else _with_room(best.after, budget_bytes)
     return Plan(
         target=best.after.target,
         budget_bytes=budget_bytes,
         before=ground.before,
-        after=best.after,
+        after=after,
         slowdown=best.answer.flood.extra_us / max(problem.total_us, 1e-9),
         actions=_actions(ground, best),
         frontier=_outlook(ground, best),
         rewrite=best.rewrite,
         fingerprint=ground.fingerprint,
         notes=ground.notes,
-        bind=lambda: planned_callable(redefined, compiled, total_bytes),
+        bind=lambda: planned_callable(redefined, compiled, budget_bytes),
     )
+
+
+def _with_room(after: Tide, budget_bytes: int) -> Tide:
+    """The tide with a promise that takes what the budget leaves, up to what plain steps are given.
+
+    A process whose limit is the budget does not run out; how high its steps come is less sure than that.
+    """
+    roomy = int(after.peak_bytes * (1.0 + SAFE_SPREAD)) + SAFE_BYTES
+    return dataclasses.replace(after, safe_bytes=max(after.safe_bytes, min(roomy, budget_bytes)))
 
 
 def _actions(ground: Ground, best: Attempt) -> tuple[Action, ...]:

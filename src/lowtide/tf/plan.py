@@ -227,4 +227,4 @@ def load_plan(path: str | PathLike[str], target: Any = None, *specs: Any, batch_
         )
     redefined = Redefined(concrete, apply(flat, stored.rewrite))
     compiled = isinstance(step, CompiledStep)
-    return dataclasses.replace(stored, bind=lambda: planned_callable(redefined, compiled, stored.peak_bytes))
+    return dataclasses.replace(stored, bind=lambda: planned_callable(redefined, compiled, stored.budget_bytes))

@@ -59,11 +59,38 @@ def apply(flat: FlatFunction, rewrite: Rewrite) -> FlatFunction:
             added.CopyFrom(node)
     for name, position, reference in rewrite.inputs:
         nodes[name].input[position] = reference
+    for name, rank in rewrite.in_place:
+        _write_in_place(nodes[name], rank, nodes, graph_def)
     for before, after in rewrite.controls:
         waited = f"^{before}"
         if waited not in nodes[after].input:
             nodes[after].input.append(waited)
     return dataclasses.replace(flat, graph_def=graph_def)
+
+
+def _write_in_place(
+    node: node_def_pb2.NodeDef, rank: int, nodes: dict[str, node_def_pb2.NodeDef], graph_def: graph_pb2.GraphDef
+) -> None:
+    """Make of an assignment one to all elements of the variable, which keeps its buffer."""
+    handle, value, *controls = node.input
+    limits = []
+    for part, element in (("begin", 0), ("end", 0), ("strides", 1)):
+        name = f"in_place/{part}_{rank}{node.device.replace(':', '_')}"
+        if name not in nodes:
+            nodes[name] = constant = graph_def.node.add()
+            constant.name, constant.op, constant.device = name, "Const", node.device
+            constant.attr["dtype"].type = tf.int32.as_datatype_enum
+            constant.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(np.full(rank, element, np.int32)))
+        limits.append(name)
+    dtype, everywhere = node.attr["dtype"].type, (1 << rank) - 1
+    node.op = "ResourceStridedSliceAssign"
+    del node.input[:]
+    node.input.extend([handle, *limits, value, *controls])
+    node.attr.clear()
+    node.attr["T"].type, node.attr["Index"].type = dtype, tf.int32.as_datatype_enum
+    node.attr["begin_mask"].i = node.attr["end_mask"].i = everywhere
+    for unused in ("ellipsis_mask", "new_axis_mask", "shrink_axis_mask"):
+        node.attr[unused].i = 0
 
 
 def _tie_nodes(

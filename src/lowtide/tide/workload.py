@@ -324,6 +324,6 @@ def _sparse_variables(graph: Graph, variable_of: dict[int, int]) -> frozenset[in
     return frozenset(
         variable_of[graph.inputs_of(node)[0]]
         for node, op in enumerate(graph.ops)
-        if op.startswith(("ResourceGather", "ResourceScatter", "ResourceSparseApply"))
+        if op.startswith(("ResourceGather", "ResourceScatter", "ResourceSparseApply", "ResourceStridedSliceAssign"))
         and graph.inputs_of(node)[0] in variable_of
     )

@@ -1,0 +1,83 @@
+"""Variables that stay where they are: who is written in place, who waits, and that nothing moves."""
+
+from dataclasses import replace
+
+from lowtide.planning.in_place import stay_in_place
+from lowtide.tide.executor import execute
+from tests.unit.graphs import make_work
+
+MOMENTUM = """
+w = _Arg() resource
+m = _Arg() resource
+x = _Arg() [8, 100]
+rate = Const() []
+rw = ReadVariableOp(w) [100, 100]
+y = MatMul(x, rw) [8, 100]
+g = MatMul(x, y) [100, 100]
+rm = ReadVariableOp(m) [100, 100]
+kept = Mul(rm, rate) [100, 100]
+scaled = Mul(g, rate) [100, 100]
+sum = AddV2(kept, scaled) [100, 100]
+am = AssignVariableOp(m, sum, ^rm)
+rm2 = ReadVariableOp(m, ^am) [100, 100]
+aw = AssignAddVariableOp(w, rm2, ^rw)
+back = MatMul(y, rw) [8, 100]
+r = _Retval(back)
+"""
+SHAPES = {"w": (100, 100), "m": (100, 100)}
+
+
+def staying(text=MOMENTUM, courses=((),), copies=None, variables=None):
+    work = make_work(text, variables=variables or SHAPES)
+    return stay_in_place(work, courses, copies or {})
+
+
+def test_a_slot_is_written_in_place_and_read_when_its_gradient_is_there():
+    found = staying()
+    assert found.assignments == [("am", 2)]
+    assert ("scaled", "rm") in found.controls
+
+
+def test_a_small_update_waits_for_all_who_read_the_old_value():
+    found = staying(copies={"back/again": "back"})
+    assert {("y", "aw"), ("back", "aw"), ("back/again", "aw")} <= set(found.controls)
+
+
+def test_what_has_a_place_in_the_order_is_read_just_before_it():
+    found = staying(courses=(("y", "g", "back", "scaled", "kept", "sum", "am", "aw"),))
+    assert ("scaled", "rm") in found.controls
+    found = staying(courses=(("y", "g", "kept", "back", "scaled", "sum", "am", "aw"),))
+    assert ("g", "rm") in found.controls
+    assert not any(after == "aw" for _, after in found.controls)
+
+
+def test_who_is_read_in_parts_is_copied_anyway():
+    text = MOMENTUM.replace("m = _Arg() resource", "m = _Arg() resource\nidle = ResourceGather(m, x) [8, 100]")
+    assert staying(text).assignments == []
+
+
+def test_who_leads_to_the_change_of_many_variables_is_a_weight():
+    names = [f"v{index}" for index in range(5)]
+    more = [
+        line for name in names for line in (f"{name} = _Arg() resource", f"a{name} = AssignAddVariableOp({name}, kept)")
+    ]
+    text = "\n".join([MOMENTUM.strip(), *more])
+    assert staying(text, variables=SHAPES | dict.fromkeys(names, (100, 100))).assignments == []
+
+
+def test_a_weight_that_is_assigned_is_not_copied_on_every_read():
+    readers = "\n".join(f"u{index} = MatMul(x, rw) [8, 100]" for index in range(40))
+    text = MOMENTUM.replace("aw = AssignAddVariableOp(w, rm2, ^rw)", f"aw = AssignVariableOp(w, rm2, ^rw)\n{readers}")
+    assert [name for name, _ in staying(text).assignments] == ["am"]
+
+
+def test_scalars_and_whole_numbers_are_left_alone():
+    assert staying(variables={"w": (100, 100), "m": ()}).assignments == []
+
+
+def test_written_in_place_a_variable_keeps_its_buffer():
+    moved = execute(make_work(MOMENTUM, variables=SHAPES), threads=1)
+    text = MOMENTUM.replace("am = AssignVariableOp(m, sum, ^rm)", "am = ResourceStridedSliceAssign(m, sum, ^rm)")
+    stayed = execute(make_work(text, variables=SHAPES), threads=1)
+    assert len(moved.renewed) == len(stayed.renewed) + 1
+    assert replace(stayed, renewed={}).before == moved.before
