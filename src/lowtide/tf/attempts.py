@@ -14,7 +14,10 @@ from lowtide.tf.trace import Progress
 from lowtide.tide.simulate import SAFE_BYTES, SAFE_SPREAD
 from lowtide.tide.tide import Tide
 
-MOST_ATTEMPTS = 4
+# More attempts are made where none of the first fits: what the allocator's pieces take goes up and down in jumps.
+MOST_ATTEMPTS, MOST_WITHOUT_A_PLAN = 4, 6
+# Each that does not fit lowers the aim by this share more than the one before.
+MISSED_SHARE = 0.05
 # An attempt that leaves less than this of the budget unused is good enough.
 UNUSED_SHARE = 0.06
 # So is one that costs less than this share of the step, times the attempts: after some there is less to gain.
@@ -30,12 +33,15 @@ def search(ground: Ground, budget_bytes: int, tell: Progress, label: str | None)
     smallest, closest = ground.before.safe_bytes, None
     seen: set[tuple[int, ...]] = set()
     answer: Answer | None = None
-    for number in range(1, MOST_ATTEMPTS + 1):
+    misses = 0
+    for number in range(1, (MOST_ATTEMPTS if ground.compiled else MOST_WITHOUT_A_PLAN) + 1):
+        if best is not None and number > MOST_ATTEMPTS:
+            break
         # Each search goes on from what the one before found.
         answer = take_aim(problem, aim, seen, answer, tell)
         if answer is None:
             break
-        tell(f"tracing the planned step, attempt {number} of at most {MOST_ATTEMPTS}")
+        tell(f"tracing the planned step, attempt {number}")
         attempt = ground.attempt(answer, tell, label, budget_bytes)
         sure = attempt.after.safe_bytes
         smallest, closest = min(smallest, sure), attempt
@@ -44,7 +50,9 @@ def search(ground: Ground, budget_bytes: int, tell: Progress, label: str | None)
             best = attempt
         if not (fits or answer.within) or (best is not None and _is_good(ground, best, budget_bytes, number)):
             break
+        misses += not fits
         aim = ground.next_aim(answer.flood.peak_bytes, attempt.used_bytes, room)
+        aim -= int(misses * MISSED_SHARE * (aim - problem.base_bytes)) if not (fits or ground.compiled) else 0
     if best is None:
         points = _outlook(ground, closest) if closest is not None else ()
         raise NoPlanError("no plan reaches the budget", budget_bytes, smallest, points, before=ground.before)
