@@ -1,9 +1,9 @@
-"""Updates run when their gradient is there.
+"""Gradients of weights, and the updates they are for, run as soon as they can.
 
 A gradient that waits for the end of the step to be applied is small beside an activation, and seldom part of the peak.
-But it lies in the middle of what the allocator has, and keeps apart what is free on either side. So all that leads to
-the change of one variable only, and reads nothing that others read too, runs as soon as the last thing that it waits
-for is there.
+But it lies in the middle of what the allocator has, and keeps apart what is free on either side. And where the
+gradient itself is computed late, the activation that it needs is kept as long, or has to be computed again just for it.
+So all that leads to the change of one variable only runs as soon as the last thing that it waits for is there.
 """
 
 from __future__ import annotations
@@ -14,44 +14,51 @@ from collections.abc import Sequence
 from lowtide.planning.gauge import Gauge
 from lowtide.planning.tasks import TaskId, Tasks
 
-# Where an update would raise the peak it stays where it was; so often others are tried without it.
-_MOST_TRIES = 24
+# Where a group would raise the peak, less of it is moved, or nothing; so often that is tried.
+_MOST_TRIES = 200
 # A task that leads to more than one end.
 _MANY = -1
 
+Groups = dict[TaskId, set[TaskId]]
+"""By the task that ends it: the tasks that lead to nothing else."""
+
 
 def run_updates_early(tasks: Tasks, order: Sequence[TaskId]) -> list[TaskId]:
-    """The same order with updates moved to where their gradient is made, as far as its peak stays what it is."""
+    """The same order with updates moved to where their gradient can be made, as far as its peak stays what it is."""
     gauge = Gauge(tasks)
     peak_bytes = int(gauge.hills(order).max(initial=0))
-    groups = _groups(tasks, order)
+    end_of = _ends(tasks, order)
+    groups: Groups = defaultdict(set)
+    updates: Groups = defaultdict(set)
+    for task, end in enumerate(end_of):
+        if end != _MANY and not _only_waits(tasks, task):
+            groups[end].add(task)
+            # The gradient reads what others read too; what comes after it reads nothing but what was made for it.
+            makers = (tasks.makers[value] for value in tasks.reads[task])
+            if all(maker is None or end_of[maker] == end for maker in makers):
+                updates[end].add(task)
     for _ in range(_MOST_TRIES):
         moved = _move(tasks, order, groups)
         hills = gauge.hills(moved)
         if int(hills.max(initial=0)) <= peak_bytes:
             return moved
-        place = int(hills.argmax())
-        found = next((end for end, group in groups.items() if _is_around(moved, group, place)), None)
-        if found is None:
+        end = _nearest(moved, groups, int(hills.argmax()))
+        if end is None:
             break
-        del groups[found]
+        if groups[end] == updates[end]:
+            del groups[end]
+        else:
+            groups[end] = updates[end]
     return list(order)
 
 
-def _groups(tasks: Tasks, order: Sequence[TaskId]) -> dict[TaskId, set[TaskId]]:
-    """By the task that ends it: the tasks that lead to nothing else and read nothing of others but variables."""
+def _ends(tasks: Tasks, order: Sequence[TaskId]) -> list[TaskId]:
+    """The one task that each task leads to in the end; `_MANY` where there are several."""
     end_of: list[TaskId] = [_MANY] * len(tasks)
     for task in reversed(order):
         ends = {end_of[other] for other in tasks.after[task] if not _only_waits(tasks, other)}
         end_of[task] = task if not ends else ends.pop() if len(ends) == 1 else _MANY
-    groups: dict[TaskId, set[TaskId]] = defaultdict(set)
-    for task in order:
-        makers = (tasks.makers[value] for value in tasks.reads[task])
-        if _only_waits(tasks, task):
-            continue
-        if end_of[task] != _MANY and all(maker is None or end_of[maker] == end_of[task] for maker in makers):
-            groups[end_of[task]].add(task)
-    return groups
+    return end_of
 
 
 def _only_waits(tasks: Tasks, task: TaskId) -> bool:
@@ -59,7 +66,7 @@ def _only_waits(tasks: Tasks, task: TaskId) -> bool:
     return not (tasks.reads[task] or tasks.makes[task] or tasks.workspace[task])
 
 
-def _move(tasks: Tasks, order: Sequence[TaskId], groups: dict[TaskId, set[TaskId]]) -> list[TaskId]:
+def _move(tasks: Tasks, order: Sequence[TaskId], groups: Groups) -> list[TaskId]:
     """Each group runs behind the last of what it waits for."""
     place = [0] * len(order)
     for position, task in enumerate(order):
@@ -72,8 +79,7 @@ def _move(tasks: Tasks, order: Sequence[TaskId], groups: dict[TaskId, set[TaskId
             continue
         last = max(place[source] for source in sources)
         # Who is waited for by somebody who does not move must not come later than before.
-        stays = {task for task in group if place[task] < last and not group.issuperset(tasks.after[task])}
-        if not stays:
+        if all(place[task] > last or group.issuperset(tasks.after[task]) for task in group):
             behind[last] += sorted(group, key=place.__getitem__)
             moving |= group
     moved: list[TaskId] = []
@@ -84,6 +90,8 @@ def _move(tasks: Tasks, order: Sequence[TaskId], groups: dict[TaskId, set[TaskId
     return moved
 
 
-def _is_around(order: Sequence[TaskId], group: set[TaskId], place: int) -> bool:
-    """Whether a group runs at a place, or just behind or before it."""
-    return not group.isdisjoint(order[max(place - 1, 0) : place + 2])
+def _nearest(order: Sequence[TaskId], groups: Groups, place: int) -> TaskId | None:
+    """The group that runs nearest to a place, before it or there."""
+    end_of = {task: end for end, group in groups.items() for task in group}
+    found = (end_of[order[position]] for position in range(place, -1, -1) if order[position] in end_of)
+    return next(found, None)
