@@ -42,13 +42,13 @@ def run_updates_early(tasks: Tasks, order: Sequence[TaskId]) -> list[TaskId]:
         hills = gauge.hills(moved)
         if int(hills.max(initial=0)) <= peak_bytes:
             return moved
-        end = _nearest(moved, groups, int(hills.argmax()))
-        if end is None:
+        nearest = _nearest(moved, groups, int(hills.argmax()))
+        if nearest is None:
             break
-        if groups[end] == updates[end]:
-            del groups[end]
+        if groups[nearest] == updates[nearest]:
+            del groups[nearest]
         else:
-            groups[end] = updates[end]
+            groups[nearest] = updates[nearest]
     return list(order)
 
 
