@@ -69,6 +69,8 @@ def _is_good(ground: Ground, best: Attempt, budget_bytes: int, attempts: int) ->
 
 def plan_of(ground: Ground, budget_bytes: int, best: Attempt) -> Plan:
     problem, redefined, compiled = ground.problem, best.redefined, ground.compiled
+    # What the step surely needs, not the room beside it: the rest of the limit is for what else comes up.
+    needed_bytes = best.after.safe_bytes
     after = best.after if compiled else _with_room(best.after, budget_bytes)
     return Plan(
         target=best.after.target,
@@ -81,7 +83,7 @@ def plan_of(ground: Ground, budget_bytes: int, best: Attempt) -> Plan:
         rewrite=best.rewrite,
         fingerprint=ground.fingerprint,
         notes=ground.notes,
-        bind=lambda: planned_callable(redefined, compiled, budget_bytes),
+        bind=lambda: planned_callable(redefined, compiled, needed_bytes),
     )
 
 

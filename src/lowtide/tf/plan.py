@@ -23,6 +23,7 @@ from lowtide.tf.rewrite import Redefined, apply, fingerprint, planned_callable
 from lowtide.tf.steps import CompiledStep, Step
 from lowtide.tf.trace import Progress, without_garbage_collection
 from lowtide.tf.variants import Variant, allowable, check_only, variants_of
+from lowtide.tide.simulate import SAFE_BYTES, SAFE_SPREAD_IN_ORDER
 from lowtide.tide.tide import Tide
 from lowtide.units import parse_bytes
 
@@ -227,4 +228,5 @@ def load_plan(path: str | PathLike[str], target: Any = None, *specs: Any, batch_
         )
     redefined = Redefined(concrete, apply(flat, stored.rewrite))
     compiled = isinstance(step, CompiledStep)
-    return dataclasses.replace(stored, bind=lambda: planned_callable(redefined, compiled, stored.budget_bytes))
+    needed_bytes = min(stored.peak_bytes, int(stored.after.peak_bytes * (1.0 + SAFE_SPREAD_IN_ORDER)) + SAFE_BYTES)
+    return dataclasses.replace(stored, bind=lambda: planned_callable(redefined, compiled, needed_bytes))
