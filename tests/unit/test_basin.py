@@ -1,39 +1,73 @@
-"""How large a block a planned step asks for before it begins."""
+"""Which block a planned step asks for before it begins."""
+
+from contextlib import suppress
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowtide.tide.basin import basin_bytes
-from lowtide.tide.bfc import BfcAllocator
+from lowtide.tide.basin import basin_requests
+from lowtide.tide.bfc import BfcAllocator, OutOfMemory
 
 MEBIBYTE = 1 << 20
 
 
-def test_it_leaves_room_for_the_regions_that_are_there():
-    assert basin_bytes(100 * MEBIBYTE, 10 * MEBIBYTE) == 66 * MEBIBYTE
-    assert basin_bytes(100 * MEBIBYTE, 10 * MEBIBYTE - 1) == 66 * MEBIBYTE
+def requests(total: int, highest: float) -> list[int]:
+    return [wanted // MEBIBYTE for wanted in basin_requests(total * MEBIBYTE, int(highest * MEBIBYTE))]
 
 
-def test_a_process_that_holds_much_already_gets_none():
-    assert basin_bytes(100 * MEBIBYTE, 40 * MEBIBYTE) == 0
+def fetch(allocator: BfcAllocator, total: int) -> None:
+    for wanted in basin_requests(total * MEBIBYTE, allocator.peak_bytes_in_use):
+        with suppress(OutOfMemory):
+            allocator.free(allocator.allocate(wanted))
+            break
+
+
+def region_sizes(allocator: BfcAllocator) -> list[int]:
+    return [region.size_bytes // MEBIBYTE for region in allocator.regions]
+
+
+def test_it_asks_for_just_more_than_half_of_the_region_that_it_wants():
+    # Regions of 2, 4, 8 and 16 MiB are there. Of 100 MiB 70 are left, for which the allocator would fetch 128; if there
+    # is one of 32 as well, 38 are left, which is less than the next region, so nothing has to be asked for.
+    assert requests(100, 20) == [65]
+    # And of 200 MiB 170 or 138: regions of 256 MiB.
+    assert requests(200, 20) == [129, 129]
+
+
+def test_what_the_next_region_holds_anyway_needs_no_basin():
+    assert requests(100, 40) == []
 
 
 def test_the_rest_of_the_limit_becomes_one_region():
     allocator = BfcAllocator(100 * MEBIBYTE)
-    allocator.allocate(5 * MEBIBYTE)
-    allocator.free(allocator.allocate(basin_bytes(100 * MEBIBYTE, allocator.peak_bytes_in_use)))
-    # The first request raised the first region to 8 MiB. 81 are asked for: 128, of which the limit leaves 92.
-    sizes = [region.size_bytes // MEBIBYTE for region in allocator.regions]
-    assert sum(sizes) == 100
-    assert len(sizes) == 2
+    for _ in range(6):
+        allocator.allocate(MEBIBYTE)
+    fetch(allocator, 100)
+    assert region_sizes(allocator) == [2, 4, 94]
+
+
+def test_a_region_more_than_was_thought_is_found_out():
+    allocator = BfcAllocator(100 * MEBIBYTE)
+    for _ in range(5):
+        allocator.allocate(int(1.5 * MEBIBYTE))
+    # What is in use would have room in 2, 4 and 8 MiB; a request that none of them could serve made one of 16.
+    allocator.free(allocator.allocate(7 * MEBIBYTE))
+    allocator.reset_peak()
+    assert region_sizes(allocator) == [2, 4, 8, 16]
+    fetch(allocator, 100)
+    assert region_sizes(allocator) == [2, 4, 8, 16, 70]
 
 
 @given(st.lists(st.integers(1, 3 * MEBIBYTE), min_size=1, max_size=40), st.integers(20, 400))
-def test_it_is_never_more_than_the_limit_leaves(held, limit):
-    """An allocator that cannot serve a request waits, and then tells at length."""
+def test_what_is_left_becomes_one_region_unless_half_of_it_is_not_left(held, limit):
     allocator = BfcAllocator(limit * MEBIBYTE)
     if sum(held) > limit * MEBIBYTE // 3:
         return
     for size in held:
         allocator.allocate(size)
-    allocator.allocate(basin_bytes(limit * MEBIBYTE, allocator.peak_bytes_in_use))
+    before = len(allocator.regions)
+    fetch(allocator, limit)
+    reserved = sum(region.size_bytes for region in allocator.regions)
+    if len(allocator.regions) > before:
+        assert len(allocator.regions) == before + 1
+        assert reserved == limit * MEBIBYTE

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-
 import tensorflow as tf
 
 from lowtide.tf.meter import devices_with_statistics
-from lowtide.tide.basin import basin_bytes
+from lowtide.tide.basin import basin_requests
 
 # An Empty tensor has dimensions of 32 bits, so a large one has two of them.
 _ROW_BYTES = 1 << 20
@@ -19,7 +17,14 @@ def fetch_basin(total_bytes: int) -> None:
     Only allocators that count have regions. The plain allocator of the CPU has none.
     """
     for device in devices_with_statistics()[:1]:
-        wanted = basin_bytes(total_bytes, tf.config.experimental.get_memory_info(device)["peak"])
-        if wanted:
-            with contextlib.suppress(tf.errors.ResourceExhaustedError), tf.device(device):
-                tf.raw_ops.Empty(shape=[wanted // _ROW_BYTES, _ROW_BYTES], dtype=tf.uint8)
+        highest = tf.config.experimental.get_memory_info(device)["peak"]
+        for wanted in basin_requests(total_bytes, highest):
+            try:
+                with tf.device(device):
+                    tf.raw_ops.Empty(shape=[wanted // _ROW_BYTES, _ROW_BYTES], dtype=tf.uint8)
+            except tf.errors.ResourceExhaustedError:
+                continue
+            # The block held nothing, but the allocator's highest mark would tell of it as of memory that was needed. A
+            # step with a basin comes higher than all before it, so no mark of use is lost.
+            tf.config.experimental.reset_memory_stats(device)
+            break

@@ -8,18 +8,30 @@ the allocator fetches for it is one region, up to the limit, and stays.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from lowtide.tide.bfc import FIRST_REGION_BYTES
 
 _MEBIBYTE = 1 << 20
-# Regions double, so behind the first two those that are there hold about twice what was ever in use; three times is
-# sure to be enough. It costs nothing: the allocator doubles the region, or takes all that its limit leaves.
-_FETCHED_BEFORE, _SMALLEST_BYTES = 3, 2 * FIRST_REGION_BYTES
+# A request that the limit does not allow makes the allocator wait for ten seconds.
+_MOST_REQUESTS = 2
 
 
-def basin_bytes(total_bytes: int, highest_bytes: int) -> int:
-    """How large a block to ask for, if the step may take so much in all and so much was in use at most so far.
+def basin_requests(total_bytes: int, highest_bytes: int) -> Iterator[int]:
+    """Which blocks to ask for until one is given, if a step takes so much in all and so much was in use at most so far.
 
-    It is never more than the limit leaves, for an allocator that cannot serve a request waits for ten seconds.
+    An allocator doubles its next region until the request fits, and takes what its limit leaves if that is less. So
+    the smallest request that gets the region is asked for: one that is just too large for half of it.
     """
-    left = total_bytes - _FETCHED_BEFORE * highest_bytes - _SMALLEST_BYTES
-    return max(left, 0) // _MEBIBYTE * _MEBIBYTE
+    fetched, region = 0, FIRST_REGION_BYTES
+    while fetched < highest_bytes:
+        fetched, region = fetched + region, region * 2
+    for _ in range(_MOST_REQUESTS):
+        half = region
+        while half * 2 < total_bytes - fetched:
+            half *= 2
+        # Otherwise the next region holds all of the rest as it is.
+        if half < total_bytes - fetched:
+            yield half + _MEBIBYTE
+        # It was refused: there is a region more than was thought.
+        fetched, region = fetched + region, region * 2

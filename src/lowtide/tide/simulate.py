@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lowtide.graph.machine import current_machine
-from lowtide.tide.basin import basin_bytes
+from lowtide.tide.basin import basin_requests
 from lowtide.tide.bfc import BfcAllocator, OutOfMemory, Replay
 from lowtide.tide.executor import execute
 from lowtide.tide.holdings import Schedule
@@ -112,8 +112,10 @@ class _Process:
     def fetch_basin(self, total_bytes: int) -> None:
         """Do what a planned step does before its first one."""
         allocator = self.allocator
-        with suppress(OutOfMemory):
-            allocator.free(allocator.allocate(basin_bytes(total_bytes, allocator.peak_bytes_in_use)))
+        for wanted in basin_requests(total_bytes, allocator.peak_bytes_in_use):
+            with suppress(OutOfMemory):
+                allocator.free(allocator.allocate(wanted))
+                break
 
     def chunks(self, schedule: Schedule) -> npt.NDArray[np.int64]:
         """Chunk sizes of the buffers that exist before a step."""
