@@ -12,7 +12,7 @@ from benchmarks.fit.suite import BLOCKS, LARGER_BATCHES, PLANNED, ROOT, TITLES, 
 
 PEERS = (BLOCKS, ROOT)
 STEPS = 6
-# How often a peer's batch is made smaller when the one that should fit does not.
+# How many batches are tried, each smaller than the one before, when the one that should fit does not.
 ATTEMPTS = 3
 
 
@@ -23,31 +23,45 @@ class BatchRow:
     case: Case
     budget_bytes: int
     search: Measured
-    trained: Measured
+    trained: dict[int, Measured] = field(default_factory=dict)
+    """By batch, what was tried under the limit."""
     peers: dict[str, int] = field(default_factory=dict)
 
     @property
     def largest(self) -> int | None:
         """The largest batch that has a plan and was trained under the limit."""
-        found: int | None = self.search.get("largest")
-        return found if ran_out(self.trained) is False else None
+        return max((batch for batch, result in self.trained.items() if ran_out(result) is False), default=None)
 
 
 def measure(case: Case, runs: Runs) -> BatchRow:
     reference = runs.reference(case)
     if "peaks" not in reference:
-        return BatchRow(case, 0, reference, {})
+        return BatchRow(case, 0, reference)
     budget = -(-max(reference["peaks"]) // MEBIBYTE) * MEBIBYTE
     arguments = [case.name, "--budget", str(budget)]
     search = runs.once(
         f"{case.name} largest batch", lambda: start("largest", arguments), repr(case), budget, by_lowtide=True
     )
-    trained: Measured = {}
-    if largest := search.get("largest"):
-        trained = runs.train(
-            case, PLANNED, "largest batch", limit_bytes=budget, budget_bytes=budget, batch_size=largest, by_lowtide=True
+    trained: dict[int, Measured] = {}
+    for batch in _downwards(case, search.get("largest", 0)):
+        trained[batch] = runs.train(
+            case,
+            PLANNED,
+            f"batch {batch} in the plain bytes",
+            limit_bytes=budget,
+            budget_bytes=budget,
+            batch_size=batch,
+            by_lowtide=True,
         )
+        if ran_out(trained[batch]) is False:
+            break
     return BatchRow(case, budget, search, trained, {peer: _largest(case, peer, budget, runs) for peer in PEERS})
+
+
+def _downwards(case: Case, batch: int) -> list[int]:
+    """A batch, and the next smaller ones."""
+    stride = max(case.batch_size // 8, 1)
+    return [smaller for attempt in range(ATTEMPTS) if (smaller := batch - attempt * stride) > 0]
 
 
 def _largest(case: Case, peer: str, budget: int, runs: Runs) -> int:
@@ -61,10 +75,7 @@ def _largest(case: Case, peer: str, budget: int, runs: Runs) -> int:
         peaks.append(max(seen["peaks"]))
     stride = max(case.batch_size // 8, 1)
     guess = meet(first, peaks[0], second, peaks[1], budget) // stride * stride
-    for attempt in range(ATTEMPTS):
-        batch = guess - attempt * stride
-        if batch <= 0:
-            break
+    for batch in _downwards(case, guess):
         label = f"batch {batch} in the plain bytes"
         if not ran_out(runs.train(case, peer, label, limit_bytes=budget, batch_size=batch, steps=STEPS)):
             return batch
@@ -104,7 +115,7 @@ def report(rows: Sequence[BatchRow]) -> Section:
     notes = [
         f"{row.case.name}: {result[reason]}"
         for row in rows
-        for result in (row.search, row.trained)
+        for result in (row.search, *row.trained.values())
         for reason in ("refused", "failed", "error", "crashed")
         if reason in result
     ]

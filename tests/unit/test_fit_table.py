@@ -142,9 +142,11 @@ def test_order_alone_is_even_low_and_quick() -> None:
 
 def test_a_larger_batch_counts_once_it_was_trained() -> None:
     case = find("vgg19")
-    row = batches.BatchRow(case, 300 * MIB, {"largest": 2 * case.batch_size}, run(290))
+    search, twice = {"largest": 2 * case.batch_size}, 2 * case.batch_size
+    row = batches.BatchRow(case, 300 * MIB, search, {twice: run(290)})
     assert [bar.holds for bar in batches.report([row]).bars] == [True]
-    row = batches.BatchRow(case, 300 * MIB, {"largest": 2 * case.batch_size}, {"ran_out": True})
+    row = batches.BatchRow(case, 300 * MIB, search, {twice: {"ran_out": True}, case.batch_size: run(290)})
+    assert row.largest == case.batch_size
     assert [bar.holds for bar in batches.report([row]).bars] == [False]
     assert batches.meet(10, 100, 20, 150, 175) == 25
 

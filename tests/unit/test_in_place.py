@@ -71,8 +71,32 @@ def test_a_weight_that_is_assigned_is_not_copied_on_every_read():
     assert [name for name, _ in staying(text).assignments] == ["am"]
 
 
-def test_scalars_and_whole_numbers_are_left_alone():
+def test_who_gets_another_shape_is_left_alone():
     assert staying(variables={"w": (100, 100), "m": ()}).assignments == []
+
+
+COUNTER = """
+c = _Arg() resource
+one = Const() []
+rc = ReadVariableOp(c) []
+more = AddV2(rc, one) []
+ac = AssignVariableOp(c, more, ^rc)
+"""
+
+
+def test_of_a_counter_a_copy_costs_nothing_whoever_reads_it():
+    readers = "\n".join(f"u{index} = AddV2(rc, one) []" for index in range(40))
+    assert staying(COUNTER + readers, variables={"c": ()}).assignments == [("ac", 0)]
+    large = COUNTER.replace("[]", "[100]") + readers.replace("[]", "[100]")
+    assert staying(large, variables={"c": (100,)}).assignments == []
+
+
+def test_who_reads_the_old_value_in_another_shape_is_waited_for():
+    text = MOMENTUM.replace(
+        "back = MatMul(y, rw) [8, 100]",
+        "shape = Const() [2] int32\nflat = Reshape(rw, shape) [100, 100]\nback = MatMul(y, flat) [8, 100]",
+    )
+    assert {("flat", "aw"), ("back", "aw")} <= set(staying(text).controls)
 
 
 def test_written_in_place_a_variable_keeps_its_buffer():

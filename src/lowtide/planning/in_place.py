@@ -7,6 +7,9 @@ later lies in the middle of what the large tensors need: the same step then take
 A planned step writes a new value into the buffer that the variable has. TensorFlow copies such a variable when it is
 read, so it must be one that is read for its own update only (a weight is read all through the step), and not before
 that update begins. And updates wait for those who read the old value.
+
+Of a variable that is no larger than the smallest chunk, such as a counter or a seed, a copy costs nothing: it stays in
+place whoever reads it.
 """
 
 from __future__ import annotations
@@ -15,11 +18,15 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from lowtide.graph.graph import Shape
 from lowtide.tide.workload import ARGUMENT, CONSTANT, READ, Workload
 
 _ASSIGN = "AssignVariableOp"
 _UPDATES = frozenset({"AssignAddVariableOp", "AssignSubVariableOp"})
 _FLOATS = frozenset({1, 2, 14, 19})
+# Strings, resources and variants hold something elsewhere.
+_NO_NUMBERS = frozenset({7, 20, 21})
+_TINY_BYTES = 256
 # An update is a few nodes; who is followed by more than these is part of something else too. So is who leads to the
 # change of more variables than the weight and what an optimizer keeps for it.
 _MOST_AFTER, _MOST_CHANGED = 32, 4
@@ -66,9 +73,11 @@ class _Finder:
     def find(self) -> Staying:
         staying = Staying()
         for node, op in enumerate(self.work.graph.ops):
-            if op == _ASSIGN and (held := self._hold_reads(node)) is not None:
-                staying.assignments.append((self.names[node], len(self.work.graph.shapes[self._value(node)] or ())))
-                staying.controls.extend(held)
+            if op == _ASSIGN and (shape := self._kept_shape(node)) is not None:
+                held = [] if self._is_tiny(node) else self._hold_reads(node)
+                if held is not None:
+                    staying.assignments.append((self.names[node], len(shape)))
+                    staying.controls.extend(held)
             elif op in _UPDATES:
                 staying.controls.extend(self._wait_for_readers(node))
         return staying
@@ -76,18 +85,27 @@ class _Finder:
     def _value(self, assignment: int) -> int:
         return self.work.inputs[assignment][1]
 
-    def _hold_reads(self, assignment: int) -> list[tuple[str, str]] | None:
-        """What the reads of an assigned variable wait for; None if it cannot stay in place."""
+    def _kept_shape(self, assignment: int) -> Shape | None:
+        """The shape that an assigned variable has before and after; None if it may be another one, or is not known."""
         work = self.work
         handle = work.variable_of.get(work.inputs[assignment][0])
         if handle is None or handle in work.sparse or handle not in work.graph.variables:
             return None
-        dtype, shape = work.graph.variables[handle]
         # The first value may give a variable its shape; in a step it has one.
-        if not shape or dtype not in _FLOATS or work.graph.shapes[self._value(assignment)] != shape:
+        shape = work.graph.variables[handle][1]
+        return shape if work.graph.shapes[self._value(assignment)] == shape else None
+
+    def _is_tiny(self, assignment: int) -> bool:
+        value = self._value(assignment)
+        return self.work.sizes[value] <= _TINY_BYTES and self.work.graph.dtypes[value] not in _NO_NUMBERS
+
+    def _hold_reads(self, assignment: int) -> list[tuple[str, str]] | None:
+        """What the reads of an assigned variable wait for; None if it cannot stay in place."""
+        work = self.work
+        if work.graph.dtypes[self._value(assignment)] not in _FLOATS:
             return None
         held = []
-        for read in self.reads[handle]:
+        for read in self.reads[work.variable_of[work.inputs[assignment][0]]]:
             after = self._after(read)
             if after is None or self._changed(after) > _MOST_CHANGED:
                 return None
@@ -136,6 +154,17 @@ class _Finder:
             return []
         handle = self.work.variable_of.get(self.work.inputs[update][0])
         reads = self.reads[handle] if handle is not None else []
-        readers = {reader for read in reads for tensor in self.work.outputs[read] for reader in self.readers[tensor]}
+        readers = {reader for read in reads for reader in self._all_readers(read)}
         originals = [self.names[reader] for reader in sorted(readers - after - {update})]
         return [(each, name) for original in originals for each in (original, *self.copies[original])]
+
+    def _all_readers(self, read: int) -> set[int]:
+        """Who reads what a node makes, also in another shape: that is the same buffer."""
+        found: set[int] = set()
+        ahead = list(self.work.outputs[read])
+        while ahead:
+            tensor = ahead.pop()
+            found.update(self.readers[tensor])
+            for reader in self.readers[tensor]:
+                ahead += [made for made, source, always in self.work.takes[reader] if always and source == tensor]
+        return found

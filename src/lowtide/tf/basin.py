@@ -17,8 +17,8 @@ def fetch_basin(total_bytes: int) -> None:
     Only allocators that count have regions. The plain allocator of the CPU has none.
     """
     for device in devices_with_statistics()[:1]:
-        highest = tf.config.experimental.get_memory_info(device)["peak"]
-        for wanted in basin_requests(total_bytes, highest):
+        now = tf.config.experimental.get_memory_info(device)
+        for wanted in basin_requests(total_bytes, now["current"], now["peak"]):
             try:
                 with tf.device(device):
                     tf.raw_ops.Empty(shape=[wanted // _ROW_BYTES, _ROW_BYTES], dtype=tf.uint8)

@@ -73,6 +73,10 @@ def _write_in_place(
 ) -> None:
     """Make of an assignment one to all elements of the variable, which keeps its buffer."""
     handle, value, *controls = node.input
+    dtype = node.attr["dtype"].type
+    if not (tf.as_dtype(dtype).is_floating or "CPU" in node.device):
+        # Accelerators have no kernel for every kind of whole number.
+        return
     limits = []
     for part, element in (("begin", 0), ("end", 0), ("strides", 1)):
         name = f"in_place/{part}_{rank}{node.device.replace(':', '_')}"
@@ -82,7 +86,7 @@ def _write_in_place(
             constant.attr["dtype"].type = tf.int32.as_datatype_enum
             constant.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(np.full(rank, element, np.int32)))
         limits.append(name)
-    dtype, everywhere = node.attr["dtype"].type, (1 << rank) - 1
+    everywhere = (1 << rank) - 1
     node.op = "ResourceStridedSliceAssign"
     del node.input[:]
     node.input.extend([handle, *limits, value, *controls])

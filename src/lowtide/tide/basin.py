@@ -13,16 +13,21 @@ from collections.abc import Iterator
 from lowtide.tide.bfc import FIRST_REGION_BYTES
 
 _MEBIBYTE = 1 << 20
+# Variables are drawn, and batches made, with something beside them; the allocator's mark of it may have been set back.
+_BEFORE = 1.5
 # A request that the limit does not allow makes the allocator wait for ten seconds.
 _MOST_REQUESTS = 2
 
 
-def basin_requests(total_bytes: int, highest_bytes: int) -> Iterator[int]:
-    """Which blocks to ask for until one is given, if a step takes so much in all and so much was in use at most so far.
+def basin_requests(total_bytes: int, held_bytes: int, highest_bytes: int) -> Iterator[int]:
+    """Which blocks to ask for until one is given, if a step takes so much in all.
+
+    So much is in use now, and so much was at most.
 
     An allocator doubles its next region until the request fits, and takes what its limit leaves if that is less. So
     the smallest request that gets the region is asked for: one that is just too large for half of it.
     """
+    highest_bytes = max(highest_bytes, int(held_bytes * _BEFORE))
     fetched, region = 0, FIRST_REGION_BYTES
     while fetched < highest_bytes:
         fetched, region = fetched + region, region * 2

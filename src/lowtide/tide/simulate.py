@@ -112,7 +112,7 @@ class _Process:
     def fetch_basin(self, total_bytes: int) -> None:
         """Do what a planned step does before its first one."""
         allocator = self.allocator
-        for wanted in basin_requests(total_bytes, allocator.peak_bytes_in_use):
+        for wanted in basin_requests(total_bytes, allocator.bytes_in_use, allocator.peak_bytes_in_use):
             with suppress(OutOfMemory):
                 allocator.free(allocator.allocate(wanted))
                 break
