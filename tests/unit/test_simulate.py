@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from lowtide.graph.machine import Machine, use_machine
 from lowtide.tide.bfc import BfcAllocator
+from lowtide.tide.executor import execute
 from lowtide.tide.simulate import SAFE_BYTES, Residents, _Process, simulate
 from tests.unit.graphs import make_work, tensor
 
@@ -156,8 +157,7 @@ def test_a_planned_step_survives_its_bound_among_tiny_tensors_that_no_graph_tell
     bound = simulate(work, in_order=True).safe_bytes
     schedule = simulate(work).schedule
     for seed in range(30):
-        process = _Process(schedule, Residents(), bound, random.Random(seed))
-        process.fetch_basin(bound)
+        process = _Process(schedule, Residents(), bound, random.Random(seed), bound)
         for _ in range(20):
             process.rehearse(schedule)
         assert process.allocator.peak_bytes_in_use <= bound
@@ -192,3 +192,17 @@ def test_a_larger_limit_may_take_more_and_the_promise_is_for_the_budget():
     # All but the first region of 2 MiB, in which lie x, the result, and at most two crumbs.
     assert within == (42 << 20) + 2 * 256 + 2 * 256 + SAFE_BYTES
     assert alone < 40 << 20
+
+
+def test_a_planned_steps_constants_come_after_its_basin():
+    """A function makes its constants when it is called first, so they lie in the basin, and in others' way."""
+    work = make_work("x = _Arg() [262144]\nc = Const() [1310720]\ny = AddV2(x, x) [262144]\nr = _Retval(y)")
+    schedule = execute(work, threads=1)
+    assert [schedule.sizes[buffer] for buffer in schedule.before[schedule.first_constant :]] == [5 << 20]
+    plain = _Process(schedule, Residents())
+    # The constant of 5 MiB fetched the next region, of 8 MiB, for itself.
+    assert [region.size_bytes >> 20 for region in plain.allocator.regions] == [2, 8]
+    planned = _Process(schedule, Residents(), basin_of=40 << 20)
+    assert [region.size_bytes >> 20 for region in planned.allocator.regions] == [2, 64]
+    address = planned.addresses[schedule.before[schedule.first_constant]]
+    assert max(planned.allocator.regions, key=lambda region: region.size_bytes).address == address

@@ -51,6 +51,8 @@ class Schedule:
     """Buffers of resource handles themselves, whose owner is the variable behind them."""
     before: list[BufferId] = field(default_factory=list)
     """Buffers that exist before the step: variables, arguments, constants."""
+    first_constant: BufferId = 0
+    """The first of them that a constant has; the rest are constants' too."""
     renewed: dict[BufferId, BufferId] = field(default_factory=dict)
     """Variables that end the step in another buffer than they began it in: from the old to the new.
 
@@ -95,8 +97,9 @@ class Holdings:
             if size is not None:
                 self.variables[handle] = self._create(size, handle)
         constants = [node for node, role in enumerate(work.role) if role == CONSTANT and node not in work.left_over]
-        for node in (*arguments, *constants):
-            for tensor in work.outputs[node]:
+        for nodes in (arguments, constants):
+            self.schedule.first_constant = len(self.holders)
+            for tensor in (tensor for node in nodes for tensor in work.outputs[node]):
                 buffer = self.constants[tensor] = self._create(work.sizes[tensor], tensor)
                 if graph.dtypes[tensor] == RESOURCE:
                     self.schedule.handles.add(buffer)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 import statistics
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate
@@ -38,6 +39,9 @@ LIMITED_EVENTS_IN_ORDER, MOST_LIVES_IN_ORDER = 250_000, 16
 # much from their middle one; rounds of a loop overtake each other, so steps with loops differ more.
 SAFE_MARGIN = 0.015
 SAFE_SPREAD, SAFE_SPREAD_IN_LOOPS = 0.07, 0.4
+# What is planned for a budget has to hold with so much less too. Where chunks lie is a matter of luck, and who was
+# lucky at the budget only is not at the next limit.
+LESS_THAN_THE_BUDGET = (0.0, 0.0075, 0.015, 0.03)
 # Steps whose order is held by control edges differ only in where their chunks lie.
 SAFE_SPREAD_IN_ORDER = 0.04
 # Tensors of a few bytes that a process keeps for each of the step's own lasting buffers, at most: constants of what was
@@ -82,25 +86,22 @@ class _Process:
         residents: Residents,
         limit_bytes: int | None = None,
         crumbs: random.Random | None = None,
+        basin_of: int | None = None,
     ) -> None:
-        """With `crumbs`, chance says how many tiny tensors that no graph tells of lie between the buffers."""
+        """With `crumbs`, chance says how many tiny tensors that no graph tells of lie between the buffers.
+
+        With `basin_of`, the process fetches a basin for a planned step that takes so much.
+        """
         self.allocator = BfcAllocator(limit_bytes)
         self.addresses: list[int | None] = [None] * len(schedule.sizes)
+        self.crumbs = crumbs
+        self.crumbs_for_each = MOST_CRUMBS * crumbs.random() if crumbs is not None else 0.0
         # Seeds and handles come before the first weight, so the first region is a small one.
         self.allocator.free(self.allocator.allocate(1))
-        density = MOST_CRUMBS * crumbs.random() if crumbs is not None else 0.0
-        for buffer in schedule.before:
-            if crumbs is not None:
-                for _ in range(int(density + crumbs.random())):
-                    self.allocator.allocate(1)
-            size = schedule.sizes[buffer]
-            if schedule.owners[buffer] in residents.drawn and buffer not in schedule.handles:
-                drawn, scaled = self.allocator.allocate(size), self.allocator.allocate(size)
-                self.addresses[buffer] = self.allocator.allocate(size)
-                self.allocator.free(scaled)
-                self.allocator.free(drawn)
-            else:
-                self.addresses[buffer] = self.allocator.allocate(size)
+        # A planned step fetches its basin before its function is called, and a function makes its constants when it is
+        # called first.
+        early = len(schedule.before) if basin_of is None else schedule.first_constant
+        self._make(schedule, schedule.before[:early], residents)
         for size in residents.extra:
             self.allocator.allocate(size)
         if crumbs is not None:
@@ -108,8 +109,27 @@ class _Process:
             largest = max((schedule.sizes[buffer] for buffer in schedule.before), default=0)
             for address in [self.allocator.allocate(largest) for _ in range(crumbs.randrange(MOST_PASSING + 1))]:
                 self.allocator.free(address)
+        if basin_of is not None:
+            self._fetch_basin(basin_of)
+            self._make(schedule, schedule.before[early:], residents)
 
-    def fetch_basin(self, total_bytes: int) -> None:
+    def _make(self, schedule: Schedule, buffers: Sequence[int], residents: Residents) -> None:
+        """Make buffers that last."""
+        allocate, free, crumbs = self.allocator.allocate, self.allocator.free, self.crumbs
+        for buffer in buffers:
+            if crumbs is not None:
+                for _ in range(int(self.crumbs_for_each + crumbs.random())):
+                    allocate(1)
+            size = schedule.sizes[buffer]
+            if schedule.owners[buffer] in residents.drawn and buffer not in schedule.handles:
+                drawn, scaled = allocate(size), allocate(size)
+                self.addresses[buffer] = allocate(size)
+                free(scaled)
+                free(drawn)
+            else:
+                self.addresses[buffer] = allocate(size)
+
+    def _fetch_basin(self, total_bytes: int) -> None:
         """Do what a planned step does before its first one."""
         allocator = self.allocator
         for wanted in basin_requests(total_bytes, allocator.bytes_in_use, allocator.peak_bytes_in_use):
@@ -239,9 +259,7 @@ def _least_promise(schedule: Schedule) -> int:
 
 def _live(schedules: list[Schedule], residents: Residents, basin_of: int | None = None) -> list[_Run]:
     """The later steps of one process, which find the allocator as it will stay."""
-    process = _Process(schedules[0], residents)
-    if basin_of is not None:
-        process.fetch_basin(basin_of)
+    process = _Process(schedules[0], residents, basin_of=basin_of)
     steps = _steps_until_aged(schedules)
     runs = []
     for step in range(steps):
@@ -291,9 +309,8 @@ class _Life(NamedTuple):
 
     def _pass(self, residents: Residents, total_bytes: int, limit_bytes: int | None = None) -> _Process:
         crumbs = None if self.crumbs is None else random.Random(self.crumbs)
-        process = _Process(self.schedules[0], residents, limit_bytes, crumbs)
-        if crumbs is not None:
-            process.fetch_basin(total_bytes)
+        basin_of = None if crumbs is None else total_bytes
+        process = _Process(self.schedules[0], residents, limit_bytes, crumbs, basin_of)
         process.allocator.reset_peak()
         for schedule in self.schedules:
             process.rehearse(schedule)
@@ -349,9 +366,9 @@ def _safe_within(lives: list[_Life], residents: Residents, floor: int, budget_by
     larger limit may mean more in use, and sometimes what fits into less does not fit.
     """
     highest = floor
-    for limit in (budget_bytes, int(budget_bytes * (1.0 - SAFE_MARGIN / 2))):
+    for less in LESS_THAN_THE_BUDGET:
         for life in lives:
-            peak = life.peak_within(residents, limit)
+            peak = life.peak_within(residents, int(budget_bytes * (1.0 - less)))
             if peak is None:
                 return _safe_limit(lives, residents, int(budget_bytes * (1.0 + SAFE_MARGIN)))
             highest = max(highest, peak + SAFE_BYTES)
