@@ -59,9 +59,9 @@ def measure(case: Case, runs: Runs) -> BatchRow:
 
 
 def _downwards(case: Case, batch: int) -> list[int]:
-    """A batch, and the next smaller ones."""
+    """The largest whole number of strides in a batch, and the next smaller ones."""
     stride = max(case.batch_size // 8, 1)
-    return [smaller for attempt in range(ATTEMPTS) if (smaller := batch - attempt * stride) > 0]
+    return [smaller for attempt in range(ATTEMPTS) if (smaller := (batch // stride - attempt) * stride) > 0]
 
 
 def _largest(case: Case, peer: str, budget: int, runs: Runs) -> int:
@@ -73,9 +73,7 @@ def _largest(case: Case, peer: str, budget: int, runs: Runs) -> int:
         if "peaks" not in seen:
             return 0
         peaks.append(max(seen["peaks"]))
-    stride = max(case.batch_size // 8, 1)
-    guess = meet(first, peaks[0], second, peaks[1], budget) // stride * stride
-    for batch in _downwards(case, guess):
+    for batch in _downwards(case, meet(first, peaks[0], second, peaks[1], budget)):
         label = f"batch {batch} in the plain bytes"
         if not ran_out(runs.train(case, peer, label, limit_bytes=budget, batch_size=batch, steps=STEPS)):
             return batch
