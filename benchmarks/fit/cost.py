@@ -10,7 +10,7 @@ from benchmarks.fit.report import Bar, Section, number, percent
 from benchmarks.fit.runs import Measured, Runs, budget_for, start
 from benchmarks.fit.suite import BLOCKS, COST_SHARES, ORDERED, PLAIN, PLANNED, ROOT, TITLES, Case
 
-ROUNDS = 9
+ROUNDS = 11
 FORWARD = "forward"
 # The slowdown that is allowed for each share of the activations that stays.
 MOST_SLOWDOWN = {0.5: 0.10, 0.3: 0.15}

@@ -6,6 +6,7 @@ Each way is a program of its own, with its own variables, in the same process.
 from __future__ import annotations
 
 import argparse
+import random
 from typing import Any
 
 import tensorflow as tf
@@ -32,8 +33,6 @@ def race(options: argparse.Namespace) -> dict[str, Any]:
             without[lane] = f"refused: {error}"
         except Exception as error:  # a peer that cannot be built is told, and the others go on
             without[lane] = f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"
-    if PLAIN in runners:
-        runners[FORWARD] = _forward(runners[PLAIN])
     meters = {lane: Meter() for lane in runners}
     for lane, runner in list(runners.items()):
         try:
@@ -42,11 +41,18 @@ def race(options: argparse.Namespace) -> dict[str, Any]:
         except Exception as error:
             without[lane] = f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"
             del runners[lane], meters[lane]
-    for turn in range(options.rounds):
-        lanes = list(runners)
-        # Each lane follows each other one in turn.
-        for lane in lanes[turn % len(lanes) :] + lanes[: turn % len(lanes)]:
+    chance = random.Random(0)
+    for _ in range(options.rounds):
+        # Whoever follows itself finds its weights in the cache, as in training; who comes first is a matter of chance.
+        for lane in chance.sample(list(runners), len(runners)):
+            runners[lane]()
             meters[lane].run(runners[lane])
+    if PLAIN in runners:
+        forward, meters[FORWARD] = _forward(runners[PLAIN]), Meter()
+        forward()
+        for _ in range(options.rounds):
+            meters[FORWARD].run(forward)
+        runners[FORWARD] = forward
     lanes_seen = {lane: meters[lane].to_dict() | getattr(runners[lane], "planned", {}) for lane in runners}
     return {"lanes": lanes_seen, "without": without}
 
