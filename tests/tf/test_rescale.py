@@ -28,7 +28,8 @@ def test_another_batch_size_needs_no_other_trace(name):
     large, second = predict(model, 48)
     assert (first, second) == (1, 0)
     assert (small.batch_size, large.batch_size) == (17, 48)
-    assert large.peak_bytes > small.peak_bytes
+    # Not the peak: where weights outweigh a batch, that depends on how the kernels share out their work.
+    assert large.breakdown()["input"] > small.breakdown()["input"]
     fresh, traces = predict(step_cases.CASES[name]().target, 48)
     assert traces == 1
     # Two traces of one model have their nodes in another order, and so do not have quite the same peak themselves.

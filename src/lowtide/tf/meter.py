@@ -62,6 +62,10 @@ def devices_with_statistics() -> list[str]:
         return names
     # Once something was allocated, zero means "not counted". In graph mode a tensor would be an op of the graph.
     allocated = tf.zeros([1024]) if tf.executing_eagerly() else None
-    counted = tf.config.experimental.get_memory_info("CPU:0")["peak"] > 0
+    try:
+        counted = tf.config.experimental.get_memory_info("CPU:0")["peak"] > 0
+    except ValueError:
+        # oneDNN's allocator answers with zeros; the one of a CPU without oneDNN does not answer at all.
+        counted = False
     del allocated
     return ["CPU:0"] if counted else []
