@@ -1,8 +1,10 @@
 """The control edges that hold an order."""
 
+import random
+
 import pytest
 
-from lowtide.planning.edges import ordering_edges
+from lowtide.planning.edges import has_circle, ordering_edges
 
 
 def test_neighbours_that_nothing_ties_are_tied():
@@ -55,3 +57,34 @@ def test_a_node_that_comes_twice_is_refused():
 def test_a_long_path_of_small_nodes():
     waits_for = {f"s{index}": [f"s{index - 1}"] for index in range(1, 5000)} | {"s0": ["a"], "b": ["s4999"]}
     assert ordering_edges(["a", "b"], waits_for) == []
+
+
+def test_of_several_at_once_each_waits_for_who_is_further_ahead():
+    two = dict.fromkeys("abcd", 2)
+    assert ordering_edges(["a", "b", "c", "d"], {}, two) == [("a", "c"), ("b", "d"), ("a", "d")]
+    assert ordering_edges(["a", "b", "c", "d"], {"d": ["c"]}, two) == [("a", "c"), ("b", "d")]
+
+
+def test_who_has_to_be_alone_waits_for_all_before_it():
+    assert ordering_edges(["a", "b", "c"], {}, {"a": 3, "b": 3, "c": 1}) == [("b", "c"), ("a", "c")]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_all_that_must_be_done_is_done_whatever_the_graph(seed):
+    chance = random.Random(seed)
+    course = list(range(12))
+    waits_for = {node: [other for other in range(node) if chance.random() < 0.15] for node in course}
+    at_once = {node: chance.choice((1, 2, 4)) for node in course}
+    edges = ordering_edges(course, waits_for, at_once)
+    before = {node: set(waits_for[node]) | {first for first, second in edges if second == node} for node in course}
+    for node in course:
+        for other in list(before[node]):
+            before[node] |= before[other]
+        assert before[node] >= set(range(node - at_once[node] + 1))
+
+
+def test_who_waits_for_itself():
+    assert not has_circle([("a", "b"), ("a", "c"), ("b", "d"), ("c", "d"), ("b", "d")])
+    assert has_circle([("a", "b"), ("b", "c"), ("c", "b")])
+    assert has_circle([("a", "a")])
+    assert not has_circle([])

@@ -6,6 +6,7 @@ import pytest
 
 from lowtide.graph.graph import Graph
 from lowtide.planning.fusion import fused_nodes
+from lowtide.planning.leeway import FIRM, LOOSE, NONE, Leeway
 from lowtide.planning.problem import build_problem
 from lowtide.planning.realize import realize
 from lowtide.tide.workload import build_workload
@@ -49,7 +50,14 @@ r _Retval h
 """
 
 
-def rewrite_of(text: str, again: dict[str, str], tied: bool = False, written: str | None = None, second: str = ""):
+def rewrite_of(
+    text: str,
+    again: dict[str, str],
+    tied: bool = False,
+    written: str | None = None,
+    second: str = "",
+    leeway: Leeway = NONE,
+):
     """The edits for a course in file order, with some nodes again just before others.
 
     Under a compiler only the results of some nodes are `written` to memory; some nodes run on a second device.
@@ -64,7 +72,7 @@ def rewrite_of(text: str, again: dict[str, str], tied: bool = False, written: st
     for name, task in tasks.items():
         course += [~tasks[other] for other, before in again.items() if before == name]
         course.append(task)
-    return realize(work, problem, course, tied)
+    return realize(work, problem, course, tied, leeway)
 
 
 def test_a_plain_course_of_a_chain_changes_nothing():
@@ -95,6 +103,26 @@ def test_results_are_what_was_made_last():
 def test_branches_are_held_in_their_order():
     rewrite = rewrite_of("x _Arg\na Exp x\nb Sin x\nc Cos x\nd AddN a b c\nr _Retval d", {})
     assert rewrite.controls == (("a", "b"), ("b", "c"))
+
+
+BRANCHES = "\n".join(["x _Arg", *(f"b{index} Exp x" for index in range(6)), "s AddN b0 b1 b2 b3 b4 b5", "r _Retval s"])
+
+
+def test_with_leeway_some_run_at_once():
+    # Groups of three: the third waits for its group, and whoever comes two groups later waits for it.
+    controls = rewrite_of(BRANCHES, {}, leeway=LOOSE).controls
+    assert controls == (("b1", "b2"), ("b0", "b2"), ("b4", "b5"), ("b3", "b5"), ("b2", "b5"))
+
+
+def test_where_all_at_once_would_be_the_peak_they_run_one_by_one():
+    assert rewrite_of(BRANCHES, {}, leeway=FIRM).controls == rewrite_of(BRANCHES, {}).controls
+    # Later there is more in use than ever here, so nobody has to wait for one alone.
+    later = BRANCHES.replace("r _Retval s", "".join(f"t{index} Sin s\n" for index in range(40)))
+    later += "\n".join(["u AddN " + " ".join(f"t{index}" for index in range(40)), "r _Retval u"])
+    controls = rewrite_of(later, {}, leeway=FIRM).controls
+    assert ("b0", "b4") in controls
+    assert ("b0", "b1") not in controls
+    assert ("t37", "t38") in controls
 
 
 def test_a_bias_gradient_waits_for_what_its_filter_gradient_waits_for():

@@ -14,15 +14,17 @@ place whoever reads it.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from lowtide.graph.graph import Shape
+from lowtide.planning.momentum import KERNEL
 from lowtide.tide.workload import ARGUMENT, CONSTANT, READ, Workload
 
 _ASSIGN = "AssignVariableOp"
-_UPDATES = frozenset({"AssignAddVariableOp", "AssignSubVariableOp"})
+_UPDATES = frozenset({"AssignAddVariableOp", "AssignSubVariableOp", KERNEL})
 _FLOATS = frozenset({1, 2, 14, 19})
 # Strings, resources and variants hold something elsewhere.
 _NO_NUMBERS = frozenset({7, 20, 21})
@@ -36,23 +38,29 @@ _MOST_AFTER, _MOST_CHANGED = 32, 4
 class Staying:
     """What keeps variables in place."""
 
-    assignments: list[tuple[str, int]] = field(default_factory=list)
-    """Assignments that write into the variable's own buffer, and its rank."""
+    assignments: list[tuple[str, Shape]] = field(default_factory=list)
+    """Assignments that write into the variable's own buffer, and its shape."""
     controls: list[tuple[str, str]] = field(default_factory=list)
     """(before, after): who waits for whom."""
 
 
-def stay_in_place(work: Workload, courses: Sequence[Sequence[str]], copies: dict[str, str]) -> Staying:
+def stay_in_place(
+    work: Workload, courses: Sequence[Sequence[str]], copies: dict[str, str], largest_bytes: float = math.inf
+) -> Staying:
     """What keeps variables in place while the tasks run in these orders, one for each device.
 
-    `copies` are the nodes that run again, and what each is a copy of.
+    `copies` are the nodes that run again, and what each is a copy of. An assigned variable that is larger than
+    `largest_bytes` may move: to stay in place it is copied when it is read and when it is written.
     """
-    return _Finder(work, courses, copies).find()
+    return _Finder(work, courses, copies, largest_bytes).find()
 
 
 class _Finder:
-    def __init__(self, work: Workload, courses: Sequence[Sequence[str]], copies: dict[str, str]) -> None:
+    def __init__(
+        self, work: Workload, courses: Sequence[Sequence[str]], copies: dict[str, str], largest_bytes: float
+    ) -> None:
         self.work = work
+        self.largest_bytes = largest_bytes
         self.names = work.graph.names
         self.producers = work.graph.producers()
         self.courses = courses
@@ -76,7 +84,7 @@ class _Finder:
             if op == _ASSIGN and (shape := self._kept_shape(node)) is not None:
                 held = [] if self._is_tiny(node) else self._hold_reads(node)
                 if held is not None:
-                    staying.assignments.append((self.names[node], len(shape)))
+                    staying.assignments.append((self.names[node], shape))
                     staying.controls.extend(held)
             elif op in _UPDATES:
                 staying.controls.extend(self._wait_for_readers(node))
@@ -102,7 +110,8 @@ class _Finder:
     def _hold_reads(self, assignment: int) -> list[tuple[str, str]] | None:
         """What the reads of an assigned variable wait for; None if it cannot stay in place."""
         work = self.work
-        if work.graph.dtypes[self._value(assignment)] not in _FLOATS:
+        value = self._value(assignment)
+        if work.graph.dtypes[value] not in _FLOATS or work.sizes[value] > self.largest_bytes:
             return None
         held = []
         for read in self.reads[work.variable_of[work.inputs[assignment][0]]]:
@@ -147,16 +156,21 @@ class _Finder:
         return None
 
     def _wait_for_readers(self, update: int) -> list[tuple[str, str]]:
-        """Let a small update wait for all who read the old value; large ones have their place in the order."""
+        """Let an update wait for all who read the old value, but for those who come later in the order."""
         name = self.names[update]
         after = self._after(update)
-        if after is None or name in self.place or any(self.names[each] in self.place for each in after):
+        if after is None:
             return []
         handle = self.work.variable_of.get(self.work.inputs[update][0])
         reads = self.reads[handle] if handle is not None else []
         readers = {reader for read in reads for reader in self._all_readers(read)}
         originals = [self.names[reader] for reader in sorted(readers - after - {update})]
-        return [(each, name) for original in originals for each in (original, *self.copies[original])]
+        every = [each for original in originals for each in (original, *self.copies[original])]
+        # Of what leads to a change that has a place in the order, only that is sure to be there before it.
+        places = [self.place[other] for other in (name, *map(self.names.__getitem__, after)) if other in self.place]
+        if places:
+            every = [each for each in every if each in self.place and self.place[each] < min(places)]
+        return [(each, name) for each in every]
 
     def _all_readers(self, read: int) -> set[int]:
         """Who reads what a node makes, also in another shape: that is the same buffer."""

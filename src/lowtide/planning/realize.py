@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from lowtide.graph.graph import Graph
-from lowtide.planning.edges import ordering_edges
+from lowtide.planning.edges import has_circle, ordering_edges
 from lowtide.planning.fusion import FUSIBLE
 from lowtide.planning.in_place import Staying, stay_in_place
+from lowtide.planning.leeway import NONE, Leeway, instances_at_once
 from lowtide.planning.problem import Instance, Problem
 from lowtide.planning.rewrite import Rewrite
 from lowtide.tide.workload import CONSTANT, RETURN, Workload
@@ -24,18 +25,20 @@ _WORTH_HOLDING = 64 << 10
 _RANDOM, _KEY = "StatelessRandom", 1
 
 
-def realize(work: Workload, problem: Problem, course: Sequence[Instance], tied: bool = False) -> Rewrite:
+def realize(
+    work: Workload, problem: Problem, course: Sequence[Instance], tied: bool = False, leeway: Leeway = NONE
+) -> Rewrite:
     """The edits that make a graph run as a course says.
 
     An executor is held to the order by control edges. Where these do not hold, under XLA, only the copies are held
     back: `tied`, what they read is made to depend on what ran last before them.
     """
     writer = _Writer(work, problem, tied)
-    for instance in course:
-        writer.run(instance)
+    for instance, at_once in zip(course, instances_at_once(problem, course, leeway), strict=True):
+        writer.run(instance, at_once)
     writer.finish()
     # A compiler gives each variable the buffer that it had.
-    controls, staying = ([], Staying()) if tied else _settle(work, writer)
+    controls, staying = ([], Staying()) if tied else _settle(work, writer, leeway)
     return Rewrite(
         tuple(writer.copies.items()),
         tuple(writer.inputs),
@@ -45,10 +48,10 @@ def realize(work: Workload, problem: Problem, course: Sequence[Instance], tied: 
     )
 
 
-def _settle(work: Workload, writer: _Writer) -> tuple[list[tuple[str, str]], Staying]:
+def _settle(work: Workload, writer: _Writer, leeway: Leeway) -> tuple[list[tuple[str, str]], Staying]:
     """Control edges for the order and for variables that stay in place, if both can be had."""
     order = _hold(writer)
-    staying = stay_in_place(work, writer.courses, writer.copies)
+    staying = stay_in_place(work, writer.courses, writer.copies, leeway.largest_in_place)
     both = list(dict.fromkeys([*order, *staying.controls]))
     if _has_circle(writer.waits_for(), both, writer.twins()):
         return order, Staying()
@@ -63,7 +66,8 @@ def _hold(writer: _Writer) -> list[tuple[str, str]]:
     """
     waits_for = writer.waits_for()
     twins = writer.twins()
-    edges = _order_of_each(([name for name in course if name not in twins] for course in writer.courses), waits_for)
+    courses = ([name for name in course if name not in twins] for course in writer.courses)
+    edges = _order_of_each(courses, waits_for, writer.at_once)
     both = [
         *edges,
         *(
@@ -76,34 +80,23 @@ def _hold(writer: _Writer) -> list[tuple[str, str]]:
     if not _has_circle(waits_for, both, twins):
         return both
     # Their results are needed too far apart: they stay two nodes.
-    apart = _order_of_each(writer.courses, waits_for)
+    apart = _order_of_each(writer.courses, waits_for, writer.at_once)
     place = {name: position for course in writer.courses for position, name in enumerate(course)}
     pairs = [sorted(pair, key=place.__getitem__) for pair in twins.items()]
     return [*apart, *((first, second) for first, second in pairs if (first, second) not in set(apart))]
 
 
-def _order_of_each(courses: Iterable[list[str]], waits_for: dict[str, list[str]]) -> list[tuple[str, str]]:
+def _order_of_each(
+    courses: Iterable[list[str]], waits_for: dict[str, list[str]], at_once: dict[str, int]
+) -> list[tuple[str, str]]:
     """Control edges for the order of each device. All are parts of one order, so they never wait for each other."""
-    return [edge for course in courses for edge in ordering_edges(course, waits_for)]
+    return [edge for course in courses for edge in ordering_edges(course, waits_for, at_once)]
 
 
 def _has_circle(waits_for: dict[str, list[str]], edges: list[tuple[str, str]], one: dict[str, str]) -> bool:
     """Whether a graph would wait for itself if nodes became `one` with others."""
-    readers: dict[str, list[str]] = {}
-    waiting: dict[str, int] = {}
     every = [(source, name) for name, sources in waits_for.items() for source in sources]
-    for source, name in (*every, *edges):
-        before, after = one.get(source, source), one.get(name, name)
-        waiting.setdefault(before, 0)
-        waiting[after] = waiting.get(after, 0) + 1
-        readers.setdefault(before, []).append(after)
-    ready = [name for name, count in waiting.items() if not count]
-    for name in ready:
-        for reader in readers.get(name, ()):
-            waiting[reader] -= 1
-            if not waiting[reader]:
-                ready.append(reader)
-    return len(ready) < len(waiting)
+    return has_circle((one.get(source, source), one.get(name, name)) for source, name in (*every, *edges))
 
 
 class _Writer:
@@ -121,6 +114,8 @@ class _Writer:
         self.inputs: list[tuple[str, int, str]] = []
         self.courses: list[list[str]] = [[] for _ in problem.parts]
         """What runs on each device, in order."""
+        self.at_once: dict[str, int] = {}
+        """How many may be under way when each of these runs."""
         self.part = 0
         self.ties: list[tuple[str, str, str]] = []
         self.renewed: dict[int, str] = {}
@@ -132,7 +127,7 @@ class _Writer:
         self.held_back: dict[tuple[int, int], str] = {}
         self.chains: dict[tuple[int, int | None, frozenset[int]], str | None] = {}
 
-    def run(self, instance: Instance) -> None:
+    def run(self, instance: Instance, at_once: int) -> None:
         task = max(instance, ~instance)
         node = self.problem.nodes[task]
         if (part := self.problem.part_of(task)) != self.part:
@@ -144,6 +139,7 @@ class _Writer:
         if instance >= 0:
             name = self.graph.names[node]
             course.append(name)
+            self.at_once[name] = at_once
             self._redirect(node, name)
             if self.tied and self.graph.ops[node] in _TURNED:
                 self._turn_late(node, name)
@@ -151,6 +147,7 @@ class _Writer:
             return
         name = self._copy(node)
         course.append(name)
+        self.at_once[name] = at_once
         if self.tied:
             self._hold_back(node, name)
         else:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lowtide.graph.graph import Shape
+
 
 @dataclass(frozen=True)
 class Rewrite:
@@ -21,5 +23,5 @@ class Rewrite:
     ties: tuple[tuple[str, str, str], ...] = ()
     """New nodes: (name, what it hands on, what it waits for). Where control edges do not hold, a tie does: it is
     computed from both, though only the first decides its value."""
-    in_place: tuple[tuple[str, int], ...] = ()
-    """Assignments that write into the buffer that the variable has: (node, rank of the variable)."""
+    in_place: tuple[tuple[str, Shape], ...] = ()
+    """Assignments that write into the buffer that the variable has: (node, shape of the variable)."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 
 from lowtide.planning.aim import take_aim
+from lowtide.planning.leeway import FIRM, LOOSE, NONE, TIGHTER, Leeway
 from lowtide.planning.plan import ORDER, RECOMPUTE, Action, FrontierPoint, NoPlanError, Outlook, Plan
-from lowtide.planning.recompute import Answer, frontier
+from lowtide.planning.recompute import Answer, frontier, lower
 from lowtide.tf.ground import Attempt, Ground
 from lowtide.tf.origins import layer_finder
 from lowtide.tf.rewrite import planned_callable
@@ -15,16 +16,22 @@ from lowtide.tide.simulate import SAFE_BYTES
 from lowtide.tide.tide import Tide
 
 # More attempts are made where none of the first fits: what the allocator's pieces take goes up and down in jumps.
-MOST_ATTEMPTS, MOST_WITHOUT_A_PLAN = 4, 6
+MOST_ATTEMPTS, MOST_WITHOUT_A_PLAN = 4, 8
+# After so many the step is held to the letter.
+PATIENCE = 4
+# A loose attempt that misses by less than this share of the room is followed by one that aims lower, and is as loose.
+NEAR = 0.12
 # Each that does not fit lowers the aim by this share more than the one before.
 MISSED_SHARE = 0.05
 # An attempt that leaves less than this of the budget unused is good enough.
 UNUSED_SHARE = 0.06
 # So is one that costs less than this share of the step, times the attempts: after some there is less to gain.
 CHEAP, CHEAP_COMPILED = 0.05, 0.03
-# Where pieces of the allocator's memory are not split, their whole counts as used: recorded steps came up to 12% higher
+# Where pieces of the allocator's memory are not split, their whole counts as used: recorded steps came up to 18% higher
 # than the simulated median.
-ROOM_SHARE = 0.15
+ROOM_SHARE = 0.25
+# Steps are alike whose peaks differ by no more than this share.
+ALIKE = 0.004
 
 
 def search(ground: Ground, budget_bytes: int, tell: Progress, label: str | None) -> Plan:
@@ -32,26 +39,41 @@ def search(ground: Ground, budget_bytes: int, tell: Progress, label: str | None)
     problem = ground.problem
     room = ground.room(budget_bytes)
     aim = ground.first_aim(budget_bytes, room)
+    # A compiler runs what it likes when it likes.
+    leeway = NONE if ground.compiled else LOOSE
+    most = MOST_ATTEMPTS if ground.compiled else MOST_WITHOUT_A_PLAN
     best: Attempt | None = None
     smallest, closest = ground.before.safe_bytes, None
     seen: set[tuple[int, ...]] = set()
     answer: Answer | None = None
-    misses = 0
-    for number in range(1, (MOST_ATTEMPTS if ground.compiled else MOST_WITHOUT_A_PLAN) + 1):
+    misses, is_settled = 0, False
+    for number in range(1, most + 1):
         if best is not None and number > MOST_ATTEMPTS:
             break
-        # Each search goes on from what the one before found.
-        answer = take_aim(problem, aim, seen, answer, tell)
-        if answer is None:
-            break
+        if not is_settled:
+            # Each search goes on from what the one before found.
+            found = take_aim(problem, aim, seen, answer, tell)
+            if found is None:
+                if best is not None or closest is None or leeway is NONE:
+                    break
+                leeway = TIGHTER[leeway]
+            answer = found or answer
+        assert answer is not None
         tell(f"tracing the planned step, attempt {number}")
-        attempt = ground.attempt(answer, tell, label, budget_bytes)
+        attempt = ground.attempt(answer, tell, label, budget_bytes, leeway)
         sure = attempt.after.safe_bytes
         smallest, closest = min(smallest, sure), attempt
         fits = sure <= budget_bytes
-        if fits and (best is None or answer.flood.extra_us <= best.answer.flood.extra_us):
+        if fits and (best is None or attempt.extra_us <= best.extra_us):
             best = attempt
-        if not (fits or answer.within) or (best is not None and _is_good(ground, best, budget_bytes, number)):
+        if best is not None and (_is_good(ground, best, budget_bytes, number) or not answer.within):
+            break
+        # The same course, held tighter, costs some time; a lower aim may cost more.
+        is_settled = best is None and _wants_holding(answer, leeway, number, (sure - budget_bytes) / max(room, 1))
+        if is_settled:
+            leeway = TIGHTER[leeway]
+            continue
+        if not (fits or answer.within):
             break
         misses += not fits
         aim = ground.next_aim(answer.flood.peak_bytes, attempt.used_bytes, room)
@@ -62,10 +84,37 @@ def search(ground: Ground, budget_bytes: int, tell: Progress, label: str | None)
     return plan_of(ground, budget_bytes, best)
 
 
+def _wants_holding(answer: Answer, leeway: Leeway, number: int, missed: float) -> bool:
+    """Whether an attempt that missed, by some share of the room, is held tighter before a lower aim is taken."""
+    if leeway is NONE:
+        return False
+    if not answer.within or number >= PATIENCE:
+        return True
+    return leeway is LOOSE and (number > 1 or missed > NEAR)
+
+
+def in_order(ground: Ground, tell: Progress, label: str | None) -> Plan:
+    """The step in its best order, with the leeway that leaves its steps most alike.
+
+    Not with none: that costs up to two thirds of the time, and it is time that order alone is to save.
+    """
+    answer = lower(ground.problem, ground.before.peak_bytes << 10)
+    best: Attempt | None = None
+    for leeway in (LOOSE, FIRM):
+        attempt = ground.attempt(answer, tell, label, leeway=leeway)
+        # What is hardly more even is not worth its time.
+        if best is None or attempt.spread < best.spread - ALIKE:
+            best = attempt
+        if best.spread <= ALIKE:
+            break
+    assert best is not None
+    return plan_of(ground, best.after.safe_bytes, best)
+
+
 def _is_good(ground: Ground, best: Attempt, budget_bytes: int, attempts: int) -> bool:
     """Whether to look no further: nearly all of the budget is used, or hardly any time is lost."""
     cheap = attempts * (CHEAP_COMPILED if ground.compiled else CHEAP)
-    if best.answer.flood.extra_us <= cheap * ground.problem.total_us:
+    if best.extra_us <= cheap * ground.problem.total_us:
         return True
     return budget_bytes - best.after.safe_bytes <= UNUSED_SHARE * budget_bytes
 
@@ -80,7 +129,7 @@ def plan_of(ground: Ground, budget_bytes: int, best: Attempt) -> Plan:
         budget_bytes=budget_bytes,
         before=ground.before,
         after=after,
-        slowdown=best.answer.flood.extra_us / max(problem.total_us, 1e-9),
+        slowdown=best.extra_us / max(problem.total_us, 1e-9),
         actions=_actions(ground, best),
         frontier=_outlook(ground, best),
         rewrite=best.rewrite,

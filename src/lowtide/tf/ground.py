@@ -13,6 +13,7 @@ import tensorflow as tf
 from lowtide.errors import LowtideError
 from lowtide.graph.kernels import with_kernels
 from lowtide.planning.fusion import fused_nodes
+from lowtide.planning.leeway import NONE, Leeway, holding_us
 from lowtide.planning.order import lowest_order
 from lowtide.planning.problem import Problem, build_problem, measure
 from lowtide.planning.realize import realize
@@ -21,6 +22,7 @@ from lowtide.planning.rewrite import Rewrite
 from lowtide.planning.times import ESTIMATED, MeasuredTimes
 from lowtide.tf.convert import graph_from_def
 from lowtide.tf.flatten import FlatFunction, flat_of, flatten, is_stateful
+from lowtide.tf.momentum import with_momentum_kernels
 from lowtide.tf.resolve import resolve_shapes
 from lowtide.tf.rewrite import Redefined, apply, fingerprint, register
 from lowtide.tf.steps import CompiledStep, SimulatedStep, Step
@@ -44,12 +46,13 @@ _LOWERED = frozenset("Switch Merge Enter Exit NextIteration".split())
 def flat_step(step: Step) -> FlatFunction:
     """The graph to edit: as Grappler left it, so that what it fused and folded stays so, bit for bit.
 
-    A compiled step has not seen Grappler, and loops are still whole only in the graph as it was traced.
+    Only updates with momentum become one node each. A compiled step has not seen Grappler, and loops are still whole
+    only in the graph as it was traced.
     """
     if isinstance(step, SimulatedStep):
         optimized = step.program.optimized_def
         if optimized is not None and not any(op in _LOWERED for op in step.program.graph.ops):
-            return flat_of(step.concrete, optimized)
+            return with_momentum_kernels(flat_of(step.concrete, optimized), step.program.at(None))
     return flatten(step.concrete)
 
 
@@ -120,15 +123,24 @@ class Ground:
         """Of the graph as it was traced."""
         return fingerprint(self.flat, self.step.argument_shapes)
 
-    def attempt(self, answer: Answer, tell: Progress, label: str | None, budget_bytes: int | None = None) -> Attempt:
+    def attempt(
+        self,
+        answer: Answer,
+        tell: Progress,
+        label: str | None,
+        budget_bytes: int | None = None,
+        leeway: Leeway = NONE,
+    ) -> Attempt:
         """Rewrite the step as an answer says, and look at it as at any other."""
-        rewrite = realize(self.work, self.problem, answer.course, self.compiled)
+        rewrite = realize(self.work, self.problem, answer.course, self.compiled, leeway)
         redefined = Redefined(self.concrete, apply(self.flat, rewrite))
         register(redefined)
         step = self.step.redefined(redefined, tell, budget_bytes)
         after = step.tide(self.step.batch_size, tell, label)
         used = step.memory.temp_bytes if self.compiled else after.safe_bytes - self.problem.base_bytes
-        return Attempt(answer, rewrite, redefined, after, used)
+        held_us = 0.0 if self.compiled else holding_us(self.problem, rewrite, leeway)
+        spread = 0.0 if self.compiled else max(each.spread for each in (step, *step.beside))
+        return Attempt(answer, rewrite, redefined, after, used, answer.flood.extra_us + held_us, spread)
 
     def room(self, budget_bytes: int) -> int:
         """What a budget leaves for what comes on top of what is there anyway."""
@@ -163,3 +175,7 @@ class Attempt:
     after: Tide
     used_bytes: int
     """What it takes on top of what is there anyway."""
+    extra_us: float
+    """How much longer than the plain step it takes."""
+    spread: float
+    """How far apart its peaks are, as a share of the middle one."""

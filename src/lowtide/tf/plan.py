@@ -13,9 +13,8 @@ from lowtide.errors import LowtideError
 from lowtide.planning.allowance import check_allow
 from lowtide.planning.hopes import Hopes
 from lowtide.planning.plan import ORDER, NoPlanError, Plan
-from lowtide.planning.recompute import lower
 from lowtide.planning.times import MeasuredTimes, Recorded, measured_times
-from lowtide.tf.attempts import plan_of, search
+from lowtide.tf.attempts import in_order, search
 from lowtide.tf.ground import Ground, flat_step
 from lowtide.tf.known_steps import find_step, trace_model
 from lowtide.tf.predict import check_batch_size
@@ -192,9 +191,7 @@ def _order_only(
     before = step.tide(batch_size, progress, label)
     tell = progress or (lambda text: None)
     with without_garbage_collection():
-        ground = Ground(step, before)
-        attempt = ground.attempt(lower(ground.problem, before.peak_bytes << 10), tell, label)
-        return plan_of(ground, attempt.after.safe_bytes, attempt)
+        return in_order(Ground(step, before), tell, label)
 
 
 def _check_floor(before: Tide, budget_bytes: int) -> None:

@@ -230,6 +230,8 @@ class SimulatedStep:
         """The step on other devices."""
         self.cost_us: float | None = None
         """What its ops take, by the cost model; known once it was simulated."""
+        self.spread = 0.0
+        """How far apart its simulated peaks are, as a share of the middle one."""
 
     @property
     def concrete(self) -> Any:
@@ -298,6 +300,7 @@ class SimulatedStep:
         self.cost_us = sum(work.cost_us)
         built = time.perf_counter()
         simulation = simulate(work, self._residents(graph), self.together, self.in_order, self.budget_bytes)
+        self.spread = (max(simulation.peaks) - min(simulation.peaks)) / max(simulation.peak_bytes, 1)
         self.seconds |= {
             "shapes": inferred - started,
             "workload": built - inferred,
