@@ -4,7 +4,14 @@ import random
 
 import pytest
 
-from lowtide.planning.edges import has_circle, ordering_edges
+from lowtide.planning.edges import STRIDE, has_circle, hold_in_order
+
+
+def ordering_edges(course, waits_for, at_once=None):
+    """The edges where one follows the other, or few run at once: there are no joints then."""
+    holding = hold_in_order(course, waits_for, at_once or dict.fromkeys(course, 1), lambda node: f"{node} done")
+    assert holding.joints == []
+    return holding.edges
 
 
 def test_neighbours_that_nothing_ties_are_tied():
@@ -69,18 +76,32 @@ def test_who_has_to_be_alone_waits_for_all_before_it():
     assert ordering_edges(["a", "b", "c"], {}, {"a": 3, "b": 3, "c": 1}) == [("b", "c"), ("a", "c")]
 
 
+def test_many_are_waited_for_by_way_of_joints():
+    """Without them the last of these alone would wait for a hundred."""
+    course = list(range(200))
+    holding = hold_in_order(course, {}, dict.fromkeys(course, 100), lambda node: f"{node} done")
+    assert holding.joints[:2] == [("7 done", 7), ("15 done", 15)]
+    assert [before for before, after in holding.edges if after == "15 done"] == [*range(8, 16), "7 done"]
+    assert [before for before, after in holding.edges if after == 199] == ["103 done"]
+    assert len(holding.edges) < 3 * len(course)
+
+
 @pytest.mark.parametrize("seed", range(20))
-def test_all_that_must_be_done_is_done_whatever_the_graph(seed):
+@pytest.mark.parametrize("windows", [(1, 2, 4), (1, 20, 30), (3, 17, 50)])
+def test_all_that_must_be_done_is_done_whatever_the_graph(seed, windows):
     chance = random.Random(seed)
-    course = list(range(12))
-    waits_for = {node: [other for other in range(node) if chance.random() < 0.15] for node in course}
-    at_once = {node: chance.choice((1, 2, 4)) for node in course}
-    edges = ordering_edges(course, waits_for, at_once)
-    before = {node: set(waits_for[node]) | {first for first, second in edges if second == node} for node in course}
-    for node in course:
+    course = list(range(80))
+    waits_for = {node: [other for other in range(node) if chance.random() < 0.02] for node in course}
+    at_once = {node: chance.choice(windows) for node in course}
+    holding = hold_in_order(course, waits_for, at_once, lambda node: node + 0.5)
+    assert {behind for _, behind in holding.joints} <= set(range(STRIDE - 1, 80, STRIDE))
+    before = {node: set(waits_for[node]) for node in course} | {joint: set() for joint, _ in holding.joints}
+    for first, second in holding.edges:
+        before[second].add(first)
+    for node in sorted(before):
         for other in list(before[node]):
             before[node] |= before[other]
-        assert before[node] >= set(range(node - at_once[node] + 1))
+        assert before[node] >= set(range(node - at_once.get(node, 0) + 1 if node in at_once else int(node)))
 
 
 def test_who_waits_for_itself():

@@ -2,41 +2,87 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 Node = TypeVar("Node", bound=Hashable)
 
+# A joint stands for so many nodes of a course.
+STRIDE = 8
+# Where more than this may be under way at once, some more or fewer make no difference.
+_MANY = 2 * STRIDE
 
-def ordering_edges(
-    course: Sequence[Node], waits_for: Mapping[Node, Iterable[Node]], at_once: Mapping[Node, int] | None = None
-) -> list[tuple[Node, Node]]:
-    """The control edges (before, after) that hold an order of some nodes of a graph.
+
+@dataclass(frozen=True)
+class Holding(Generic[Node]):
+    """What holds an order of some nodes: control edges, and joints, nodes that do nothing but wait."""
+
+    edges: list[tuple[Node, Node]] = field(default_factory=list)
+    """(before, after)"""
+    joints: list[tuple[Node, Node]] = field(default_factory=list)
+    """A joint, and the node of the course that it comes behind: all up to that are done when it is."""
+
+
+def hold_in_order(
+    course: Sequence[Node],
+    waits_for: Mapping[Node, Iterable[Node]],
+    at_once: Mapping[Node, int],
+    name_joint: Callable[[Node], Node],
+) -> Holding[Node]:
+    """Hold an order of some nodes of a graph, of which several may be under way `at_once`.
 
     `waits_for` are the graph's edges, of data and control, by the node that they lead to. A node of the course waits
-    for the one before it, unless a path of the graph makes it wait already. Where it may be one of several
-    that are under way `at_once`, it waits for all but the last of those before it.
+    for all before it but the last, one less than may be under way with it, unless a path of the graph makes it wait
+    already. Many are waited for by way of joints.
     """
     position = {node: place for place, node in enumerate(course)}
     if len(position) < len(course):
         raise ValueError("a course of nodes names one of them twice")
     latest = _latest(position, waits_for)
-    edges = []
+    needed = [_needed(place, at_once[node]) for place, node in enumerate(course)]
+    joints = _joints(course, needed, name_joint) if any(count > _MANY for count in at_once.values()) else {}
+    edges = _joint_edges(course, joints)
     done: list[int] = []
     """Up to which place all is done when a node begins."""
     for place, node in enumerate(course):
         waited = latest[node]
         if waited >= place:
             raise ValueError(f"the graph makes {node!r} wait for {course[waited]!r}, which comes later")
-        needed = place - (at_once[node] if at_once else 1)
         sure = done[waited] if waited >= 0 else -1
-        for other in range(needed, -1, -1):
+        sources = set(waits_for.get(node, ()))
+        for other in range(needed[place], -1, -1):
             if other <= sure:
                 break
-            if other != waited:
+            # A joint stands for all before it, which a node that was alone does as well.
+            if other in joints and done[other] < other - 1:
+                edges.append((joints[other], node))
+                break
+            if other != waited and course[other] not in sources:
                 edges.append((course[other], node))
             sure = max(sure, done[other])
-        done.append(max(needed, -1))
+        done.append(max(needed[place], -1))
+    return Holding(edges, [(joint, course[place]) for place, joint in joints.items()])
+
+
+def _needed(place: int, at_once: int) -> int:
+    """The last place that has to be done before a node begins: -1 for none."""
+    needed = place - at_once
+    return needed // STRIDE * STRIDE + STRIDE - 1 if needed >= 0 and at_once > _MANY else needed
+
+
+def _joints(course: Sequence[Node], needed: Sequence[int], name_joint: Callable[[Node], Node]) -> dict[int, Node]:
+    """Joints by their place, up to the last that can be waited for."""
+    return {place: name_joint(course[place]) for place in range(STRIDE - 1, max(needed) + 1, STRIDE)}
+
+
+def _joint_edges(course: Sequence[Node], joints: Mapping[int, Node]) -> list[tuple[Node, Node]]:
+    """A joint waits for those of the course since the last joint, and for that."""
+    edges = []
+    for place, joint in joints.items():
+        edges += [(node, joint) for node in course[place - STRIDE + 1 : place + 1]]
+        if place >= STRIDE:
+            edges.append((joints[place - STRIDE], joint))
     return edges
 
 

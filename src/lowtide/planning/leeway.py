@@ -3,7 +3,8 @@
 Two operations that run at once take the memory of both, and a variable that moves may come to lie in the way. So an
 executor can be held to one operation after the other, and variables to where they are. But that costs time, about a
 tenth of a step on two cores, for cores idle meanwhile and variables are copied. A step whose budget has room for it is
-given leeway.
+given leeway: as many operations may be under way as memory has room for, if all of them came to lie there together.
+Where there is no room each waits for all before it, and where there is much they hardly wait at all.
 """
 
 from __future__ import annotations
@@ -25,23 +26,24 @@ class Leeway:
     """How much freedom a step has."""
 
     at_once: int
-    """How many instances of a course may be under way at once."""
-    most_of_peak: float
-    """They may be so where all of them together take no more than this share of the peak of the course."""
+    """How many instances of a course may be under way at once, where memory has room for all they make."""
+    fewest: int
+    """How many may be so, room or not."""
+    share: float
+    """Room: what the course takes on top of what is there anyway, times this."""
     largest_in_place: float
     """Bytes of the largest variable that has to stay where it is."""
 
 
 # From the fastest to what takes least.
-LOOSE = Leeway(at_once=16, most_of_peak=math.inf, largest_in_place=256 << 10)
-FIRM = Leeway(at_once=4, most_of_peak=0.92, largest_in_place=math.inf)
-NONE = Leeway(at_once=1, most_of_peak=0.0, largest_in_place=math.inf)
+LOOSE = Leeway(at_once=256, fewest=3, share=1.1, largest_in_place=256 << 10)
+FIRM = Leeway(at_once=256, fewest=1, share=0.97, largest_in_place=math.inf)
+NONE = Leeway(at_once=1, fewest=1, share=0.0, largest_in_place=math.inf)
 TIGHTER = {LOOSE: FIRM, FIRM: NONE}
 
-# Those under way at once make no more than this share of what the step takes on top, unless they are few.
-_GROUP_SHARE, _FEW = 0.02, 3
-# What cores lose that wait for each other all through a step, as a share of it: measured on two of them.
-_IDLE = 0.05
+# What cores lose while one instance has to be done before the next begins, as a share of its time: measured on two of
+# them, it is 12 to 26% of a whole step.
+_IDLE = 0.15
 # Four bytes an element; whoever reads such a variable reads and writes a copy, and so does who writes it.
 _BYTES_MOVED = 4 * 4
 
@@ -56,43 +58,34 @@ def instances_at_once(problem: Problem, course: Sequence[Instance], leeway: Leew
         [sum(problem.sizes[value] for value in problem.makes[task]) + problem.workspace[task] for task in tasks],
         np.int64,
     )
-    if leeway.most_of_peak == math.inf:
-        return _in_groups(new, leeway.at_once, _GROUP_SHARE * (flood.peak_bytes - problem.base_bytes))
     # Before an instance there is what is in use while it runs, without what it makes; what it takes over counts twice.
     before = flood.bytes_in_use - new
-    return _below(before, new, leeway.at_once, leeway.most_of_peak * flood.peak_bytes)
+    limit = problem.base_bytes + leeway.share * (flood.peak_bytes - problem.base_bytes)
+    counts = _below(before, new, leeway.at_once, limit)
+    return [max(count, min(leeway.fewest, place + 1)) for place, count in enumerate(counts)]
 
 
 def _below(before: npt.NDArray[np.int64], new: npt.NDArray[np.int64], most: int, limit: float) -> list[int]:
-    """So many at once where they stay below a limit."""
+    """So many at once that they stay below a limit, whichever of them are done and whichever are not.
+
+    Whoever is not done yet and first in the course, there is at most what is there before it, and what is made from it
+    up to the last that runs. The sum grows with either end, so nobody may begin earlier than the one in front of it.
+    """
     sums = np.concatenate(([0], np.cumsum(new)))
     at_once = []
+    first = 0
     for place in range(len(new)):
-        first, behind = max(place - most + 1, 0), min(place + most, len(new))
-        highest = int(before[first:behind].max() + sums[behind] - sums[first])
-        at_once.append(most if highest <= limit else 1)
+        first = max(first, place - most + 1)
+        highest = before[first:place] + (sums[place + 1] - sums[first:place])
+        above = np.flatnonzero(highest > limit)
+        first += int(above[-1]) + 1 if len(above) else 0
+        at_once.append(place - first + 1)
     return at_once
 
 
-def _in_groups(new: npt.NDArray[np.int64], most: int, limit: float) -> list[int]:
-    """Two groups at once: each begins when the last but one is done, which its last instance waits for.
-
-    So each instance waits for one other only, however large the groups are.
-    """
-    at_once: list[int] = []
-    done, last, first, made = -1, -1, 0, 0
-    for place, size in enumerate(new.tolist()):
-        made += size
-        count = place - first + 1
-        if count >= most or (count >= _FEW and made >= limit):
-            at_once.append(1)
-            done, last, first, made = last, place, place + 1, 0
-        else:
-            at_once.append(place - done)
-    return at_once
-
-
-def holding_us(problem: Problem, rewrite: Rewrite, leeway: Leeway) -> float:
+def holding_us(problem: Problem, course: Sequence[Instance], rewrite: Rewrite, leeway: Leeway) -> float:
     """How much longer a step takes that is held to its course."""
     copied = _BYTES_MOVED * sum(math.prod(shape) for _, shape in rewrite.in_place) / BYTES_PER_US
-    return copied + (_IDLE * problem.total_us if leeway.at_once == 1 else 0.0)
+    counts = instances_at_once(problem, course, leeway)
+    alone = sum(problem.cost_us[max(each, ~each)] for each, count in zip(course, counts, strict=True) if count == 1)
+    return copied + _IDLE * alone

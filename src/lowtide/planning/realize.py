@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from lowtide.graph.graph import Graph
-from lowtide.planning.edges import has_circle, ordering_edges
+from lowtide.planning.edges import Holding, has_circle, hold_in_order
 from lowtide.planning.fusion import FUSIBLE
 from lowtide.planning.in_place import Staying, stay_in_place
 from lowtide.planning.leeway import NONE, Leeway, instances_at_once
@@ -13,8 +13,8 @@ from lowtide.planning.problem import Instance, Problem
 from lowtide.planning.rewrite import Rewrite
 from lowtide.tide.workload import CONSTANT, RETURN, Workload
 
-# A copy is named after its original, so that it is found to be of the same layer.
-AGAIN = "again"
+# A copy is named after its original, so that it is found to be of the same layer; a joint after what it comes behind.
+AGAIN, JOINT = "again", "joint"
 _FILTER_GRADIENTS = frozenset({"Conv2DBackpropFilter", "_MklNativeConv2DBackpropFilter", "_MklConv2DBackpropFilter"})
 _FLOATS = frozenset({1, 2, 14, 19})
 # XLA turns the filter of these round, which it does at once if nothing holds it back: (filter, gradient).
@@ -38,59 +38,62 @@ def realize(
         writer.run(instance, at_once)
     writer.finish()
     # A compiler gives each variable the buffer that it had.
-    controls, staying = ([], Staying()) if tied else _settle(work, writer, leeway)
+    order, staying = (Holding[str](), Staying()) if tied else _settle(work, writer, leeway)
     return Rewrite(
-        tuple(writer.copies.items()),
-        tuple(writer.inputs),
-        tuple(controls),
-        tuple(writer.ties),
-        tuple(staying.assignments),
+        copies=tuple(writer.copies.items()),
+        inputs=tuple(writer.inputs),
+        joints=tuple(order.joints),
+        controls=tuple(dict.fromkeys([*order.edges, *staying.controls])),
+        ties=tuple(writer.ties),
+        in_place=tuple(staying.assignments),
     )
 
 
-def _settle(work: Workload, writer: _Writer, leeway: Leeway) -> tuple[list[tuple[str, str]], Staying]:
-    """Control edges for the order and for variables that stay in place, if both can be had."""
+def _settle(work: Workload, writer: _Writer, leeway: Leeway) -> tuple[Holding[str], Staying]:
+    """What holds the order, and what keeps variables in place, if both can be had."""
     order = _hold(writer)
     staying = stay_in_place(work, writer.courses, writer.copies, leeway.largest_in_place)
-    both = list(dict.fromkeys([*order, *staying.controls]))
-    if _has_circle(writer.waits_for(), both, writer.twins()):
+    if _has_circle(writer.waits_for(), [*order.edges, *staying.controls], writer.twins()):
         return order, Staying()
-    return both, staying
+    return order, staying
 
 
-def _hold(writer: _Writer) -> list[tuple[str, str]]:
-    """Control edges for the order.
+def _hold(writer: _Writer) -> Holding[str]:
+    """What holds the order.
 
     oneDNN computes a bias gradient together with the filter gradient beside it, as one node, if both wait for the same
     nodes. The filter gradient stands for both in the order, or the node that they become would wait for itself.
     """
     waits_for = writer.waits_for()
     twins = writer.twins()
-    courses = ([name for name in course if name not in twins] for course in writer.courses)
-    edges = _order_of_each(courses, waits_for, writer.at_once)
-    both = [
-        *edges,
-        *(
-            (before, twin)
-            for twin, filter_gradient in twins.items()
-            for before, after in edges
-            if after == filter_gradient
-        ),
-    ]
-    if not _has_circle(waits_for, both, twins):
-        return both
+    order = _order_of_each(([name for name in course if name not in twins] for course in writer.courses), writer)
+    waits: dict[str, list[str]] = {}
+    for before, after in order.edges:
+        waits.setdefault(after, []).append(before)
+    order.edges.extend((before, twin) for twin, beside in twins.items() for before in waits.get(beside, ()))
+    if not _has_circle(waits_for, order.edges, twins):
+        return order
     # Their results are needed too far apart: they stay two nodes.
-    apart = _order_of_each(writer.courses, waits_for, writer.at_once)
+    apart = _order_of_each(writer.courses, writer)
     place = {name: position for course in writer.courses for position, name in enumerate(course)}
-    pairs = [sorted(pair, key=place.__getitem__) for pair in twins.items()]
-    return [*apart, *((first, second) for first, second in pairs if (first, second) not in set(apart))]
+    known = set(apart.edges)
+    for pair in twins.items():
+        first, second = sorted(pair, key=place.__getitem__)
+        if (first, second) not in known:
+            apart.edges.append((first, second))
+    return apart
 
 
-def _order_of_each(
-    courses: Iterable[list[str]], waits_for: dict[str, list[str]], at_once: dict[str, int]
-) -> list[tuple[str, str]]:
-    """Control edges for the order of each device. All are parts of one order, so they never wait for each other."""
-    return [edge for course in courses for edge in ordering_edges(course, waits_for, at_once)]
+def _order_of_each(courses: Iterable[list[str]], writer: _Writer) -> Holding[str]:
+    """What holds the order of each device. All are parts of one order, so they never wait for each other."""
+    whole = Holding[str]()
+    waits_for = writer.waits_for()
+    for course in courses:
+        at_once = {name: writer.at_once[name] for name in course}
+        part = hold_in_order(course, waits_for, at_once, lambda name: writer.free_name(f"{name}/{JOINT}"))
+        whole.edges.extend(part.edges)
+        whole.joints.extend(part.joints)
+    return whole
 
 
 def _has_circle(waits_for: dict[str, list[str]], edges: list[tuple[str, str]], one: dict[str, str]) -> bool:
@@ -196,11 +199,15 @@ class _Writer:
 
     def _copy(self, node: int) -> str:
         original = self.graph.names[node]
-        name = f"{original}/{AGAIN}"
+        name = self.free_name(f"{original}/{AGAIN}")
+        self.copies[name] = original
+        return name
+
+    def free_name(self, name: str) -> str:
+        """A name like this that nobody has."""
         while name in self.taken:
             name += "_"
         self.taken.add(name)
-        self.copies[name] = original
         return name
 
     def _redirect(self, node: int, name: str) -> None:

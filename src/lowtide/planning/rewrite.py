@@ -18,6 +18,8 @@ class Rewrite:
     """New nodes: (name, the node it is a copy of). A copy reads what its original reads, unless `inputs` says else."""
     inputs: tuple[tuple[str, int, str], ...] = ()
     """Inputs that change: (node, position among its data inputs, what it reads from now on)."""
+    joints: tuple[tuple[str, str], ...] = ()
+    """New nodes that only wait: (name, the node behind which it comes and on whose device it is)."""
     controls: tuple[tuple[str, str], ...] = ()
     """(before, after): the second waits for the first."""
     ties: tuple[tuple[str, str, str], ...] = ()

@@ -160,10 +160,14 @@ def _actions(ground: Ground, best: Attempt) -> tuple[Action, ...]:
         actions.append(Action(RECOMPUTE, name, op, layer(name), again.saves_bytes, again.cost_us, reason))
     actions.sort(key=lambda action: -action.saves_bytes)
     ops = dict(zip(graph.names, graph.ops, strict=True))
-    copies = dict(best.rewrite.copies)
+    copies, joints = dict(best.rewrite.copies), dict(best.rewrite.joints)
+    waits: dict[str, list[str]] = {}
     for earlier, later in best.rewrite.controls:
+        if later not in joints:
+            waits.setdefault(later, []).append(f"all up to {joints[earlier]}" if earlier in joints else earlier)
+    for later, waited in waits.items():
         original = copies.get(later, later)
-        actions.append(Action(ORDER, later, ops[original], layer(original), 0, 0.0, f"runs after {earlier}"))
+        actions.append(Action(ORDER, later, ops[original], layer(original), 0, 0.0, f"runs after {', '.join(waited)}"))
     return tuple(actions)
 
 

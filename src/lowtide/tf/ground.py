@@ -138,7 +138,7 @@ class Ground:
         step = self.step.redefined(redefined, tell, budget_bytes)
         after = step.tide(self.step.batch_size, tell, label)
         used = step.memory.temp_bytes if self.compiled else after.safe_bytes - self.problem.base_bytes
-        held_us = 0.0 if self.compiled else holding_us(self.problem, rewrite, leeway)
+        held_us = 0.0 if self.compiled else holding_us(self.problem, answer.course, rewrite, leeway)
         spread = 0.0 if self.compiled else max(each.spread for each in (step, *step.beside))
         return Attempt(answer, rewrite, redefined, after, used, answer.flood.extra_us + held_us, spread)
 
