@@ -21,6 +21,8 @@ MOST_ATTEMPTS, MOST_WITHOUT_A_PLAN = 4, 8
 PATIENCE = 4
 # A loose attempt that misses by less than this share of the room is followed by one that aims lower, and is as loose.
 NEAR = 0.12
+# Where the first aim is too low for any course, one that takes this share of the room by itself is tried first.
+HIGH = 0.9
 # Each that does not fit lowers the aim by this share more than the one before.
 MISSED_SHARE = 0.05
 # An attempt that leaves less than this of the budget unused is good enough.
@@ -53,6 +55,10 @@ def search(ground: Ground, budget_bytes: int, tell: Progress, label: str | None)
         if not is_settled:
             # Each search goes on from what the one before found.
             found = take_aim(problem, aim, seen, answer, tell)
+            if answer is None and found is not None and not found.within and not ground.compiled:
+                # The lowest course need not take least: it has most copies, and their pieces lie in each other's way.
+                higher = take_aim(problem, problem.base_bytes + int(HIGH * room), seen, None, tell)
+                found = higher if higher is not None and higher.within else found
             if found is None:
                 if best is not None or closest is None or leeway is NONE:
                     break
