@@ -143,7 +143,7 @@ class _Search:
         self._go_on_until(self.effort + _TOO_MUCH)
         if not self._begin(start):
             self._go_on_until(self.draft.tried + _MUCH_TOO_MUCH)
-            self._sink()
+            self._sink_from_several()
         if not self.draft.area:
             self._go_on_until(self.draft.tried + self.effort, self.effort)
             self._improve()
@@ -184,19 +184,24 @@ class _Search:
 
     def _beginnings(self, start: list[int] | None) -> Iterator[tuple[list[int] | None, int]]:
         """Slots to begin with and the steps to go down in: the most promising first, more as far as effort goes."""
-        problem = self.draft.problem
-        turn, root = turning_point(problem), square_root(problem)
+        checkpoints = self._checkpoints()
         if start is not None:
             yield start, 1
         if start is None or self.draft.area:
             yield None, _STEPS[0]
-            yield segments(problem, root, turn), 1
+            yield next(checkpoints), 1
         for steps in _STEPS[1:]:
-            if self._has_room(_WAY_DOWN * len(problem)):
+            if self._has_room(_WAY_DOWN * len(self.draft.problem)):
                 yield None, steps
-        for count in sorted(range(1, 3 * root), key=lambda count: abs(math.log(count / root))):
-            if count != root and self._has_room(0):
-                yield segments(problem, count, turn), 1
+        while self._has_room(0) and (slots := next(checkpoints, None)) is not None:
+            yield slots, 1
+
+    def _checkpoints(self) -> Iterator[list[int]]:
+        """Courses with checkpoints: first as many as square-root checkpointing has, then ever more and fewer."""
+        problem = self.draft.problem
+        turn, root = turning_point(problem), square_root(problem)
+        for count in sorted(range(1, max(3 * root, 2)), key=lambda count: abs(math.log(count / root))):
+            yield segments(problem, count, turn)
 
     def _has_room(self, more: int) -> bool:
         """Whether so many changes more may be tried to begin with."""
@@ -250,8 +255,22 @@ class _Search:
         near = {each for task in tasks for each in range(max(0, task - reach), min(count, task + reach + 1))}
         return sorted(near.union(self.dice.sample(range(count), _AROUND)))
 
+    def _sink_from_several(self) -> None:
+        """Find the lowest course, from the lowest that is known and from courses with checkpoints: they end apart."""
+        draft = self.draft
+        self._sink()
+        lowest = draft.snapshot()
+        for slots in self._checkpoints():
+            if not draft.area or self.descent.tired:
+                break
+            draft.reset(slots)
+            self._sink()
+            if (draft.peak_bytes, draft.cost_us) < (lowest.peak_bytes, lowest.cost_us):
+                lowest = draft.snapshot()
+        draft.restore(lowest)
+
     def _sink(self) -> None:
-        """Find the lowest course: aim between what is reached and what is not, until they meet."""
+        """Find a low course: aim between what is reached and what is not, until they meet."""
         draft, descent = self.draft, self.descent
         budget = draft.budget_bytes
         best, missed = draft.snapshot(), max(_floor(draft.problem) - 1, budget)
