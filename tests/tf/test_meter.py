@@ -8,7 +8,13 @@ import sys
 
 import pytest
 
-PROGRAM = "from lowtide.tf.meter import Meter; meter = Meter(); print(meter.devices, meter.read().bytes > 0)"
+PROGRAM = """
+import tensorflow as tf
+from lowtide.tf.meter import Meter
+kept = tf.zeros([1024])
+meter = Meter()
+print(meter.devices, meter.read().bytes > 0)
+"""
 
 
 @pytest.mark.parametrize("onednn", ["0", "1"])

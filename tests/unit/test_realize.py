@@ -8,7 +8,7 @@ from lowtide.graph.graph import Graph
 from lowtide.planning.fusion import fused_nodes
 from lowtide.planning.leeway import FIRM, LOOSE, NONE, Leeway
 from lowtide.planning.problem import build_problem
-from lowtide.planning.realize import realize
+from lowtide.planning.realize import _among, realize
 from lowtide.tide.workload import build_workload
 
 FLOAT = 1
@@ -257,3 +257,9 @@ def test_each_device_is_held_to_an_order_of_its_own():
     assert rewrite.copies == (("a/again", "a"),)
     assert rewrite.inputs == (("h", 1, "a/again"),)
     assert rewrite.controls == (("g", "a/again"), ("other", "across"))
+
+
+def test_who_is_not_counted_makes_no_window_wider():
+    """Of three that may be under way with c one is not counted, so c waits for all but the one other."""
+    at_once = {"a": 1, "twin": 2, "b": 3, "c": 3, "d": 9}
+    assert _among(list(at_once), at_once, {"twin"}) == {"a": 1, "b": 2, "c": 2, "d": 8}

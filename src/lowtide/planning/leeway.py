@@ -58,8 +58,9 @@ def instances_at_once(problem: Problem, course: Sequence[Instance], leeway: Leew
         [sum(problem.sizes[value] for value in problem.makes[task]) + problem.workspace[task] for task in tasks],
         np.int64,
     )
-    # Before an instance there is what is in use while it runs, without what it makes; what it takes over counts twice.
-    before = flood.bytes_in_use - new
+    # Before an instance there is what is in use while it runs, without what it makes. It takes the place of something
+    # that it reads only if nobody else is about to read that.
+    before = flood.bytes_in_use + flood.taken_bytes - new
     limit = problem.base_bytes + leeway.share * (flood.peak_bytes - problem.base_bytes)
     counts = _below(before, new, leeway.at_once, limit)
     return [max(count, min(leeway.fewest, place + 1)) for place, count in enumerate(counts)]

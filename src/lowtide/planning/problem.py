@@ -90,6 +90,8 @@ class Flood:
     bytes_in_use: npt.NDArray[np.int64]
     extra_us: float
     """Time spent on computing again."""
+    taken_bytes: npt.NDArray[np.int64]
+    """What each of its instances does not ask for, because it takes the place of something that it reads."""
 
     @property
     def peak_bytes(self) -> int:
@@ -110,11 +112,13 @@ def measure(problem: Problem, course: Sequence[Instance]) -> Flood:
         change[start] += sizes[value]
         change[end + 1] -= sizes[value]
     in_use = np.cumsum(change[:length]) + problem.base_bytes
+    taken_bytes = np.zeros(length, np.int64)
     for position, size in taken:
-        in_use[position] -= size
+        taken_bytes[position] += size
+    in_use -= taken_bytes
     in_use += np.fromiter((problem.workspace[max(each, ~each)] for each in course), np.int64, length)
     extra = sum(problem.cost_us[~each] for each in course if each < 0)
-    return Flood(in_use, extra)
+    return Flood(in_use, extra, taken_bytes)
 
 
 def _lives(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from itertools import accumulate
 
 from lowtide.graph.graph import Graph
 from lowtide.planning.edges import Holding, has_circle, hold_in_order
@@ -66,7 +67,7 @@ def _hold(writer: _Writer) -> Holding[str]:
     """
     waits_for = writer.waits_for()
     twins = writer.twins()
-    order = _order_of_each(([name for name in course if name not in twins] for course in writer.courses), writer)
+    order = _order_of_each(writer, twins.keys())
     waits: dict[str, list[str]] = {}
     for before, after in order.edges:
         waits.setdefault(after, []).append(before)
@@ -74,7 +75,7 @@ def _hold(writer: _Writer) -> Holding[str]:
     if not _has_circle(waits_for, order.edges, twins):
         return order
     # Their results are needed too far apart: they stay two nodes.
-    apart = _order_of_each(writer.courses, writer)
+    apart = _order_of_each(writer)
     place = {name: position for course in writer.courses for position, name in enumerate(course)}
     known = set(apart.edges)
     for pair in twins.items():
@@ -84,16 +85,27 @@ def _hold(writer: _Writer) -> Holding[str]:
     return apart
 
 
-def _order_of_each(courses: Iterable[list[str]], writer: _Writer) -> Holding[str]:
+def _order_of_each(writer: _Writer, without: Collection[str] = ()) -> Holding[str]:
     """What holds the order of each device. All are parts of one order, so they never wait for each other."""
     whole = Holding[str]()
     waits_for = writer.waits_for()
-    for course in courses:
-        at_once = {name: writer.at_once[name] for name in course}
-        part = hold_in_order(course, waits_for, at_once, lambda name: writer.free_name(f"{name}/{JOINT}"))
+    for course in writer.courses:
+        kept = [name for name in course if name not in without]
+        at_once = _among(course, writer.at_once, without)
+        part = hold_in_order(kept, waits_for, at_once, lambda name: writer.free_name(f"{name}/{JOINT}"))
         whole.edges.extend(part.edges)
         whole.joints.extend(part.joints)
     return whole
+
+
+def _among(course: Sequence[str], at_once: Mapping[str, int], without: Collection[str]) -> dict[str, int]:
+    """How many may be under way at once if some are not counted."""
+    missing = list(accumulate((name in without for name in course), initial=0))
+    return {
+        name: at_once[name] - (missing[place + 1] - missing[max(place - at_once[name] + 1, 0)])
+        for place, name in enumerate(course)
+        if name not in without
+    }
 
 
 def _has_circle(waits_for: dict[str, list[str]], edges: list[tuple[str, str]], one: dict[str, str]) -> bool:

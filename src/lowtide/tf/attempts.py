@@ -59,6 +59,10 @@ def search(ground: Ground, budget_bytes: int, tell: Progress, label: str | None)
                 # The lowest course need not take least: it has most copies, and their pieces lie in each other's way.
                 higher = take_aim(problem, problem.base_bytes + int(HIGH * room), seen, None, tell)
                 found = higher if higher is not None and higher.within else found
+            elif answer is not None and answer.within and found is not None and not found.within and leeway is not NONE:
+                # For the same reason the last course is held tighter first; the lowest comes up again if that misses.
+                seen.discard(tuple(found.course))
+                found = None
             if found is None:
                 if best is not None or closest is None or leeway is NONE:
                     break
