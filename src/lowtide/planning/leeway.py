@@ -1,8 +1,8 @@
 """Leeway: how far a step may stray from its course.
 
 Two operations that run at once take the memory of both, and a variable that moves may come to lie in the way. So an
-executor can be held to one operation after the other, and variables to where they are. But that costs time, about a
-tenth of a step on two cores, for cores idle meanwhile and variables are copied. A step whose budget has room for it is
+executor can be held to one operation after the other, and variables to where they are. But that costs time, an eighth
+to a quarter of a step on two cores, for cores idle meanwhile and variables are copied. A step that has room for it is
 given leeway: as many operations may be under way as memory has room for, if all of them came to lie there together.
 Where there is no room each waits for all before it, and where there is much they hardly wait at all.
 """
