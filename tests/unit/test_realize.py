@@ -72,7 +72,7 @@ def rewrite_of(
     for name, task in tasks.items():
         course += [~tasks[other] for other, before in again.items() if before == name]
         course.append(task)
-    return realize(work, problem, course, tied, leeway)
+    return realize(work, problem, course, tied, leeway).rewrite
 
 
 def test_a_plain_course_of_a_chain_changes_nothing():

@@ -11,7 +11,7 @@ from lowtide.planning.recompute import Answer, lower
 QUICK_EFFORT = 8_000
 WORTH_AN_EFFORT = 0.05
 # Where an aim leads to a course that was seen, how often to lower it by how much.
-LOWER_AIMS, LOWER_BY = 4, 0.03
+LOWER_AIMS, LOWER_BY = 3, 0.03
 
 
 def take_aim(
@@ -20,12 +20,13 @@ def take_aim(
     seen: set[tuple[int, ...]],
     start: Answer | None = None,
     tell: Callable[[str], None] = lambda text: None,
+    lower_aims: int = LOWER_AIMS,
 ) -> Answer | None:
-    """The cheapest course for an aim, or for a somewhat lower one where that is known already.
+    """The cheapest course for an aim, or for a somewhat lower one where that is known already; None if all are.
 
     Each search goes on from what the one before found, the first one from `start`.
     """
-    for _ in range(LOWER_AIMS):
+    for _ in range(1 + lower_aims):
         answer = lower(problem, aim, _searching(tell, "for a plan"), QUICK_EFFORT, start)
         if answer.within and answer.flood.extra_us > WORTH_AN_EFFORT * problem.total_us:
             answer = lower(problem, aim, _searching(tell, "for a cheaper plan"), start=answer)

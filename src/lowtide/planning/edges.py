@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Generic
 
-Node = TypeVar("Node", bound=Hashable)
+from lowtide.planning.past import Node, Past
 
 # A joint stands for so many nodes of a course.
 STRIDE = 8
@@ -36,17 +36,14 @@ def hold_in_order(
     for all before it but the last, one less than may be under way with it, unless a path of the graph makes it wait
     already. Many are waited for by way of joints.
     """
-    position = {node: place for place, node in enumerate(course)}
-    if len(position) < len(course):
-        raise ValueError("a course of nodes names one of them twice")
-    latest = _latest(position, waits_for)
+    past = Past(course, waits_for)
     needed = [_needed(place, at_once[node]) for place, node in enumerate(course)]
     joints = _joints(course, needed, name_joint) if any(count > _MANY for count in at_once.values()) else {}
     edges = _joint_edges(course, joints)
     done: list[int] = []
     """Up to which place all is done when a node begins."""
     for place, node in enumerate(course):
-        waited = latest[node]
+        waited = past.latest(node)
         if waited >= place:
             raise ValueError(f"the graph makes {node!r} wait for {course[waited]!r}, which comes later")
         sure = done[waited] if waited >= 0 else -1
@@ -84,33 +81,6 @@ def _joint_edges(course: Sequence[Node], joints: Mapping[int, Node]) -> list[tup
         if place >= STRIDE:
             edges.append((joints[place - STRIDE], joint))
     return edges
-
-
-def _latest(position: Mapping[Node, int], waits_for: Mapping[Node, Iterable[Node]]) -> dict[Node, int]:
-    """The last place of the course that each of its nodes waits for, itself or by way of others; -1 for none.
-
-    Paths are followed back as far as the course: what lies behind its nodes is no later than they are.
-    """
-    latest: dict[Node, int] = {}
-    path: set[Node] = set()
-    for start in position:
-        waiting = [start]
-        while waiting:
-            node = waiting[-1]
-            sources = waits_for.get(node, ())
-            missing = [source for source in sources if source not in position and source not in latest]
-            if missing:
-                if not path.isdisjoint(missing):
-                    raise ValueError(f"the graph runs in a circle through {node!r}")
-                path.add(node)
-                waiting += missing
-                continue
-            waiting.pop()
-            path.discard(node)
-            latest[node] = max(
-                (position[source] if source in position else latest[source] for source in sources), default=-1
-            )
-    return latest
 
 
 def has_circle(edges: Iterable[tuple[Node, Node]]) -> bool:

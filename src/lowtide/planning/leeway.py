@@ -12,12 +12,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from lowtide.graph.graph import Shape
+from lowtide.planning.past import Past
 from lowtide.planning.problem import Instance, Problem, measure
-from lowtide.planning.rewrite import Rewrite
 from lowtide.tide.cost import BYTES_PER_US
 
 
@@ -48,8 +50,13 @@ _IDLE = 0.15
 _BYTES_MOVED = 4 * 4
 
 
-def instances_at_once(problem: Problem, course: Sequence[Instance], leeway: Leeway) -> list[int]:
-    """How many instances may be under way when each of a course runs: 1 where all in front of it have to be done."""
+def instances_at_once(
+    problem: Problem, course: Sequence[Instance], leeway: Leeway, past: Past[Any] | None = None
+) -> list[int]:
+    """How many instances may be under way when each of a course runs: 1 where all in front of it have to be done.
+
+    `past` knows who waits for whom anyway; without it anybody might run beside anybody.
+    """
     if leeway.at_once == 1:
         return [1] * len(course)
     flood = measure(problem, course)
@@ -62,31 +69,37 @@ def instances_at_once(problem: Problem, course: Sequence[Instance], leeway: Leew
     # that it reads only if nobody else is about to read that.
     before = flood.bytes_in_use + flood.taken_bytes - new
     limit = problem.base_bytes + leeway.share * (flood.peak_bytes - problem.base_bytes)
-    counts = _below(before, new, leeway.at_once, limit)
-    return [max(count, min(leeway.fewest, place + 1)) for place, count in enumerate(counts)]
+    return _below(before, new, leeway, limit, past or Past(range(len(course)), {}))
 
 
-def _below(before: npt.NDArray[np.int64], new: npt.NDArray[np.int64], most: int, limit: float) -> list[int]:
+def _below(
+    before: npt.NDArray[np.int64], new: npt.NDArray[np.int64], leeway: Leeway, limit: float, past: Past[Any]
+) -> list[int]:
     """So many at once that they stay below a limit, whichever of them are done and whichever are not.
 
-    Whoever is not done yet and first in the course, there is at most what is there before it, and what is made from it
-    up to the last that runs. The sum grows with either end, so nobody may begin earlier than the one in front of it.
+    Whoever is not done yet and first in the course, there is at most what is there before it, and what is made by it
+    and by all after it that can run while it is not done.
     """
-    sums = np.concatenate(([0], np.cumsum(new)))
-    at_once = []
-    first = 0
+    counts = []
+    highest = before + new
+    """If the instance at a place is the first that is not done, and all run that can."""
     for place in range(len(new)):
-        first = max(first, place - most + 1)
-        highest = before[first:place] + (sums[place + 1] - sums[first:place])
-        above = np.flatnonzero(highest > limit)
-        first += int(above[-1]) + 1 if len(above) else 0
-        at_once.append(place - first + 1)
-    return at_once
+        start = max(0, place - leeway.at_once + 1)
+        beside = ~past.done(place)[-(place - start) :] if place > start else np.zeros(0, np.bool_)
+        above = np.flatnonzero(beside & (highest[start:place] + new[place] > limit))
+        first = start + (int(above[-1]) + 1 if len(above) else 0)
+        counts.append(max(place - first + 1, min(leeway.fewest, place + 1)))
+        past.settle(place, counts[-1])
+        # Of those it waits for all are done when it makes something.
+        beside[: place - start - counts[-1] + 1] = False
+        highest[start:place][beside] += new[place]
+    return counts
 
 
-def holding_us(problem: Problem, course: Sequence[Instance], rewrite: Rewrite, leeway: Leeway) -> float:
-    """How much longer a step takes that is held to its course."""
-    copied = _BYTES_MOVED * sum(math.prod(shape) for _, shape in rewrite.in_place) / BYTES_PER_US
-    counts = instances_at_once(problem, course, leeway)
+def holding_us(
+    problem: Problem, course: Sequence[Instance], counts: Sequence[int], in_place: Sequence[tuple[str, Shape]]
+) -> float:
+    """How much longer a step takes that is held to its course, so many of which may be under way at once."""
+    copied = _BYTES_MOVED * sum(math.prod(shape) for _, shape in in_place) / BYTES_PER_US
     alone = sum(problem.cost_us[max(each, ~each)] for each, count in zip(course, counts, strict=True) if count == 1)
     return copied + _IDLE * alone

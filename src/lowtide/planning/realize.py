@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate
+from typing import NamedTuple
 
 from lowtide.graph.graph import Graph
 from lowtide.planning.edges import Holding, has_circle, hold_in_order
 from lowtide.planning.fusion import FUSIBLE
 from lowtide.planning.in_place import Staying, stay_in_place
 from lowtide.planning.leeway import NONE, Leeway, instances_at_once
+from lowtide.planning.past import Past
 from lowtide.planning.problem import Instance, Problem
 from lowtide.planning.rewrite import Rewrite
 from lowtide.tide.workload import CONSTANT, RETURN, Workload
@@ -25,22 +27,39 @@ _WORTH_HOLDING = 64 << 10
 # The key of these may be held back; what else they read the compiler has to know beforehand.
 _RANDOM, _KEY = "StatelessRandom", 1
 
+Waits = dict[str, list[str]]
+"""By name, the nodes that each node waits for."""
+
+
+class Realized(NamedTuple):
+    """A course as edits of a graph."""
+
+    rewrite: Rewrite
+    at_once: list[int]
+    """How many of the course may be under way when each of it runs."""
+
 
 def realize(
     work: Workload, problem: Problem, course: Sequence[Instance], tied: bool = False, leeway: Leeway = NONE
-) -> Rewrite:
+) -> Realized:
     """The edits that make a graph run as a course says.
 
     An executor is held to the order by control edges. Where these do not hold, under XLA, only the copies are held
     back: `tied`, what they read is made to depend on what ran last before them.
     """
     writer = _Writer(work, problem, tied)
-    for instance, at_once in zip(course, instances_at_once(problem, course, leeway), strict=True):
-        writer.run(instance, at_once)
+    for instance in course:
+        writer.run(instance)
     writer.finish()
+    names = [name for each in writer.courses for name in each]
+    waits_for = writer.waits_for()
+    at_once = instances_at_once(problem, course, leeway, Past(names, waits_for))
     # A compiler gives each variable the buffer that it had.
-    order, staying = (Holding[str](), Staying()) if tied else _settle(work, writer, leeway)
-    return Rewrite(
+    held = (Holding[str](), Staying())
+    if not tied:
+        held = _settle(work, writer, waits_for, dict(zip(names, at_once, strict=True)), leeway)
+    order, staying = held
+    rewrite = Rewrite(
         copies=tuple(writer.copies.items()),
         inputs=tuple(writer.inputs),
         joints=tuple(order.joints),
@@ -48,26 +67,28 @@ def realize(
         ties=tuple(writer.ties),
         in_place=tuple(staying.assignments),
     )
+    return Realized(rewrite, at_once)
 
 
-def _settle(work: Workload, writer: _Writer, leeway: Leeway) -> tuple[Holding[str], Staying]:
+def _settle(
+    work: Workload, writer: _Writer, waits_for: Waits, at_once: Mapping[str, int], leeway: Leeway
+) -> tuple[Holding[str], Staying]:
     """What holds the order, and what keeps variables in place, if both can be had."""
-    order = _hold(writer)
+    twins = writer.twins()
+    order = _hold(writer, waits_for, at_once, twins)
     staying = stay_in_place(work, writer.courses, writer.copies, leeway.largest_in_place)
-    if _has_circle(writer.waits_for(), [*order.edges, *staying.controls], writer.twins()):
+    if _has_circle(waits_for, [*order.edges, *staying.controls], twins):
         return order, Staying()
     return order, staying
 
 
-def _hold(writer: _Writer) -> Holding[str]:
+def _hold(writer: _Writer, waits_for: Waits, at_once: Mapping[str, int], twins: dict[str, str]) -> Holding[str]:
     """What holds the order.
 
     oneDNN computes a bias gradient together with the filter gradient beside it, as one node, if both wait for the same
     nodes. The filter gradient stands for both in the order, or the node that they become would wait for itself.
     """
-    waits_for = writer.waits_for()
-    twins = writer.twins()
-    order = _order_of_each(writer, twins.keys())
+    order = _order_of_each(writer, waits_for, at_once, twins.keys())
     waits: dict[str, list[str]] = {}
     for before, after in order.edges:
         waits.setdefault(after, []).append(before)
@@ -75,7 +96,7 @@ def _hold(writer: _Writer) -> Holding[str]:
     if not _has_circle(waits_for, order.edges, twins):
         return order
     # Their results are needed too far apart: they stay two nodes.
-    apart = _order_of_each(writer)
+    apart = _order_of_each(writer, waits_for, at_once)
     place = {name: position for course in writer.courses for position, name in enumerate(course)}
     known = set(apart.edges)
     for pair in twins.items():
@@ -85,14 +106,15 @@ def _hold(writer: _Writer) -> Holding[str]:
     return apart
 
 
-def _order_of_each(writer: _Writer, without: Collection[str] = ()) -> Holding[str]:
+def _order_of_each(
+    writer: _Writer, waits_for: Waits, at_once: Mapping[str, int], without: Collection[str] = ()
+) -> Holding[str]:
     """What holds the order of each device. All are parts of one order, so they never wait for each other."""
     whole = Holding[str]()
-    waits_for = writer.waits_for()
     for course in writer.courses:
         kept = [name for name in course if name not in without]
-        at_once = _among(course, writer.at_once, without)
-        part = hold_in_order(kept, waits_for, at_once, lambda name: writer.free_name(f"{name}/{JOINT}"))
+        among = _among(course, at_once, without)
+        part = hold_in_order(kept, waits_for, among, lambda name: writer.free_name(f"{name}/{JOINT}"))
         whole.edges.extend(part.edges)
         whole.joints.extend(part.joints)
     return whole
@@ -108,7 +130,7 @@ def _among(course: Sequence[str], at_once: Mapping[str, int], without: Collectio
     }
 
 
-def _has_circle(waits_for: dict[str, list[str]], edges: list[tuple[str, str]], one: dict[str, str]) -> bool:
+def _has_circle(waits_for: Waits, edges: list[tuple[str, str]], one: dict[str, str]) -> bool:
     """Whether a graph would wait for itself if nodes became `one` with others."""
     every = [(source, name) for name, sources in waits_for.items() for source in sources]
     return has_circle((one.get(source, source), one.get(name, name)) for source, name in (*every, *edges))
@@ -129,8 +151,6 @@ class _Writer:
         self.inputs: list[tuple[str, int, str]] = []
         self.courses: list[list[str]] = [[] for _ in problem.parts]
         """What runs on each device, in order."""
-        self.at_once: dict[str, int] = {}
-        """How many may be under way when each of these runs."""
         self.part = 0
         self.ties: list[tuple[str, str, str]] = []
         self.renewed: dict[int, str] = {}
@@ -142,7 +162,7 @@ class _Writer:
         self.held_back: dict[tuple[int, int], str] = {}
         self.chains: dict[tuple[int, int | None, frozenset[int]], str | None] = {}
 
-    def run(self, instance: Instance, at_once: int) -> None:
+    def run(self, instance: Instance) -> None:
         task = max(instance, ~instance)
         node = self.problem.nodes[task]
         if (part := self.problem.part_of(task)) != self.part:
@@ -154,7 +174,6 @@ class _Writer:
         if instance >= 0:
             name = self.graph.names[node]
             course.append(name)
-            self.at_once[name] = at_once
             self._redirect(node, name)
             if self.tied and self.graph.ops[node] in _TURNED:
                 self._turn_late(node, name)
@@ -162,7 +181,6 @@ class _Writer:
             return
         name = self._copy(node)
         course.append(name)
-        self.at_once[name] = at_once
         if self.tied:
             self._hold_back(node, name)
         else:
@@ -195,7 +213,7 @@ class _Writer:
                     found[graph.names[node]] = twin
         return found
 
-    def waits_for(self) -> dict[str, list[str]]:
+    def waits_for(self) -> Waits:
         """What each node waits for once the edits are made."""
         graph, names = self.graph, self.graph.names
         inputs = {

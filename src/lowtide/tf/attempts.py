@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from lowtide.planning.aim import take_aim
+from lowtide.planning.aim import LOWER_AIMS, take_aim
 from lowtide.planning.leeway import FIRM, LOOSE, NONE, TIGHTER, Leeway
 from lowtide.planning.plan import ORDER, RECOMPUTE, Action, FrontierPoint, NoPlanError, Outlook, Plan
 from lowtide.planning.recompute import Answer, frontier, lower
@@ -56,7 +56,10 @@ def search(ground: Ground, budget_bytes: int, tell: Progress, label: str | None)
             break
         if not is_settled:
             # Each search goes on from what the one before found.
-            found = take_aim(problem, aim, seen, answer, tell)
+            # Where one fits, a lower one costs more.
+            found = take_aim(problem, aim, seen, answer, tell, LOWER_AIMS if best is None else 0)
+            if best is not None and (found is None or found.flood.extra_us >= best.extra_us):
+                break
             if answer is None and found is not None and not found.within and not ground.compiled:
                 # The lowest course need not take least: it has most copies, and their pieces lie in each other's way.
                 higher = take_aim(problem, problem.base_bytes + int(HIGH * room), seen, None, tell)
@@ -66,7 +69,7 @@ def search(ground: Ground, budget_bytes: int, tell: Progress, label: str | None)
                 seen.discard(tuple(found.course))
                 found = None
             if found is None:
-                if best is not None or closest is None or leeway is NONE:
+                if closest is None or leeway is NONE:
                     break
                 leeway = TIGHTER[leeway]
             answer = found or answer
@@ -108,7 +111,7 @@ def _cheaper(
     for part in BETWEEN:
         if ground.compiled or best.extra_us <= DEAR * problem.total_us:
             break
-        answer = take_aim(problem, int(lowest + part * (highest - lowest)), seen, best.answer, tell)
+        answer = take_aim(problem, int(lowest + part * (highest - lowest)), seen, best.answer, tell, 0)
         if answer is None or not answer.within or answer.flood.extra_us >= best.extra_us:
             continue
         tell("tracing the planned step, with fewer copies")

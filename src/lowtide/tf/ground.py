@@ -132,13 +132,13 @@ class Ground:
         leeway: Leeway = NONE,
     ) -> Attempt:
         """Rewrite the step as an answer says, and look at it as at any other."""
-        rewrite = realize(self.work, self.problem, answer.course, self.compiled, leeway)
+        rewrite, at_once = realize(self.work, self.problem, answer.course, self.compiled, leeway)
         redefined = Redefined(self.concrete, apply(self.flat, rewrite))
         register(redefined)
         step = self.step.redefined(redefined, tell, budget_bytes)
         after = step.tide(self.step.batch_size, tell, label)
         used = step.memory.temp_bytes if self.compiled else after.safe_bytes - self.problem.base_bytes
-        held_us = 0.0 if self.compiled else holding_us(self.problem, answer.course, rewrite, leeway)
+        held_us = 0.0 if self.compiled else holding_us(self.problem, answer.course, at_once, rewrite.in_place)
         spread = 0.0 if self.compiled else max(each.spread for each in (step, *step.beside))
         return Attempt(answer, rewrite, redefined, after, used, answer.flood.extra_us + held_us, spread)
 
