@@ -37,6 +37,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--part", action="append", choices=PARTS, help="may be repeated; all of them without it")
     parser.add_argument("--quick", action="store_true", help="two programs, and one budget")
     parser.add_argument("--jobs", type=int, default=1, help="programs at once in the parts that time nothing")
+    parser.add_argument("--without-peers", action="store_true", help="time no peers in the part cost")
     parser.add_argument("--fresh", action="store_true", help="run again what is in the cache")
     parser.add_argument("--assemble", action="store_true", help="run nothing: the table of what is in the cache")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the cache and the table")
@@ -53,7 +54,7 @@ def sections(chosen: list[Case], parts: list[str], runs: Runs, options: argparse
         yield exactness.report(_each("exactness", chosen, lambda case: exactness.measure(case, runs), options.jobs))
     costs: dict[str, cost.CostRow] = {}
     if "cost" in parts:
-        timed = _each("cost", chosen, lambda case: cost.measure(case, runs))
+        timed = _each("cost", chosen, lambda case: cost.measure(case, runs, with_peers=not options.without_peers))
         costs = {row.case.name: row for row in timed}
         yield cost.report(timed)
     if "order" in parts:

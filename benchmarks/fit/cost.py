@@ -10,7 +10,7 @@ from benchmarks.fit.report import Bar, Section, number, percent
 from benchmarks.fit.runs import Measured, Runs, budget_for, start
 from benchmarks.fit.suite import BLOCKS, COST_SHARES, ORDERED, PLAIN, PLANNED, ROOT, TITLES, Case
 
-ROUNDS = 11
+ROUNDS = 9
 FORWARD = "forward"
 # The slowdown that is allowed for each share of the activations that stays.
 MOST_SLOWDOWN = {0.5: 0.10, 0.3: 0.15}
@@ -18,19 +18,14 @@ PEERS = (BLOCKS, ROOT)
 
 
 @dataclass(frozen=True)
-class CostRow:
-    """One case: each way's step beside the plain one, taken in turn."""
+class Race:
+    """Several ways to run one program, taken in turn in one process, the plain one among them."""
 
-    case: Case
-    budgets: Mapping[float, int]
-    race: Measured
+    seen: Measured
 
     def lane(self, name: str) -> Measured | None:
-        found: Measured | None = self.race.get("lanes", {}).get(name)
+        found: Measured | None = self.seen.get("lanes", {}).get(name)
         return found
-
-    def planned(self, share: float) -> Measured | None:
-        return self.lane(f"{PLANNED}={self.budgets.get(share)}")
 
     def slowdown(self, lane: Measured | None) -> float | None:
         """Measured time on top of the plain step's, as a share of it."""
@@ -52,6 +47,24 @@ class CostRow:
             return None
         return slower * seconds(plain) / seconds(forward)
 
+    def without(self) -> dict[str, str]:
+        """Lanes that could not be run, and why."""
+        lanes: dict[str, str] = self.seen.get("without", {})
+        return lanes | {"race": self.seen["failed"]} if "failed" in self.seen else lanes
+
+
+@dataclass(frozen=True)
+class CostRow:
+    """One case: planned steps beside the plain one, and what TensorFlow offers beside a plain one of its own."""
+
+    case: Case
+    budgets: Mapping[float, int]
+    race: Race
+    peers: Race = Race({})
+
+    def planned(self, share: float) -> Measured | None:
+        return self.race.lane(f"{PLANNED}={self.budgets.get(share)}")
+
 
 def seconds(lane: Measured) -> float:
     return statistics.median(lane["seconds"])
@@ -62,13 +75,18 @@ def extra(lane: Measured) -> float:
     return statistics.median(peak - before for peak, before in zip(lane["peaks"], lane["before"], strict=True))
 
 
-def measure(case: Case, runs: Runs, shares: Sequence[float] = COST_SHARES) -> CostRow:
+def measure(case: Case, runs: Runs, shares: Sequence[float] = COST_SHARES, with_peers: bool = True) -> CostRow:
     reference = runs.reference(case)
     budgets = {share: budget for share in shares if (budget := budget_for(reference, share)) is not None}
-    lanes = [PLAIN, ORDERED, *(f"{PLANNED}={budget}" for budget in budgets.values()), *PEERS]
-    arguments = [case.name, "--rounds", str(ROUNDS), "--lanes", *lanes]
-    race = runs.once(f"{case.name} cost", lambda: start("race", arguments), repr(case), *arguments, by_lowtide=True)
-    return CostRow(case, budgets, race)
+    race = _run(case, runs, "cost", [ORDERED, *(f"{PLANNED}={budget}" for budget in budgets.values())], True)
+    # What others take does not change with lowtide: they race once.
+    return CostRow(case, budgets, race, _run(case, runs, "cost of peers", PEERS, False) if with_peers else Race({}))
+
+
+def _run(case: Case, runs: Runs, label: str, lanes: Sequence[str], by_lowtide: bool) -> Race:
+    arguments = [case.name, "--rounds", str(ROUNDS), "--lanes", PLAIN, *lanes]
+    name = f"{case.name} {label}"
+    return Race(runs.once(name, lambda: start("race", arguments), repr(case), *arguments, by_lowtide=by_lowtide))
 
 
 COLUMNS = (
@@ -80,25 +98,27 @@ COLUMNS = (
 
 
 def report(rows: Sequence[CostRow]) -> Section:
-    notes = [f"{row.case.name}, {lane}: {why}" for row in rows for lane, why in row.race.get("without", {}).items()]
-    notes += [f"{row.case.name}: {row.race['failed']}" for row in rows if "failed" in row.race]
+    without = [
+        (row, lane, why) for row in rows for race in (row.race, row.peers) for lane, why in race.without().items()
+    ]
+    notes = [f"{row.case.name}, {lane}: {why}" for row, lane, why in without]
     return Section("Cost", COLUMNS, [_cells(row) for row in rows], _bars(rows), notes)
 
 
 def _cells(row: CostRow) -> list[str]:
-    plain = row.lane(PLAIN)
+    plain = row.race.lane(PLAIN)
     cells = [row.case.name, "n/a" if plain is None else number(seconds(plain))]
     for share in COST_SHARES:
         lane = row.planned(share)
         cells += [
-            percent(row.reduction(lane)),
-            percent(row.slowdown(lane), signed=True, digits=1),
+            percent(row.race.reduction(lane)),
+            percent(row.race.slowdown(lane), signed=True, digits=1),
             percent(None if lane is None else lane["slowdown"], signed=True, digits=1),
-            number(row.passes(lane)),
+            number(row.race.passes(lane)),
         ]
     for peer in PEERS:
-        lane = row.lane(peer)
-        cells += [percent(row.reduction(lane)), percent(row.slowdown(lane), signed=True, digits=1)]
+        lane = row.peers.lane(peer)
+        cells += [percent(row.peers.reduction(lane)), percent(row.peers.slowdown(lane), signed=True, digits=1)]
     return cells
 
 
@@ -106,15 +126,15 @@ def _bars(rows: Sequence[CostRow]) -> list[Bar]:
     bars = []
     for share in COST_SHARES:
         lanes = [(row, row.planned(share)) for row in rows]
-        reached = sum(lane is not None and (row.reduction(lane) or 0) >= 1 - share for row, lane in lanes)
+        reached = sum(lane is not None and (row.race.reduction(lane) or 0) >= 1 - share for row, lane in lanes)
         # A program without a plan counts as endlessly slow.
-        slower = [_known(row.slowdown(lane)) for row, lane in lanes]
+        slower = [_known(row.race.slowdown(lane)) for row, lane in lanes]
         middle = statistics.median(slower) if slower else float("inf")
         words = f"activation memory down by {1 - share:.0%} costs at most {MOST_SLOWDOWN[share]:.0%} in the median"
         seen = f"{middle:+.1%}; {reached} of {len(rows)} programs are down by as much"
         bars.append(Bar(words, seen, middle <= MOST_SLOWDOWN[share] and 2 * reached > len(rows)))
     known = [(row, lane) for row in rows for share in COST_SHARES if (lane := row.planned(share)) is not None]
-    most = max((_known(row.passes(lane)) for row, lane in known), default=float("inf"))
+    most = max((_known(row.race.passes(lane)) for row, lane in known), default=float("inf"))
     twice = sum(lane["recomputed_twice"] for _, lane in known)
     seen = f"at most {most:.2f} in time, {twice} nodes a third time"
     bars.append(Bar("never more than one extra forward pass", seen, most <= 1 and twice == 0))

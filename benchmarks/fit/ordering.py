@@ -26,7 +26,7 @@ class OrderRow:
 
     @property
     def slowdown(self) -> float | None:
-        return None if self.cost is None else self.cost.slowdown(self.cost.lane(ORDERED))
+        return None if self.cost is None else self.cost.race.slowdown(self.cost.race.lane(ORDERED))
 
     @property
     def above_plain(self) -> float | None:

@@ -117,17 +117,26 @@ def race(**lanes: tuple[float, int]) -> cost.CostRow:
         }
         for lane, (second, size) in lanes.items()
     }  # fmt: skip
-    return cost.CostRow(CASE, budgets, {"lanes": seen, "without": {}})
+    return cost.CostRow(CASE, budgets, cost.Race({"lanes": seen, "without": {}}))
 
 
 def test_the_cost_is_time_on_top_for_activations_less() -> None:
     row = race(plain=(1.0, 100), half=(1.08, 45), third=(1.2, 30), forward=(0.4, 80))
     half = row.planned(0.5)
-    assert row.slowdown(half) == pytest.approx(0.08)
-    assert row.reduction(half) == pytest.approx(0.55)
-    assert row.passes(half) == pytest.approx(0.2)
+    assert row.race.slowdown(half) == pytest.approx(0.08)
+    assert row.race.reduction(half) == pytest.approx(0.55)
+    assert row.race.passes(half) == pytest.approx(0.2)
     assert [bar.holds for bar in cost.report([row]).bars] == [True, False, True]
     assert [bar.holds for bar in cost.report([race(plain=(1.0, 100), forward=(0.4, 80))]).bars] == [False] * 3
+
+
+def test_peers_are_held_against_the_plain_step_of_their_own_race() -> None:
+    peers = race(plain=(2.0, 100), blocks=(2.6, 60)).race
+    row = cost.CostRow(CASE, {}, race(plain=(1.0, 100)).race, peers)
+    (cells,) = cost.report([row]).cells
+    assert cells[-4:] == ["40%", "+30.0%", "n/a", "n/a"]
+    failed = cost.CostRow(CASE, {}, cost.Race({"failed": "no answer"}), cost.Race({"without": {"blocks": "raises"}}))
+    assert cost.report([failed]).notes == ["conv_chain, race: no answer", "conv_chain, blocks: raises"]
 
 
 def test_order_alone_is_even_low_and_quick() -> None:

@@ -14,41 +14,55 @@ WORTH_AN_EFFORT = 0.05
 LOWER_AIMS, LOWER_BY = 3, 0.03
 
 
-def take_aim(
-    problem: Problem,
-    aim: int,
-    seen: set[tuple[int, ...]],
-    start: Answer | None = None,
-    tell: Callable[[str], None] = lambda text: None,
-    lower_aims: int = LOWER_AIMS,
-) -> Answer | None:
-    """The cheapest course for an aim, or for a somewhat lower one where that is known already; None if all are.
+class Aims:
+    """What was aimed at in a problem, and what was found."""
 
-    Each search goes on from what the one before found, the first one from `start`.
-    """
-    for _ in range(1 + lower_aims):
-        answer = lower(problem, aim, _searching(tell, "for a plan"), QUICK_EFFORT, start)
-        if answer.within and answer.flood.extra_us > WORTH_AN_EFFORT * problem.total_us:
-            answer = lower(problem, aim, _searching(tell, "for a cheaper plan"), start=answer)
-        if (course := tuple(answer.course)) not in seen:
-            seen.add(course)
-            return answer
+    def __init__(self, problem: Problem, tell: Callable[[str], None] = lambda text: None) -> None:
+        self.problem = problem
+        self.tell = tell
+        self.seen: set[tuple[int, ...]] = set()
+        self.lowest: Answer | None = None
+        """Of an aim that no course reaches: below it there is nothing to be found."""
+
+    def take(self, aim: int, start: Answer | None = None, lower_aims: int = LOWER_AIMS) -> Answer | None:
+        """The cheapest course for an aim, or for a somewhat lower one where that is known already; None if all are.
+
+        Each search goes on from what the one before found, the first one from `start`.
+        """
+        for _ in range(1 + lower_aims):
+            answer = self._find(aim, start)
+            if (course := tuple(answer.course)) not in self.seen:
+                self.seen.add(course)
+                return answer
+            if not answer.within:
+                break
+            start = answer
+            aim = min(aim, answer.flood.peak_bytes) - int(LOWER_BY * (aim - self.problem.base_bytes))
+        return None
+
+    def put_back(self, answer: Answer) -> None:
+        """Let an answer come up again."""
+        self.seen.discard(tuple(answer.course))
+
+    def _find(self, aim: int, start: Answer | None) -> Answer:
+        if self.lowest is not None and aim < self.lowest.flood.peak_bytes:
+            return self.lowest
+        answer = lower(self.problem, aim, self._searching("for a plan"), QUICK_EFFORT, start)
         if not answer.within:
-            break
-        start = answer
-        aim = min(aim, answer.flood.peak_bytes) - int(LOWER_BY * (aim - problem.base_bytes))
-    return None
+            self.lowest = answer
+        elif answer.flood.extra_us > WORTH_AN_EFFORT * self.problem.total_us:
+            answer = lower(self.problem, aim, self._searching("for a cheaper plan"), start=answer)
+        return answer
 
+    def _searching(self, what: str) -> Callable[[float], None]:
+        """Tells how far a search is, in whole percents."""
+        told = -1
 
-def _searching(tell: Callable[[str], None], what: str) -> Callable[[float], None]:
-    """Tells how far a search is, in whole percents."""
-    told = -1
+        def heard(share: float) -> None:
+            nonlocal told
+            if int(100 * share) > told:
+                told = int(100 * share)
+                self.tell(f"searching {what}: {told}%")
 
-    def heard(share: float) -> None:
-        nonlocal told
-        if int(100 * share) > told:
-            told = int(100 * share)
-            tell(f"searching {what}: {told}%")
-
-    heard(0.0)
-    return heard
+        heard(0.0)
+        return heard

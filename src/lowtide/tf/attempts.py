@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from lowtide.planning.aim import LOWER_AIMS, take_aim
+from lowtide.planning.aim import LOWER_AIMS, Aims
 from lowtide.planning.leeway import FIRM, LOOSE, NONE, TIGHTER, Leeway
 from lowtide.planning.plan import ORDER, RECOMPUTE, Action, FrontierPoint, NoPlanError, Outlook, Plan
 from lowtide.planning.recompute import Answer, frontier, lower
@@ -48,7 +48,7 @@ def search(ground: Ground, budget_bytes: int, tell: Progress, label: str | None)
     most = MOST_ATTEMPTS if ground.compiled else MOST_WITHOUT_A_PLAN
     best: Attempt | None = None
     smallest, closest = ground.before.safe_bytes, None
-    seen: set[tuple[int, ...]] = set()
+    aims = Aims(problem, tell)
     answer: Answer | None = None
     misses, is_settled = 0, False
     for number in range(1, most + 1):
@@ -57,16 +57,18 @@ def search(ground: Ground, budget_bytes: int, tell: Progress, label: str | None)
         if not is_settled:
             # Each search goes on from what the one before found.
             # Where one fits, a lower one costs more.
-            found = take_aim(problem, aim, seen, answer, tell, LOWER_AIMS if best is None else 0)
+            found = aims.take(aim, answer, LOWER_AIMS if best is None else 0)
             if best is not None and (found is None or found.flood.extra_us >= best.extra_us):
                 break
             if answer is None and found is not None and not found.within and not ground.compiled:
                 # The lowest course need not take least: it has most copies, and their pieces lie in each other's way.
-                higher = take_aim(problem, problem.base_bytes + int(HIGH * room), seen, None, tell)
-                found = higher if higher is not None and higher.within else found
+                higher = aims.take(problem.base_bytes + int(HIGH * room))
+                if higher is not None and higher.within:
+                    aims.put_back(found)
+                    found = higher
             elif answer is not None and answer.within and found is not None and not found.within and leeway is not NONE:
                 # For the same reason the last course is held tighter first; the lowest comes up again if that misses.
-                seen.discard(tuple(found.course))
+                aims.put_back(found)
                 found = None
             if found is None:
                 if closest is None or leeway is NONE:
@@ -96,11 +98,11 @@ def search(ground: Ground, budget_bytes: int, tell: Progress, label: str | None)
     if best is None:
         points = _outlook(ground, closest) if closest is not None else ()
         raise NoPlanError("no plan reaches the budget", budget_bytes, smallest, points, before=ground.before)
-    return plan_of(ground, budget_bytes, _cheaper(ground, budget_bytes, best, seen, tell, label))
+    return plan_of(ground, budget_bytes, _cheaper(ground, budget_bytes, best, aims, tell, label))
 
 
 def _cheaper(
-    ground: Ground, budget_bytes: int, best: Attempt, seen: set[tuple[int, ...]], tell: Progress, label: str | None
+    ground: Ground, budget_bytes: int, best: Attempt, aims: Aims, tell: Progress, label: str | None
 ) -> Attempt:
     """The attempt, or one with fewer copies that is held less tightly, where that fits and the attempt is dear.
 
@@ -111,7 +113,7 @@ def _cheaper(
     for part in BETWEEN:
         if ground.compiled or best.extra_us <= DEAR * problem.total_us:
             break
-        answer = take_aim(problem, int(lowest + part * (highest - lowest)), seen, best.answer, tell, 0)
+        answer = aims.take(int(lowest + part * (highest - lowest)), best.answer, lower_aims=0)
         if answer is None or not answer.within or answer.flood.extra_us >= best.extra_us:
             continue
         tell("tracing the planned step, with fewer copies")
