@@ -45,7 +45,7 @@ TIGHTER = {LOOSE: FIRM, FIRM: NONE}
 
 # What cores lose while one instance has to be done before the next begins, as a share of its time: measured on two of
 # them, it is 12 to 26% of a whole step.
-_IDLE = 0.15
+IDLE = 0.15
 # Four bytes an element; whoever reads such a variable reads and writes a copy, and so does who writes it.
 _BYTES_MOVED = 4 * 4
 
@@ -102,4 +102,4 @@ def holding_us(
     """How much longer a step takes that is held to its course, so many of which may be under way at once."""
     copied = _BYTES_MOVED * sum(math.prod(shape) for _, shape in in_place) / BYTES_PER_US
     alone = sum(problem.cost_us[max(each, ~each)] for each, count in zip(course, counts, strict=True) if count == 1)
-    return copied + _IDLE * alone
+    return copied + IDLE * alone

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from lowtide.planning.aim import LOWER_AIMS, Aims
-from lowtide.planning.leeway import FIRM, LOOSE, NONE, TIGHTER, Leeway
+from lowtide.planning.leeway import FIRM, IDLE, LOOSE, NONE, TIGHTER, Leeway
 from lowtide.planning.plan import ORDER, RECOMPUTE, Action, FrontierPoint, NoPlanError, Outlook, Plan
 from lowtide.planning.recompute import Answer, frontier, lower
 from lowtide.tf.ground import Attempt, Ground
@@ -17,20 +17,20 @@ from lowtide.tide.tide import Tide
 
 # More attempts are made where none of the first fits: what the allocator's pieces take goes up and down in jumps.
 MOST_ATTEMPTS, MOST_WITHOUT_A_PLAN = 4, 8
-# After so many the step is held to the letter.
-PATIENCE = 4
+# After so many the step is held to the letter, which costs more than most of what is computed again.
+PATIENCE = 6
 # A loose attempt that misses by less than this share of the room is followed by one that aims lower, and is as loose.
 NEAR = 0.12
 # Where the first aim is too low for any course, one that takes this share of the room by itself is tried first.
 HIGH = 0.9
-# Each that does not fit lowers the aim by this share more than the one before.
+# Each that does not fit lowers the aim by this share more than the one before, or by what it missed if that is less.
 MISSED_SHARE = 0.05
 # An attempt that leaves less than this of the budget unused is good enough.
 UNUSED_SHARE = 0.06
 # So is one that costs less than this share of the step, times the attempts: after some there is less to gain.
 CHEAP, CHEAP_COMPILED = 0.05, 0.03
 # What costs more than this share of the step is dear: courses that lie so far between it and `HIGH` are tried too.
-DEAR, BETWEEN = 0.15, (0.1, 0.25, 0.5)
+DEAR, BETWEEN = 0.1, (0.1, 0.25, 0.5)
 # Where pieces of the allocator's memory are not split, their whole counts as used: recorded steps came up to 18% higher
 # than the simulated median.
 ROOM_SHARE = 0.25
@@ -49,6 +49,7 @@ def search(ground: Ground, budget_bytes: int, tell: Progress, label: str | None)
     best: Attempt | None = None
     smallest, closest = ground.before.safe_bytes, None
     aims = Aims(problem, tell)
+    tight_us = IDLE * problem.total_us
     answer: Answer | None = None
     misses, is_settled = 0, False
     for number in range(1, most + 1):
@@ -66,8 +67,8 @@ def search(ground: Ground, budget_bytes: int, tell: Progress, label: str | None)
                 if higher is not None and higher.within:
                     aims.put_back(found)
                     found = higher
-            elif answer is not None and answer.within and found is not None and not found.within and leeway is not NONE:
-                # For the same reason the last course is held tighter first; the lowest comes up again if that misses.
+            elif answer is not None and found is not None and _prefers_tighter(answer, found, leeway, tight_us):
+                # It comes up again if that misses.
                 aims.put_back(found)
                 found = None
             if found is None:
@@ -85,8 +86,9 @@ def search(ground: Ground, budget_bytes: int, tell: Progress, label: str | None)
             best = attempt
         if best is not None and (_is_good(ground, best, budget_bytes, number) or not answer.within):
             break
+        missed = (sure - budget_bytes) / max(room, 1)
         # The same course, held tighter, costs some time; a lower aim may cost more.
-        is_settled = best is None and _wants_holding(answer, leeway, number, (sure - budget_bytes) / max(room, 1))
+        is_settled = best is None and _wants_holding(answer, leeway, number, missed)
         if is_settled:
             leeway = TIGHTER[leeway]
             continue
@@ -94,7 +96,8 @@ def search(ground: Ground, budget_bytes: int, tell: Progress, label: str | None)
             break
         misses += not fits
         aim = ground.next_aim(answer.flood.peak_bytes, attempt.used_bytes, room)
-        aim -= int(misses * MISSED_SHARE * (aim - problem.base_bytes)) if not (fits or ground.compiled) else 0
+        if not (fits or ground.compiled):
+            aim -= int(misses * min(missed, MISSED_SHARE) * (aim - problem.base_bytes))
     if best is None:
         points = _outlook(ground, closest) if closest is not None else ()
         raise NoPlanError("no plan reaches the budget", budget_bytes, smallest, points, before=ground.before)
@@ -121,6 +124,14 @@ def _cheaper(
         if attempt.after.safe_bytes <= budget_bytes and attempt.extra_us < best.extra_us:
             best = attempt
     return best
+
+
+def _prefers_tighter(answer: Answer, lowest: Answer, leeway: Leeway, tight_us: float) -> bool:
+    """Whether the last course is held tighter before the lowest is tried, which has more copies."""
+    if not answer.within or lowest.within:
+        return False
+    # With none at all it costs as much as many copies.
+    return leeway is LOOSE or (leeway is FIRM and lowest.flood.extra_us > answer.flood.extra_us + tight_us)
 
 
 def _wants_holding(answer: Answer, leeway: Leeway, number: int, missed: float) -> bool:
