@@ -37,7 +37,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--part", action="append", choices=PARTS, help="may be repeated; all of them without it")
     parser.add_argument("--quick", action="store_true", help="two programs, and one budget")
     parser.add_argument("--jobs", type=int, default=1, help="programs at once in the parts that time nothing")
-    parser.add_argument("--without-peers", action="store_true", help="time no peers in the part cost")
+    parser.add_argument("--without-peers", action="store_true", help="nothing but plain and planned steps")
     parser.add_argument("--fresh", action="store_true", help="run again what is in the cache")
     parser.add_argument("--assemble", action="store_true", help="run nothing: the table of what is in the cache")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the cache and the table")
@@ -48,7 +48,8 @@ def sections(chosen: list[Case], parts: list[str], runs: Runs, options: argparse
     """Each part over all programs. Only where nothing is timed may several run at once."""
     shares = promise.PROMISED_SHARES[1:2] if options.quick else promise.PROMISED_SHARES
     if "promise" in parts:
-        rows = _each("promise", chosen, lambda case: promise.measure(case, runs, shares), options.jobs)
+        peers = promise.PEERS[:1] if options.without_peers else promise.PEERS
+        rows = _each("promise", chosen, lambda case: promise.measure(case, runs, shares, peers), options.jobs)
         yield promise.report([row for found in rows for row in found])
     if "exactness" in parts:
         yield exactness.report(_each("exactness", chosen, lambda case: exactness.measure(case, runs), options.jobs))

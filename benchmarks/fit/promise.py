@@ -38,7 +38,9 @@ class PromiseRow:
         return sum(peak <= self.planned["promised_bytes"] for peak in peaks), len(peaks)
 
 
-def measure(case: Case, runs: Runs, shares: Sequence[float] = PROMISED_SHARES) -> list[PromiseRow]:
+def measure(
+    case: Case, runs: Runs, shares: Sequence[float] = PROMISED_SHARES, peers: Sequence[str] = PEERS
+) -> list[PromiseRow]:
     reference = runs.reference(case)
     rows: list[PromiseRow] = []
     last: dict[str, Measured] = {}
@@ -48,7 +50,7 @@ def measure(case: Case, runs: Runs, shares: Sequence[float] = PROMISED_SHARES) -
             return [PromiseRow(case, share, 0, 0, reference)]
         label = f"within {share:.0%}"
         planned = runs.train(case, PLANNED, label, limit_bytes=budget, budget_bytes=budget, by_lowtide=True)
-        for peer in PEERS:
+        for peer in peers:
             # Who runs out of more memory runs out of less.
             if not ran_out(last.get(peer, {})):
                 last[peer] = runs.train(case, peer, label, limit_bytes=budget, steps=PEER_STEPS)
