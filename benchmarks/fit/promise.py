@@ -100,13 +100,14 @@ def _bars(rows: Sequence[PromiseRow]) -> list[Bar]:
     whole = [row for row in rows if ran_out(row.planned) is not None]
     kept = sum(not ran_out(row.planned) and row.kept[0] == row.kept[1] for row in whole)
     programs = len({row.case.name for row in rows})
+    ran = [peer for peer in PEERS[1:] if any(peer in row.peers for row in rows)]
     peers = ", ".join(
-        f"{TITLES[peer]} {sum(ran_out(row.peers.get(peer, {})) is False for row in rows)}" for peer in PEERS[1:]
+        f"{TITLES[peer]} {sum(ran_out(row.peers.get(peer, {})) is False for row in rows)}" for peer in ran
     )
     return [
         Bar(
             f"the planned step trains {STEPS} steps under a hard limit of its budget, on {programs} programs",
-            f"{trained} of {len(rows)} ({peers})",
+            f"{trained} of {len(rows)}" + (f" ({peers})" if peers else ""),
             trained == len(rows),
         ),
         Bar("the plain step runs out there", f"{out} of {len(rows)}", out == len(rows)),
