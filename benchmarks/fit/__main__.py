@@ -94,7 +94,8 @@ def main() -> None:
     if not chosen:
         raise SystemExit(f"error: no program matches {options.only}; see benchmarks/fit/suite.py")
     parts = options.part or [part for part in PARTS if not (options.quick and part in SLOW_PARTS)]
-    found = list(sections(chosen, parts, Runs(options), options))
+    runs = Runs(options)
+    found = list(sections(chosen, parts, runs, options))
     if "optimality" in parts and not options.assemble:
         solve_exactly()
     print("\n" + "\n".join(bars_markdown(bar for section in found for bar in section.bars)))
@@ -102,7 +103,7 @@ def main() -> None:
     is_part = options.only or options.part or options.quick
     path = options.results / ("part.md" if is_part else "table.md")
     options.results.mkdir(parents=True, exist_ok=True)
-    path.write_text(to_markdown([section for section in found if section.cells], setting()))
+    path.write_text(to_markdown([section for section in found if section.cells], setting(), runs.earlier))
     print(f"\nwritten: {path}")
 
 

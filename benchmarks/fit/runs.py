@@ -14,7 +14,7 @@ from benchmarks.fit.suite import PLAIN, Case
 from benchmarks.measure.__main__ import digest
 
 HERE = Path(__file__).parent
-TIMEOUT_SECONDS = 1200.0
+TIMEOUT_SECONDS = 2400.0
 # The first steps find an allocator that has not settled.
 UNSTEADY = 4
 
@@ -31,12 +31,15 @@ class Runs:
         # A plain run depends on the programs alone, a planned one also on lowtide's source.
         self.programs = digest(HERE / "programs", HERE / "children")
         self.source = digest(HERE / "programs", HERE / "children", ROOT / "src" / "lowtide")
+        self.earlier: list[str] = []
+        """What was assembled although it was measured with another source."""
 
     def once(self, name: str, work: Callable[[], Measured], *stamp: Any, by_lowtide: bool = False) -> Measured:
         """What the work named so gave; `stamp` is what else the answer depends on."""
+        source = self.source if by_lowtide else self.programs
         if self.assemble:
-            return self._newest(name)
-        key = key_of(name, *stamp, self.source if by_lowtide else self.programs)
+            return self._newest(name, source)
+        key = key_of(name, *stamp, source)
         known = None if self.fresh else self.cache.find("measured", key)
         if known is None or "failed" in known:
             known = work()
@@ -44,14 +47,17 @@ class Runs:
         print(f"  {name:60s} {tell(known)}", flush=True)
         return known
 
-    def _newest(self, name: str) -> Measured:
-        """The last answer on a machine like this one, whatever the source was."""
+    def _newest(self, name: str, source: str) -> Measured:
+        """The last answer on a machine like this one; what was measured with another source is noted."""
         here = list(setting().values())
         found: Measured = {}
+        measured_with = source
         for key, result in self.cache.read("measured").items():
             parts = key.split(" | ")
             if parts[0] == name and parts[-len(here) :] == here:
-                found = result
+                found, measured_with = result, parts[-len(here) - 1]
+        if measured_with != source:
+            self.earlier.append(name)
         return found
 
     def train(

@@ -166,7 +166,8 @@ def test_the_report_has_bars_tables_and_notes() -> None:
         speed.SpeedRow(planning, {"plan_seconds": 9.0, "traced_nodes": 14481, "executed_nodes": 9839}),
         speed.SpeedRow(planning, {"failed": "no"}),
     ]
-    text = report.to_markdown([speed.report(rows)], {"cores": "2"})
+    text = report.to_markdown([speed.report(rows)], {"cores": "2"}, ["mlp cost"])
+    assert "Measured with an earlier version of the source: mlp cost." in text
     assert "| planning ResNet50's step takes at most 10 s | 9.0 s | yes |" in text
     assert "| planning ResNet50's step takes at most 10 s | no answer | **no** |" in text
     assert "| ResNet50, batch 8, Adam | 14,481 | 9,839 |" in text

@@ -29,8 +29,9 @@ MISSED_SHARE = 0.05
 UNUSED_SHARE = 0.06
 # So is one that costs less than this share of the step, times the attempts: after some there is less to gain.
 CHEAP, CHEAP_COMPILED = 0.05, 0.03
-# What costs more than this share of the step is dear: courses that lie so far between it and `HIGH` are tried too.
-DEAR, BETWEEN = 0.1, (0.1, 0.25, 0.5)
+# What costs more than this share of the step is dear, and more than `CHEAP` where the budget is not used up: courses
+# that lie so far between it and `HIGH` are tried too.
+DEAR, BETWEEN = 0.1, (0.5, 0.25, 0.1)
 # Where pieces of the allocator's memory are not split, their whole counts as used: recorded steps came up to 18% higher
 # than the simulated median.
 ROOM_SHARE = 0.25
@@ -107,22 +108,23 @@ def search(ground: Ground, budget_bytes: int, tell: Progress, label: str | None)
 def _cheaper(
     ground: Ground, budget_bytes: int, best: Attempt, aims: Aims, tell: Progress, label: str | None
 ) -> Attempt:
-    """The attempt, or one with fewer copies that is held less tightly, where that fits and the attempt is dear.
+    """The attempt, or one with fewer copies, where that fits and the attempt is dear.
 
     What the allocator's pieces take goes up and down in jumps: a course between two that missed may fit.
     """
     problem = ground.problem
     lowest, highest = best.answer.flood.peak_bytes, problem.base_bytes + HIGH * ground.room(budget_bytes)
+    dear = CHEAP if best.after.safe_bytes < (1 - UNUSED_SHARE) * budget_bytes else DEAR
+    if ground.compiled or best.extra_us <= dear * problem.total_us:
+        return best
     for part in BETWEEN:
-        if ground.compiled or best.extra_us <= DEAR * problem.total_us:
-            break
         answer = aims.take(int(lowest + part * (highest - lowest)), best.answer, lower_aims=0)
         if answer is None or not answer.within or answer.flood.extra_us >= best.extra_us:
             continue
         tell("tracing the planned step, with fewer copies")
         attempt = ground.attempt(answer, tell, label, budget_bytes, FIRM)
         if attempt.after.safe_bytes <= budget_bytes and attempt.extra_us < best.extra_us:
-            best = attempt
+            return attempt
     return best
 
 
