@@ -50,7 +50,8 @@ def test_a_plan_in_json_and_in_files_that_explain_shows_again(lowtide, target, s
 
     budget = idle["before_bytes"] * 2 // 3
     saved, page, picture = tmp_path / "deep.plan", tmp_path / "deep.html", tmp_path / "deep.svg"
-    answer = lowtide(*target, "--budget", budget, "--json", "--save", saved, "--html", page, "--svg", picture)
+    files = ("--save", saved, "--html", page, "--svg", picture)
+    answer = lowtide(*target, "--exact", "--budget", budget, "--json", *files)
     assert answer.code == 0, answer
     data = json.loads(answer.out)
     assert (data["target"], data["batch_size"], data["budget_bytes"]) == (f"{script}:build", BATCH, budget)
@@ -75,7 +76,7 @@ def test_times_of_a_recorded_run_are_what_a_plan_costs(lowtide, refused, target,
     recorded = tmp_path / "run.tide"
     assert lowtide("run", "--json", "--save", recorded, script).code == 0
     before = json.loads(lowtide(*target, "--budget", "8GiB", "--json").out)["before_bytes"]
-    budget = ("--budget", before * 2 // 3)
+    budget = ("--exact", "--budget", before * 2 // 3)
     measured = json.loads(lowtide(*target, *budget, "--recorded", recorded, "--json").out)
     assert measured["notes"] == [f"times measured in {recorded}"]
     assert measured["fits"] is True
@@ -86,6 +87,18 @@ def test_times_of_a_recorded_run_are_what_a_plan_costs(lowtide, refused, target,
 
     assert "has no times of ops" in refused(*target, *budget, "--recorded", tide_file)
     assert "cannot read the tide" in refused(*target, *budget, "--recorded", tmp_path / "nowhere.tide")
+
+
+def test_a_batch_is_split_where_that_costs_less_beside_the_frontier_of_the_whole(lowtide, target):
+    before = json.loads(lowtide(*target, "--budget", "8GiB", "--json").out)["before_bytes"]
+    budget = ("--budget", before * 2 // 3)
+    whole = json.loads(lowtide(*target, *budget, "--exact", "--json").out)
+    split = json.loads(lowtide(*target, *budget, "--json").out)
+    assert split["pieces"] > 1
+    assert split["slowdown"] < whole["slowdown"]
+    assert split["frontier"] == whole["frontier"]
+    assert split["notes"][0] == "times estimated from FLOPs and bytes"
+    assert "pieces of each batch" in split["notes"][1]
 
 
 def test_where_no_plan_fits_it_says_so_and_exits_1(lowtide, target, tmp_path):

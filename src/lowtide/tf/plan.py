@@ -12,8 +12,8 @@ import keras
 from lowtide.errors import LowtideError
 from lowtide.planning.allowance import check_allow
 from lowtide.planning.hopes import Hopes
-from lowtide.planning.plan import ORDER, NoPlanError, Plan
-from lowtide.planning.times import MeasuredTimes, Recorded, measured_times
+from lowtide.planning.plan import ORDER, FrontierPoint, NoPlanError, Plan
+from lowtide.planning.times import ESTIMATED, MeasuredTimes, Recorded, measured_times
 from lowtide.tf.attempts import in_order, search
 from lowtide.tf.ground import Ground, flat_step
 from lowtide.tf.known_steps import find_step, trace_model
@@ -116,7 +116,8 @@ def plan_first(
                 hopes.splits = False
                 continue
         before = before or made.before
-        made = _as_variant(made, variant, before, _longer(step, plain))
+        known = best or closest
+        made = _as_variant(made, variant, before, _longer(step, plain), known.frontier if known else made.frontier)
         if best is not None and made.slowdown + WORTH_SPLITTING * (best.pieces == 1) >= best.slowdown:
             break
         best = made
@@ -136,8 +137,8 @@ def _longer(step: Step, plain: Step | None) -> float:
     return max(1.0, own_us / plain_us) if own_us and plain_us else 1.0
 
 
-def _as_variant(made: Plan, variant: Variant, before: Tide, longer: float) -> Plan:
-    """A plan of a variant, told as one of the step as it was."""
+def _as_variant(made: Plan, variant: Variant, before: Tide, longer: float, frontier: Sequence[FrontierPoint]) -> Plan:
+    """A plan of a variant, told as one of the step as it was, beside the frontier of that."""
     if variant.is_plain:
         return made
     bind = made.bind
@@ -152,9 +153,10 @@ def _as_variant(made: Plan, variant: Variant, before: Tide, longer: float) -> Pl
         before=before,
         slowdown=(1.0 + made.slowdown) * longer - 1.0,
         actions=(*variant.actions(), *made.actions),
+        frontier=frontier,
         pieces=variant.pieces,
         precision=variant.precision,
-        notes=(*made.notes, *variant.notes),
+        notes=(*(made.notes or (ESTIMATED,)), *variant.notes),
         bind=settled,
     )
 
