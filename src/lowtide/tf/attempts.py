@@ -175,7 +175,7 @@ def plan_of(ground: Ground, budget_bytes: int, best: Attempt) -> Plan:
     problem, redefined, compiled = ground.problem, best.redefined, ground.compiled
     # What the step surely needs, not the room beside it: the rest of the limit is for what else comes up.
     needed_bytes = best.after.safe_bytes
-    after = best.after if compiled else _with_room(best.after, budget_bytes)
+    after = best.after if compiled else with_room(best.after, budget_bytes)
     return Plan(
         target=best.after.target,
         budget_bytes=budget_bytes,
@@ -191,7 +191,7 @@ def plan_of(ground: Ground, budget_bytes: int, best: Attempt) -> Plan:
     )
 
 
-def _with_room(after: Tide, budget_bytes: int) -> Tide:
+def with_room(after: Tide, budget_bytes: int) -> Tide:
     """The tide with a promise that takes what the budget leaves, up to some share.
 
     A process whose limit is the budget does not run out; how high its steps come is less sure than that.

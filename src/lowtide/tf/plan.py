@@ -14,7 +14,7 @@ from lowtide.planning.allowance import check_allow
 from lowtide.planning.hopes import Hopes
 from lowtide.planning.plan import ORDER, FrontierPoint, NoPlanError, Plan
 from lowtide.planning.times import ESTIMATED, MeasuredTimes, Recorded, measured_times
-from lowtide.tf.attempts import in_order, search
+from lowtide.tf.attempts import in_order, search, with_room
 from lowtide.tf.ground import Ground, flat_step
 from lowtide.tf.known_steps import find_step, trace_model
 from lowtide.tf.predict import check_batch_size
@@ -151,6 +151,8 @@ def _as_variant(made: Plan, variant: Variant, before: Tide, longer: float, front
     return dataclasses.replace(
         made,
         before=before,
+        # Steps that are not held to an order are even less alike.
+        after=with_room(made.after, made.budget_bytes) if made.changes_nothing else made.after,
         slowdown=(1.0 + made.slowdown) * longer - 1.0,
         actions=(*variant.actions(), *made.actions),
         frontier=frontier,
