@@ -40,6 +40,12 @@ def target(script):
     return "plan", f"{script}:build", "--batch-size", str(BATCH)
 
 
+@pytest.fixture
+def two_thirds(lowtide, target):
+    """A budget of two thirds of what the step takes as it is."""
+    return "--budget", json.loads(lowtide(*target, "--budget", "8GiB", "--json").out)["before_bytes"] * 2 // 3
+
+
 def test_a_plan_in_json_and_in_files_that_explain_shows_again(lowtide, target, script, tmp_path):
     answer = lowtide(*target, "--budget", "8GiB", "--json")
     idle = json.loads(answer.out)
@@ -72,11 +78,12 @@ def test_a_plan_in_json_and_in_files_that_explain_shows_again(lowtide, target, s
     assert "this plan" in shown
 
 
-def test_times_of_a_recorded_run_are_what_a_plan_costs(lowtide, refused, target, script, tmp_path, tide_file):
+def test_times_of_a_recorded_run_are_what_a_plan_costs(
+    lowtide, refused, target, two_thirds, script, tmp_path, tide_file
+):
     recorded = tmp_path / "run.tide"
     assert lowtide("run", "--json", "--save", recorded, script).code == 0
-    before = json.loads(lowtide(*target, "--budget", "8GiB", "--json").out)["before_bytes"]
-    budget = ("--exact", "--budget", before * 2 // 3)
+    budget = ("--exact", *two_thirds)
     measured = json.loads(lowtide(*target, *budget, "--recorded", recorded, "--json").out)
     assert measured["notes"] == [f"times measured in {recorded}"]
     assert measured["fits"] is True
@@ -89,11 +96,9 @@ def test_times_of_a_recorded_run_are_what_a_plan_costs(lowtide, refused, target,
     assert "cannot read the tide" in refused(*target, *budget, "--recorded", tmp_path / "nowhere.tide")
 
 
-def test_a_batch_is_split_where_that_costs_less_beside_the_frontier_of_the_whole(lowtide, target):
-    before = json.loads(lowtide(*target, "--budget", "8GiB", "--json").out)["before_bytes"]
-    budget = ("--budget", before * 2 // 3)
-    whole = json.loads(lowtide(*target, *budget, "--exact", "--json").out)
-    split = json.loads(lowtide(*target, *budget, "--json").out)
+def test_a_batch_is_split_where_that_costs_less_beside_the_frontier_of_the_whole(lowtide, target, two_thirds):
+    whole = json.loads(lowtide(*target, *two_thirds, "--exact", "--json").out)
+    split = json.loads(lowtide(*target, *two_thirds, "--json").out)
     assert split["pieces"] > 1
     assert split["slowdown"] < whole["slowdown"]
     assert split["frontier"] == whole["frontier"]

@@ -30,7 +30,7 @@ UNUSED_SHARE = 0.06
 # So is one that costs less than this share of the step, times the attempts: after some there is less to gain.
 CHEAP, CHEAP_COMPILED = 0.05, 0.03
 # What costs more than this share of the step is dear, and more than `CHEAP` where the budget is not used up: courses
-# that lie so far between it and `HIGH` are tried too.
+# that lie so far between it and `HIGH` are tried too, from above, since fewer copies cost less.
 DEAR, BETWEEN = 0.1, (0.5, 0.25, 0.1)
 # Where pieces of the allocator's memory are not split, their whole counts as used: recorded steps came up to 18% higher
 # than the simulated median.

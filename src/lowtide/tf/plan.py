@@ -14,7 +14,7 @@ from lowtide.planning.allowance import check_allow
 from lowtide.planning.hopes import Hopes
 from lowtide.planning.plan import ORDER, FrontierPoint, NoPlanError, Plan
 from lowtide.planning.times import ESTIMATED, MeasuredTimes, Recorded, measured_times
-from lowtide.tf.attempts import in_order, search, with_room
+from lowtide.tf.attempts import DEAR, in_order, search, with_room
 from lowtide.tf.ground import Ground, flat_step
 from lowtide.tf.known_steps import find_step, trace_model
 from lowtide.tf.predict import check_batch_size
@@ -26,9 +26,9 @@ from lowtide.tide.simulate import SAFE_BYTES, SAFE_SPREAD_IN_ORDER
 from lowtide.tide.tide import Tide
 from lowtide.units import parse_bytes
 
-# What costs more than this is dear: a batch in pieces is tried, and taken where it is cheaper by so much. It often is
-# (programs in two pieces and in four took 0.91 to 1.12 times as long as whole), but it sums in another order.
-DEAR, WORTH_SPLITTING = 0.10, 0.05
+# Where a plan is dear a batch in pieces is tried, and taken where it is cheaper by so much. It often is: programs in two
+# pieces and in four took 0.91 to 1.12 times as long as whole. But it sums in another order.
+WORTH_SPLITTING = 0.05
 # What is split already may be split further for less.
 DEAR_SPLIT = 0.05
 
