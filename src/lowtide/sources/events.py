@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
+from lowtide.errors import LowtideError
 from lowtide.sources.found import Findings, Found, Place
+from lowtide.sources.keras_graph import find_keras_json
 from lowtide.sources.recognize import is_graph
 from lowtide.sources.records import Record, read_length, read_records
 from lowtide.sources.run_metadata import find_run_graphs
@@ -23,6 +26,16 @@ _STRINGS = 8
 
 # What tf.summary.trace_export writes, with and without the times of a profile.
 _RUN_METADATA_PLUGINS = ("graph_run_metadata", "graph_run_metadata_graph")
+# What Keras writes of a model beside the graph of its step.
+_KERAS_PLUGIN = "graph_keras_model"
+
+
+class KerasModel(NamedTuple):
+    """Where the JSON of a Keras model lies."""
+
+    start: int
+    end: int
+    tag: str
 
 
 def is_event_file(data: Buffer) -> bool:
@@ -31,28 +44,45 @@ def is_event_file(data: Buffer) -> bool:
     return length is not None and data[12:13] == b"\x09" and data.find(b"brain.Event:", 12, 12 + min(length, 64)) > 0
 
 
-def find_event_graphs(data: Buffer, path: Path) -> Found:
+def find_event_graphs(data: Buffer, path: Path, cache: Path) -> Found:
     """Find every graph of an event file, in the order in which they were written."""
     findings = Findings(path, len(data))
     for record in read_records(data, findings.note):
-        _read_record(data, record, findings)
+        _read_record(data, record, cache, findings)
     return findings.found("events")
 
 
-def _read_record(data: Buffer, record: Record, findings: Findings) -> None:
+def _read_record(data: Buffer, record: Record, cache: Path, findings: Findings) -> None:
     notes = () if record.is_intact else (BAD_CHECKSUM,)
     if notes:
         findings.note(f"the checksum of the record at byte {record.start:,} does not match")
     try:
         for place in _event_graphs(data, record.start, record.end):
-            findings.add(place, notes)
+            if isinstance(place, Place):
+                findings.add(place, notes)
+            else:
+                _add_keras_model(data, place, cache, findings, notes)
     except WireError as error:
         # That the file is cut is noted already.
         if record.end <= len(data):
             findings.note(f"the record at byte {record.start:,} is damaged: {error}")
 
 
-def _event_graphs(data: Buffer, start: int, end: int) -> Iterator[Place]:
+def _add_keras_model(data: Buffer, model: KerasModel, cache: Path, findings: Findings, notes: tuple[str, ...]) -> None:
+    label = f"{model.tag} · conceptual graph of the Keras model"
+    try:
+        found = find_keras_json(data, model.start, model.end, label, findings.path, cache)
+    except LowtideError as error:
+        # The other graphs of the file need no cache.
+        findings.note(str(error))
+        return
+    for span in found.spans:
+        findings.add_span(replace(span, notes=(*span.notes, *notes)))
+    for note in found.notes:
+        findings.note(note)
+
+
+def _event_graphs(data: Buffer, start: int, end: int) -> Iterator[Place | KerasModel]:
     for number, kind, first, last in walk(data, start, end):
         if kind != BYTES:
             continue
@@ -88,14 +118,16 @@ class _SummaryValue:
     content: tuple[int, int] | None = None
 
 
-def _summary_graphs(data: Buffer, start: int, end: int) -> Iterator[Place]:
+def _summary_graphs(data: Buffer, start: int, end: int) -> Iterator[Place | KerasModel]:
     value = _SummaryValue()
     damage: WireError | None = None
     try:
         _read_summary_value(data, start, end, value)
     except WireError as error:
         damage = error
-    if value.content is not None and _is_run_metadata(data, value, is_whole=damage is None and end <= len(data)):
+    if value.content is not None and value.plugin == _KERAS_PLUGIN:
+        yield KerasModel(*value.content, value.tag)
+    elif value.content is not None and _is_run_metadata(data, value, is_whole=damage is None and end <= len(data)):
         yield from find_run_graphs(data, *value.content, value.tag)
     if damage is not None:
         raise damage

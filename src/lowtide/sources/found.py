@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -56,12 +56,14 @@ class Findings:
     _labels: dict[str, int] = field(default_factory=dict)
 
     def add(self, place: Place, notes: Iterable[str] = ()) -> None:
+        cut = (CUT,) if place.end > self.file_bytes else ()
+        self.add_span(Span(self.path, place.start, place.end, place.label, (*place.notes, *notes, *cut)))
+
+    def add_span(self, span: Span) -> None:
         if len(self.spans) == _MOST_SPANS:
             self.note(f"it holds more than {_MOST_SPANS:,} graphs; the others are left out")
-            return
-        cut = (CUT,) if place.end > self.file_bytes else ()
-        label = self._distinct(place.label)
-        self.spans.append(Span(self.path, place.start, place.end, label, (*place.notes, *notes, *cut)))
+        else:
+            self.spans.append(replace(span, label=self._distinct(span.label)))
 
     def note(self, text: str) -> None:
         if text not in self.notes and len(self.notes) < _MOST_NOTES:
