@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.atlas.columns import Column, Writer, offsets, ragged
+from lowtide.atlas.columns import Column, Writer, offsets, open_column, ragged
 from lowtide.atlas.phases import BACKWARD_FUNCTION, GRADIENT_SCOPES, find_phases
-from lowtide.atlas.text import Bytes, hash_of
+from lowtide.atlas.text import Bytes, begin_with, hash_of
 from lowtide.atlas.tree import depth_first
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _ROWS = 1 << 18
 Tell = Callable[[str, float], None]
 
 
-def arrange(raw: Raw, data: Bytes, tell: Tell) -> dict[str, object]:
+def arrange(raw: Raw, data: Bytes, tell: Tell) -> dict[str, Any]:
     """Write the ordered columns, and return what the header says."""
     writer = raw.writer
     tell("ordering scopes", 0.0)
@@ -39,9 +39,11 @@ def arrange(raw: Raw, data: Bytes, tell: Tell) -> dict[str, object]:
     del scope, is_head
     tell("resolving inputs", 0.3)
     missing, twice = _edges(raw, writer, order, rank)
+    _names(writer, rank)
     tell("finding readers", 0.7)
     _readers(writer)
     tell("telling phases", 0.85)
+    writer.write("texts_first", raw.scopes.texts.close())
     _phases(raw, writer)
     _calls(raw, writer, rank)
     backwards = _backwards(writer)
@@ -51,7 +53,6 @@ def arrange(raw: Raw, data: Bytes, tell: Tell) -> dict[str, object]:
         raw.notes.append(f"{twice:,} nodes have the name of another one")
     if backwards:
         raw.notes.append(backwards)
-    writer.write("texts_first", raw.scopes.texts.close())
     hashes, numbers = raw.scopes.texts.numbering.columns
     writer.write("texts_hash", hashes)
     writer.write("texts_by_hash", numbers)
@@ -150,6 +151,14 @@ def _edges(raw: Raw, writer: Writer, order: Column, rank: Column) -> tuple[int, 
     return missing, twice
 
 
+def _names(writer: Writer, rank: Column) -> None:
+    """Write what finds a node by the hash of its name; of several with one name the first in the file."""
+    hashes = writer.read("hash")
+    by_hash = np.argsort(hashes, kind="stable")
+    writer.write("name_hash", hashes[by_hash])
+    writer.write("name_node", rank[by_hash])
+
+
 def _readers(writer: Writer) -> None:
     """Write who reads each node: the edges turned around."""
     first, inputs = writer.open("first_input"), writer.open("input")
@@ -184,19 +193,24 @@ def _lengths(first: Column, low: int, high: int) -> npt.NDArray[np.int64]:
 
 
 def _phases(raw: Raw, writer: Writer) -> None:
-    gradient_texts = raw.scopes.texts.numbers_of(GRADIENT_SCOPES)
-    leaf, parent, size = writer.read("scope_leaf"), writer.read("scope_parent"), writer.read("scope_size")
-    is_gradient = np.zeros(len(leaf) + 1, np.int64)
-    tops = np.flatnonzero(np.isin(leaf, gradient_texts) & (parent != np.arange(len(parent))))
-    roots = writer.read("part_root")
+    """Write each node's phase: gradients are known by the scope or function that they are in, or by how they begin."""
+    leaf, parent, size = (writer.read(name) for name in ("scope_leaf", "scope_parent", "scope_size"))
+    texts = open_column(writer.folder / "texts", "|u1")
+    first = writer.read("texts_first")
+    begins = [begin_with(texts, first[:-1], first[1:], scope.encode()) for scope in GRADIENT_SCOPES]
+    is_gradient = np.zeros(len(first) - 1, np.bool_)
+    is_gradient[np.concatenate(begins)] = True
+    tops = np.flatnonzero(is_gradient[leaf] & (parent != np.arange(len(parent))))
     backward_parts = [part for part, name in enumerate(raw.parts) if name.startswith(BACKWARD_FUNCTION)]
-    tops = np.concatenate([tops, roots[backward_parts].astype(np.int64)])
+    tops = np.concatenate([tops, writer.read("part_root")[backward_parts].astype(np.int64)])
     # All scopes within one are a range: its begin counts one up, its end one down.
-    np.add.at(is_gradient, tops, 1)
-    np.add.at(is_gradient, tops + size[tops], -1)
-    marked = (np.cumsum(is_gradient) > 0)[:-1]
+    within = np.zeros(len(leaf) + 1, np.int64)
+    np.add.at(within, tops, 1)
+    np.add.at(within, tops + size[tops], -1)
+    marked = (np.cumsum(within) > 0)[:-1]
     columns = [writer.open(name) for name in ("first_input", "input", "first_reader", "reader")]
-    writer.write("phase", find_phases(marked[writer.open("scope")], *columns))
+    nodes = marked[writer.open("scope")] | is_gradient[writer.open("leaf")]
+    writer.write("phase", find_phases(nodes, *columns))
 
 
 def _calls(raw: Raw, writer: Writer, rank: Column) -> None:

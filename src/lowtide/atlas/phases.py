@@ -12,7 +12,7 @@ PHASES = ("forward", "backward", "optimizer")
 
 Marks = npt.NDArray[np.bool_]
 
-# Scopes in which TensorFlow puts what differentiates: tapes, and `tf.gradients` of version 1.
+# How names begin that TensorFlow gives to what differentiates: tapes, and `tf.gradients` of version 1.
 GRADIENT_SCOPES = ("gradient_tape", "gradients")
 # Functions made for a backward pass.
 BACKWARD_FUNCTION = "__backward_"

@@ -13,6 +13,7 @@ from typing import Any
 
 from lowtide.atlas.atlas import Atlas, Source
 from lowtide.atlas.build import Tell, build
+from lowtide.atlas.screens import write_heavy_screens
 from lowtide.errors import LowtideError
 
 # With every change of the columns or of how names are hashed.
@@ -64,6 +65,9 @@ def build_atlas(source: Source, tell: Tell | None = None, cache: Path | None = N
         header = build(source.path, source.start, source.end, fresh, tell or (lambda stage, share, nodes: None))
         header |= {"schema_version": SCHEMA_VERSION, "file": state, "path": str(source.path), "label": source.label}
         (fresh / _HEADER).write_text(json.dumps(header), encoding="utf-8")
+        if tell is not None:
+            tell("folding large scopes", 0.99, int(header["nodes"]))
+        write_heavy_screens(Atlas(fresh, header, source))
         # Whoever has the old one open keeps it: its files live on until they are closed.
         with contextlib.suppress(OSError):
             shutil.rmtree(folder)

@@ -26,6 +26,8 @@ _TOKEN = re.compile(
 # What decoding "unicode_escape" reads as the text form does. Others are read one by one.
 _UNUSUAL = re.compile(rb"\\(?![0-3nrtabfv\\'\"])")
 _ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|[xX]([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.)|$)", re.DOTALL)
+# What may follow a number and belong to it, though it does not look like it yet: "e-" and a digit.
+_NEAR = 3
 _QUOTES = b"\"'"
 _SINGLE = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"}
 
@@ -82,8 +84,8 @@ class Tokens:
             return token
         while True:
             match = _TOKEN.match(self._text, self._position)
-            # What reaches the end of the block may go on in the next.
-            if match is not None and (match.end() < len(self._text) or not self._fill()):
+            # What comes near the end of the block may go on in the next.
+            if match is not None and (match.end() + _NEAR <= len(self._text) or not self._fill()):
                 self._position = match.end()
                 kind = match.lastgroup or SIGN
                 return Token(kind, match[kind])
