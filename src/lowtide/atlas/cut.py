@@ -1,11 +1,11 @@
 """A Cut: the nodes of a graph that somebody chose, and the edges between them, of which some lead through others.
 
-Everything here takes a Cut and gives one. A cut may be folded: then boxes stand for whole scopes.
+Everything here takes a Cut and gives one. A cut may be grouped: then boxes stand for whole scopes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -19,6 +19,7 @@ from lowtide.atlas.phases import PHASES
 from lowtide.atlas.references import CONTROL
 from lowtide.atlas.search import node_bytes
 from lowtide.errors import LowtideError
+from lowtide.graph.dtypes import dtype_name
 
 Marks = npt.NDArray[np.bool_]
 Places = npt.NDArray[np.int64]
@@ -79,22 +80,30 @@ class Edges:
 
 
 @dataclass(frozen=True)
-class Folding:
-    """Which box each chosen node lies in. A box is a scope, or one node that lies in none of them."""
+class Grouping:
+    """Which box each chosen node lies in, and what the boxes are that stand for several nodes."""
 
     box: Numbers
-    is_scope: Marks
-    scope: Places
-    """Of each box the scope that it is, or that its node is in."""
+    groups: Mapping[int, Group]
+    """By box; a box that is not here is one node."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """What a box stands for."""
+
+    kind: str
+    """scope; or series, cluster or range where nodes were folded that no scope divides"""
+    name: str
 
 
 @dataclass(frozen=True)
 class Box:
-    """One box as a person or a file is told of it; what is not known or differs within a scope is None."""
+    """One box as a person or a file is told of it; what is not known or differs within it is None."""
 
     name: str
     kind: str
-    """node or scope"""
+    """node, or the kind of a group"""
     op: str | None
     dtype: str | None
     device: str | None
@@ -114,11 +123,11 @@ class Cut:
     """In ascending order."""
     own_edges: Edges | None = None
     """None where they are just those that the file has between the chosen nodes."""
-    folding: Folding | None = None
+    grouping: Grouping | None = None
     notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
-        return len(self.nodes) if self.folding is None else len(self.folding.is_scope)
+        return len(self.nodes) if self.grouping is None else int(self.grouping.box.max()) + 1
 
     @cached_property
     def edges(self) -> Edges:
@@ -128,28 +137,28 @@ class Cut:
     @property
     def is_whole(self) -> bool:
         """Whether this is the graph as it lies in the file."""
-        return len(self.nodes) == len(self.atlas) and self.own_edges is None and self.folding is None
+        return len(self.nodes) == len(self.atlas) and self.own_edges is None and self.grouping is None
 
     @cached_property
     def first(self) -> Places:
         """The first node of each box."""
-        if self.folding is None:
+        if self.grouping is None:
             return self.nodes
-        return self.nodes[np.unique(self.folding.box, return_index=True)[1]]
+        return self.nodes[np.unique(self.grouping.box, return_index=True)[1]]
 
     @cached_property
     def sizes(self) -> Places:
         """How many nodes each box stands for."""
-        return np.ones(len(self), np.int64) if self.folding is None else np.bincount(self.folding.box)
+        return np.ones(len(self), np.int64) if self.grouping is None else np.bincount(self.grouping.box)
 
     @cached_property
     def bytes(self) -> Places:
         """What the outputs of each box take."""
         each = node_bytes(self.atlas)[self.nodes]
-        if self.folding is None:
+        if self.grouping is None:
             return each
         total = np.zeros(len(self), np.int64)
-        np.add.at(total, self.folding.box, each)
+        np.add.at(total, self.grouping.box, each)
         return total
 
     def boxes(self, low: int = 0, high: int | None = None) -> Iterator[Box]:
@@ -165,45 +174,44 @@ class Cut:
     def _some_boxes(self, low: int, high: int) -> Iterator[Box]:
         atlas, first = self.atlas, self.first[low:high]
         ops, devices = atlas.ops, atlas.devices
-        scopes = np.zeros(len(first), np.bool_) if self.folding is None else self.folding.is_scope[low:high]
+        groups = {} if self.grouping is None else self.grouping.groups
         columns = zip(
+            range(low, high),
             self._names(low, high),
-            scopes.tolist(),
             atlas.op[first].tolist(),
-            first.tolist(),
+            atlas.dtype[first].tolist(),
             atlas.device[first].tolist(),
             self._phases[low:high].tolist(),
             self.sizes[low:high].tolist(),
             self.bytes[low:high].tolist(),
             strict=True,
         )
-        for name, is_scope, op, node, device, phase, nodes, size in columns:
-            if is_scope:
-                yield Box(name, "scope", None, None, None, _PHASE_NAMES[phase], nodes, size)
+        for box, name, op, dtype, device, phase, nodes, size in columns:
+            if box in groups:
+                yield Box(name, groups[box].kind, None, None, None, _PHASE_NAMES[phase], nodes, size)
             else:
-                yield Box(
-                    name, "node", ops[op], atlas.dtype_of(node), devices[device] or None, _PHASE_NAMES[phase], 1, size
-                )
+                known = dtype_name(dtype) if dtype else None
+                yield Box(name, "node", ops[op], known, devices[device] or None, _PHASE_NAMES[phase], 1, size)
 
     def _names(self, low: int, high: int) -> list[str]:
         first = self.first[low:high]
         names = self.atlas.names(first)
-        if self.folding is not None:
-            for place in np.flatnonzero(self.folding.is_scope[low:high]).tolist():
-                names[place] = self.atlas.scope_name(int(self.folding.scope[low + place]))
-        if len(self.atlas.parts) == 1:
+        if len(self.atlas.parts) > 1:
+            parts = parts_of(self.atlas, first).tolist()
+            names = [qualified(self.atlas, part, name) for part, name in zip(parts, names, strict=True)]
+        if self.grouping is None:
             return names
-        parts = parts_of(self.atlas, first).tolist()
-        return [qualified(self.atlas, part, name) for part, name in zip(parts, names, strict=True)]
+        groups = self.grouping.groups
+        return [groups[box].name if box in groups else name for box, name in enumerate(names, low)]
 
     @cached_property
     def _phases(self) -> npt.NDArray[np.uint8]:
         phase = self.atlas.phase[self.nodes]
-        if self.folding is None:
+        if self.grouping is None:
             return phase
         lowest, highest = np.full(len(self), 255, np.uint8), np.zeros(len(self), np.uint8)
-        np.minimum.at(lowest, self.folding.box, phase)
-        np.maximum.at(highest, self.folding.box, phase)
+        np.minimum.at(lowest, self.grouping.box, phase)
+        np.maximum.at(highest, self.grouping.box, phase)
         return np.where(lowest == highest, lowest, len(PHASES)).astype(np.uint8)
 
 
@@ -237,8 +245,8 @@ def keep(cut: Cut, chosen: Marks, *, connected: bool = False, note: str | None =
 
 
 def plain(cut: Cut) -> Cut:
-    """The cut itself; an error if it is folded, because scopes cannot be chosen like nodes."""
-    if cut.folding is not None:
+    """The cut itself; an error if it is grouped, because scopes cannot be chosen like nodes."""
+    if cut.grouping is not None:
         raise LowtideError("a collapsed graph cannot be cut further", cure="collapse it in the end")
     return cut
 
