@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -97,8 +98,7 @@ class Group:
     name: str
 
 
-@dataclass(frozen=True)
-class Box:
+class Box(NamedTuple):
     """One box as a person or a file is told of it; what is not known or differs within it is None."""
 
     name: str
@@ -112,6 +112,18 @@ class Box:
     nodes: int
     bytes: int
     """What the outputs of its nodes take, as far as it is known."""
+
+
+class Edge(NamedTuple):
+    """All that leads from one box to another."""
+
+    source: int
+    target: int
+    count: int
+    control: int
+    bytes: int | None
+    """None where it leads through nodes that were left out."""
+    through: bool
 
 
 @dataclass(frozen=True)
@@ -166,6 +178,13 @@ class Cut:
         stop = len(self) if high is None else min(high, len(self))
         for start in range(low, stop, _CHUNK):
             yield from self._some_boxes(start, min(start + _CHUNK, stop))
+
+    def bundles(self) -> Iterator[Edge]:
+        """What leads from box to box, in the order of the boxes."""
+        edges = self.edges.bundled()
+        columns = (edges.source, edges.target, edges.count, edges.control, edges.bytes, edges.is_through)
+        for source, target, count, control, size, through in zip(*(column.tolist() for column in columns), strict=True):
+            yield Edge(source, target, count, control, None if through else size, through)
 
     def names(self) -> list[str]:
         """The name of each box; what lies in a function is called `function::name`."""
