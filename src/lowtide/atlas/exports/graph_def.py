@@ -8,6 +8,7 @@ of the name, dtype and shape of what was left out stands for it, and control edg
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO
 
@@ -117,7 +118,7 @@ class _Writer:
         end, begin = start + length, start - head_bytes(length)
         follows = begin[1:] == end[:-1]
         borders = np.concatenate([[0], np.flatnonzero(~follows) + 1, [len(nodes)]]).tolist()
-        for low, high in zip(borders[:-1], borders[1:], strict=True):
+        for low, high in pairwise(borders):
             # The head is written anew: there are other ways to write a length, and then it begins elsewhere.
             file.write(head(GRAPH_NODE, int(length[low])))
             first, last = int(start[low]), int(end[high - 1])

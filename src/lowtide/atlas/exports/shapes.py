@@ -39,7 +39,7 @@ class Shapes:
 
     def is_whole(self, node: Places) -> Marks:
         """Whether every size in the shape of a node's first output is known, and its dtype."""
-        place, known = self.place(node, np.zeros(len(node), np.int64))
+        _, known = self.place(node, np.zeros(len(node), np.int64))
         tensor = self.atlas.first_tensor[node].astype(np.int64)
         known &= tensor < self.atlas.first_tensor[node + 1]
         known[known] = self.atlas.column("tensor_sized")[tensor[known]]
