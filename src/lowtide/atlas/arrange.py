@@ -208,7 +208,7 @@ def _phases(raw: Raw, writer: Writer) -> None:
     np.add.at(within, tops, 1)
     np.add.at(within, tops + size[tops], -1)
     marked = (np.cumsum(within) > 0)[:-1]
-    columns = [writer.open(name) for name in ("first_input", "input", "first_reader", "reader")]
+    columns = [writer.open(name) for name in ("first_input", "input", "input_port", "first_reader", "reader")]
     nodes = marked[writer.open("scope")] | is_gradient[writer.open("leaf")]
     writer.write("phase", find_phases(nodes, *columns))
 
