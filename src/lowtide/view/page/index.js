@@ -1,0 +1,1 @@
+function e(e,t){e.textContent=t.href}var t=``+new URL(`page.css`,import.meta.url).href,n=import.meta.url;async function r(){await i(new URL(t,n).href),e(document.body,new URL(`.`,n))}function i(e){return new Promise(t=>{let n=document.createElement(`link`);n.rel=`stylesheet`,n.href=e,n.onload=()=>t(),n.onerror=()=>t(),document.head.append(n)})}export{r as render};

@@ -1,0 +1,3 @@
+export function startPage(container: HTMLElement, base: URL): void {
+  container.textContent = base.href;
+}

@@ -1,0 +1,6 @@
+import type { Mount } from '../context';
+
+export const mount: Mount = (container) => {
+  container.textContent = '';
+  return { update: () => undefined, destroy: () => container.replaceChildren() };
+};
