@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,7 @@ _ROWS = 1 << 18
 Tell = Callable[[str, float], None]
 
 
-def arrange(raw: Raw, data: Bytes, tell: Tell) -> dict[str, object]:
+def arrange(raw: Raw, data: Bytes, tell: Tell) -> dict[str, Any]:
     """Write the ordered columns, and return what the header says."""
     writer = raw.writer
     tell("ordering scopes", 0.0)
@@ -39,6 +39,7 @@ def arrange(raw: Raw, data: Bytes, tell: Tell) -> dict[str, object]:
     del scope, is_head
     tell("resolving inputs", 0.3)
     missing, twice = _edges(raw, writer, order, rank)
+    _names(writer, rank)
     tell("finding readers", 0.7)
     _readers(writer)
     tell("telling phases", 0.85)
@@ -148,6 +149,14 @@ def _edges(raw: Raw, writer: Writer, order: Column, rank: Column) -> tuple[int, 
         writer.write("input_port", np.zeros(0, np.uint16))
     writer.drop("port")
     return missing, twice
+
+
+def _names(writer: Writer, rank: Column) -> None:
+    """Write what finds a node by the hash of its name; of several with one name the first in the file."""
+    hashes = writer.read("hash")
+    by_hash = np.argsort(hashes, kind="stable")
+    writer.write("name_hash", hashes[by_hash])
+    writer.write("name_node", rank[by_hash])
 
 
 def _readers(writer: Writer) -> None:

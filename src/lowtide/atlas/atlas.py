@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from lowtide.atlas.arrange import MISSING
 from lowtide.atlas.columns import Column, open_column
+from lowtide.atlas.names import name_hashes
 from lowtide.atlas.phases import PHASES
 from lowtide.atlas.text import hash_of
 from lowtide.graph.dtypes import dtype_name
@@ -325,20 +326,17 @@ class Atlas:
 
     def find(self, name: str, part: int = 0) -> int | None:
         """The node of a name; None if there is none."""
-        path, _, leaf = name.rpartition("/")
-        own = self.find_scope(name, part)
-        if own is not None:
-            direct = self.direct(own)
-            heads = np.flatnonzero(self.is_head[direct.start : direct.stop])
-            if len(heads):
-                return direct.start + int(heads[0])
-        scope, number = self.find_scope(path, part), self.number_of(leaf)
-        if scope is None or number is None:
-            return None
-        direct = self.direct(scope)
-        places = np.flatnonzero(self.leaf[direct.start : direct.stop] == number)
-        places = places[~self.is_head[direct.start : direct.stop][places]]
-        return direct.start + int(places[0]) if len(places) else None
+        nodes, known = self.find_all([name], part)
+        return int(nodes[0]) if known[0] else None
+
+    def find_all(self, names: Sequence[str], part: int = 0) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.bool_]]:
+        """The nodes of some names, and which of them there are."""
+        hashes = self.column("name_hash")
+        if not len(hashes) or not names:
+            return np.zeros(len(names), np.uint32), np.zeros(len(names), np.bool_)
+        wanted = name_hashes(names, part)
+        place = np.minimum(np.searchsorted(hashes, wanted), len(hashes) - 1)
+        return self.column("name_node")[place], hashes[place] == wanted
 
     def direct(self, scope: int) -> range:
         """The nodes directly in a scope."""

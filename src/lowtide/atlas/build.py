@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -45,7 +46,7 @@ class Raw:
     nameless: int = 0
 
 
-def build(path: Path, start: int, end: int, folder: Path, tell: Tell) -> dict[str, object]:
+def build(path: Path, start: int, end: int, folder: Path, tell: Tell) -> dict[str, Any]:
     """Write the columns of the GraphDef in `path[start:end]` into `folder`, and return what the header says of them."""
     began = time.monotonic()
     source = Mapped(path)

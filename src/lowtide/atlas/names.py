@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.atlas.text import SLASH, Bytes, Hashes, Numbering, Numbers, Places, Pool, Texts, gather, running_hashes
+from lowtide.atlas.text import (
+    SLASH,
+    Bytes,
+    Hashes,
+    Numbering,
+    Numbers,
+    Places,
+    Pool,
+    Texts,
+    gather,
+    hashes_of,
+    running_hashes,
+)
 
 # Parts of a graph have names of their own: the same name in two of them has two hashes.
 _PART = np.uint64(0xD6E8FEB86659FD93)
@@ -102,6 +115,14 @@ class Scopes:
     def columns(self) -> tuple[Numbers, Numbers, Hashes]:
         """Of each scope its parent (a root is its own), its leaf, and the hash of its name."""
         return np.concatenate(self._parent), np.concatenate(self._leaf), np.concatenate(self._hash)
+
+
+def name_hashes(names: Sequence[str], part: int) -> Hashes:
+    """The hashes of names in a part, as `Named` has them."""
+    encoded = [name.encode() for name in names]
+    content = np.frombuffer(b"".join(encoded), np.uint8)
+    first = np.concatenate([[0], np.cumsum([len(each) for each in encoded])]).astype(np.int64)
+    return hashes_of(Texts(content, first)) + part_seeds(np.full(len(names), part, np.uint32))
 
 
 def part_seeds(part: npt.NDArray[np.uint32]) -> Hashes:

@@ -13,6 +13,7 @@ from typing import Any
 
 from lowtide.atlas.atlas import Atlas, Source
 from lowtide.atlas.build import Tell, build
+from lowtide.atlas.screens import write_heavy_screens
 from lowtide.errors import LowtideError
 
 # With every change of the columns or of how names are hashed.
@@ -65,6 +66,9 @@ def build_atlas(source: Source, tell: Tell | None = None, cache: Path | None = N
         header = build(source.path, source.start, source.end, fresh, tell or (lambda stage, share, nodes: None))
         header |= {"schema_version": SCHEMA_VERSION, "file": state, "path": str(source.path), "label": source.label}
         (fresh / _HEADER).write_text(json.dumps(header), encoding="utf-8")
+        if tell is not None:
+            tell("folding large scopes", 0.99, int(header["nodes"]))
+        write_heavy_screens(Atlas(fresh, header, source))
         # Whoever has an old one open keeps what is mapped of it. A new one lies in a folder of its own, so that nobody
         # takes one column from the old and another from the new.
         for old in folder.parent.glob(f"{folder.name.partition('-')[0]}-*"):
@@ -74,6 +78,11 @@ def build_atlas(source: Source, tell: Tell | None = None, cache: Path | None = N
             fresh.rename(folder)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
+    return read_atlas(folder, source)
+
+
+def read_atlas(folder: Path, source: Source) -> Atlas:
+    """The index that was built into a folder, even if the file has changed since."""
     return Atlas(folder, json.loads((folder / _HEADER).read_text(encoding="utf-8")), source)
 
 
