@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from lowtide.atlas.atlas import Atlas, Source
-from lowtide.atlas.store import find_atlas
+from lowtide.atlas.store import find_atlas, read_atlas
 from lowtide.sources.spans import Span
 from lowtide.view.background import Background, Message
 from lowtide.view.library import File, Problem, Stamp
@@ -58,7 +59,6 @@ class Index:
     opened: Opened | None = None
     progress: Progress | None = None
     failed: tuple[Version, Problem] | None = None
-    peak_bytes: int | None = None
 
     @property
     def problem(self) -> Problem | None:
@@ -73,6 +73,31 @@ class Index:
         if self.progress is not None:
             return "building" if self.progress.share is not None else "waiting"
         return "waiting" if self.failed is None else "failed"
+
+    def needs(self, version: Version, *, is_file_changing: bool) -> bool:
+        """Whether it has to be opened or built: not while it is, nor again where that failed."""
+        if self.progress is not None or (self.failed is not None and self.failed[0] == version):
+            return False
+        if self.opened is None:
+            return True
+        # What is open will do until it is known what the file has become.
+        return self.opened.version != version and not is_file_changing
+
+    def hear(self, message: Message, source: Source, version: Version) -> None:
+        """Note what the process that builds it says."""
+        if "done" in message:
+            built = message["done"]
+            self.progress, self.failed = None, None
+            try:
+                self.opened = Opened(read_atlas(Path(built["folder"]), source), version, built["peak_bytes"])
+            except (OSError, ValueError):
+                # Somebody has emptied the cache: it is built again when it is asked for next.
+                self.opened = None
+        elif "error" in message:
+            self.progress = None
+            self.failed = version, Problem(message["error"], message["cure"])
+        else:
+            self.progress = Progress(message["progress"], message["nodes"], message["stage"])
 
 
 class Indexes:
@@ -94,21 +119,19 @@ class Indexes:
     def ask(self, file: File, number: int, span: Span) -> Index:
         """The index of a graph; where there is none for the file as it is, it is being built from now on."""
         key, source = (file.number, number), _source(file, span)
-        version = (span, None if source.is_settled else file.stamp)
+        version = (span, None if source.is_settled else file.looked_at)
         with self._lock:
             index = self._indexes.setdefault(key, Index(f"{file.shown} · {span.label}"))
-            is_fresh = index.opened is not None and index.opened.version == version
-            has_failed = index.failed is not None and index.failed[0] == version
-            if not is_fresh and index.progress is None and not has_failed:
+            if index.needs(version, is_file_changing=file.looked_at != file.stamp):
                 atlas = find_atlas(source)
                 if atlas is None:
-                    self._build(key, index, source, version)
+                    self._build(index, source, version)
                 else:
-                    index.opened, index.failed = Opened(atlas, version, index.peak_bytes), None
+                    index.opened, index.failed = Opened(atlas, version), None
             if index.opened is not None:
                 self._remember(key)
-            # As it is now: a thread that builds may change it at any time.
-            return Index(index.label, index.opened, index.progress, index.failed)
+            # As it is now: the thread that builds may change it at any time.
+            return replace(index)
 
     def forget(self, file: File, number: int) -> None:
         """Open an index again when it is asked for next: another process has replaced its files."""
@@ -124,29 +147,17 @@ class Indexes:
             oldest, _ = self._open.popitem(last=False)
             self._indexes[oldest].opened = None
 
-    def _build(self, key: tuple[int, int], index: Index, source: Source, version: Version) -> None:
+    def _build(self, index: Index, source: Source, version: Version) -> None:
         index.progress = Progress()
 
         def hear(message: Message) -> None:
             with self._lock:
-                if "done" in message:
-                    index.peak_bytes = message["done"]["peak_bytes"]
-                    index.progress, index.opened = None, self._opened(index, source, version)
-                elif "error" in message:
-                    index.progress = None
-                    index.failed = version, Problem(message["error"], message["cure"])
-                else:
-                    index.progress = Progress(message["progress"], message["nodes"], message["stage"])
+                index.hear(message, source, version)
                 progress = index.progress
             self._tell(index.label, progress)
 
         given = [str(source.path), source.start, source.end, source.label, source.is_settled]
         self._background.build(given, hear)
-
-    def _opened(self, index: Index, source: Source, version: Version) -> Opened | None:
-        """What was just built; the old one where the file has changed meanwhile, until it is asked for again."""
-        atlas = find_atlas(source)
-        return index.opened if atlas is None else Opened(atlas, version, index.peak_bytes)
 
 
 def _source(file: File, span: Span) -> Source:

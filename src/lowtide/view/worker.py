@@ -90,8 +90,8 @@ def _build(given: list[Any], send: Send) -> dict[str, Any]:
             send({"stage": stage, "progress": round(share, 4), "nodes": nodes})
 
     path, start, end, label, is_settled = given
-    build_atlas(Source(Path(path), start, end, label, is_settled), tell)
-    return {"peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
+    atlas = build_atlas(Source(Path(path), start, end, label, is_settled), tell)
+    return {"folder": str(atlas.folder), "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
 
 
 if __name__ == "__main__":
