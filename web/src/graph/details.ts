@@ -145,7 +145,7 @@ function outputSection({ outputs }: NodeDetails): HTMLElement | null {
     element('td', {}, String(port)), element('td', {}, dtype ?? 'unknown'), element('td', {}, formatShape(shape)),
     element('td', { class: 'number' }, bytes === null ? 'unknown' : formatBytes(bytes))));
   return element('section', {}, element('h3', {}, 'Outputs'), element('div', { class: 'scroll' }, element('table', {},
-    element('thead', {}, element('tr', {}, ...['', 'Dtype', 'Shape', 'Bytes'].map((name) => element('th', { scope: 'col' }, name)))),
+    element('thead', {}, element('tr', {}, ...['', 'Dtype', 'Shape', 'Bytes'].map((name) => element('th', { scope: 'col', class: name === 'Bytes' ? 'number' : null }, name)))),
     element('tbody', {}, ...cells))));
 }
 

@@ -127,10 +127,9 @@ function addBox(marks: Mark[], box: Box, rectangle: Rectangle, look: Look): void
   const text = boxText(item, measure);
   const openable = canOpen(item);
   const middle = rectangle.x + rectangle.width / 2 + (openable ? 9 : 0);
-  const soft = paint.text === palette.ink ? palette.muted : paint.text;
   marks.push(
     textMark(middle, rectangle.y + 19, text.title, fonts.title, paint.text, measure, { align: 'middle' }),
-    textMark(middle, rectangle.y + 34, text.detail, fonts.detail, soft, measure, { align: 'middle', leastScale: 0.5 }));
+    textMark(middle, rectangle.y + 34, text.detail, fonts.detail, paint.soft, measure, { align: 'middle', leastScale: 0.5 }));
   if (openable) addGlyph(marks, glyphOf(box, rectangle), '+', palette, measure);
 }
 

@@ -37,6 +37,7 @@ export class GraphView implements View {
   private readonly banner = element('div', { class: 'banner', hidden: true });
   private readonly announcer = element('p', { class: 'unseen', 'aria-live': 'polite' });
   private readonly panes = element('div', { class: 'panes' });
+  private readonly right = element('aside', { class: 'side right', 'aria-label': 'Details' });
   private readonly workspace: HTMLElement;
   private detailed: Box | null = null;
   private noticeTimer = 0;
@@ -54,9 +55,9 @@ export class GraphView implements View {
     this.panes.append(this.main.element);
     const left = element('aside', { class: 'side', 'aria-label': 'Outline and search' },
       this.search.element, this.parts.element, this.search.results, this.outline.element);
-    const right = element('aside', { class: 'side right', 'aria-label': 'Details' }, this.details.element);
+    this.right.append(this.details.element);
     this.workspace = element('div', { class: 'workspace' }, left,
-      element('div', { class: 'middle' }, this.toolbar.element, this.banner, this.panes), right, this.announcer);
+      element('div', { class: 'middle' }, this.toolbar.element, this.banner, this.panes), this.right, this.announcer);
     container.replaceChildren(this.workspace);
     document.addEventListener('keydown', this.onKey);
     this.details.show(null);
@@ -166,7 +167,7 @@ export class GraphView implements View {
       const box = element('input', { type: 'checkbox' });
       box.checked = this.inStep;
       box.addEventListener('change', () => (this.inStep = box.checked));
-      this.beside.setHeading(element('span', {}, ''), element('label', {}, box, ' in step'));
+      this.beside.setHeading(element('span', {}, ''), element('label', {}, box, 'in step'));
     }
     this.panes.classList.toggle('two', this.beside !== null);
   }
@@ -222,10 +223,19 @@ export class GraphView implements View {
     this.outline.select(selected);
     const box = scene?.box(selected) ?? null;
     this.workspace.classList.toggle('has-details', box !== null);
+    this.uncover(host, box);
     if (box === this.detailed && (!box || box.item.kind === 'node')) return;
     if (box && box !== this.detailed) this.announcer.textContent = describe(box);
     this.detailed = box;
     this.details.show(box);
+  }
+
+  // On a narrow page the details lie over the graph; what they are about should not be under them.
+  private uncover(host: Host, box: Box | null): void {
+    const sheet = this.right.getBoundingClientRect();
+    const over = box !== null && getComputedStyle(this.right).position === 'absolute';
+    host.pane.stage.cover(over ? Math.max(0, host.pane.stage.canvas.getBoundingClientRect().bottom - innerHeight + sheet.height) : 0);
+    if (over && box !== this.detailed) host.pane.stage.bringIntoView(box.id);
   }
 
   private chooseInOutline(id: string): void {
