@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.atlas.columns import Column, Writer, offsets, ragged
+from lowtide.atlas.columns import Column, Writer, offsets, open_column, ragged
 from lowtide.atlas.phases import BACKWARD_FUNCTION, GRADIENT_SCOPES, find_phases
-from lowtide.atlas.text import Bytes, hash_of
+from lowtide.atlas.text import Bytes, begin_with, hash_of
 from lowtide.atlas.tree import depth_first
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def arrange(raw: Raw, data: Bytes, tell: Tell) -> dict[str, Any]:
     tell("finding readers", 0.7)
     _readers(writer)
     tell("telling phases", 0.85)
+    writer.write("texts_first", raw.scopes.texts.close())
     _phases(raw, writer)
     _calls(raw, writer, rank)
     backwards = _backwards(writer)
@@ -52,7 +53,6 @@ def arrange(raw: Raw, data: Bytes, tell: Tell) -> dict[str, Any]:
         raw.notes.append(f"{twice:,} nodes have the name of another one")
     if backwards:
         raw.notes.append(backwards)
-    writer.write("texts_first", raw.scopes.texts.close())
     hashes, numbers = raw.scopes.texts.numbering.columns
     writer.write("texts_hash", hashes)
     writer.write("texts_by_hash", numbers)
@@ -193,19 +193,24 @@ def _lengths(first: Column, low: int, high: int) -> npt.NDArray[np.int64]:
 
 
 def _phases(raw: Raw, writer: Writer) -> None:
-    gradient_texts = raw.scopes.texts.numbers_of(GRADIENT_SCOPES)
-    leaf, parent, size = writer.read("scope_leaf"), writer.read("scope_parent"), writer.read("scope_size")
-    is_gradient = np.zeros(len(leaf) + 1, np.int64)
-    tops = np.flatnonzero(np.isin(leaf, gradient_texts) & (parent != np.arange(len(parent))))
-    roots = writer.read("part_root")
+    """Write each node's phase: gradients are known by the scope or function that they are in, or by how they begin."""
+    leaf, parent, size = (writer.read(name) for name in ("scope_leaf", "scope_parent", "scope_size"))
+    texts = open_column(writer.folder / "texts", "|u1")
+    first = writer.read("texts_first")
+    begins = [begin_with(texts, first[:-1], first[1:], scope.encode()) for scope in GRADIENT_SCOPES]
+    is_gradient = np.zeros(len(first) - 1, np.bool_)
+    is_gradient[np.concatenate(begins)] = True
+    tops = np.flatnonzero(is_gradient[leaf] & (parent != np.arange(len(parent))))
     backward_parts = [part for part, name in enumerate(raw.parts) if name.startswith(BACKWARD_FUNCTION)]
-    tops = np.concatenate([tops, roots[backward_parts].astype(np.int64)])
+    tops = np.concatenate([tops, writer.read("part_root")[backward_parts].astype(np.int64)])
     # All scopes within one are a range: its begin counts one up, its end one down.
-    np.add.at(is_gradient, tops, 1)
-    np.add.at(is_gradient, tops + size[tops], -1)
-    marked = (np.cumsum(is_gradient) > 0)[:-1]
-    columns = [writer.open(name) for name in ("first_input", "input", "first_reader", "reader")]
-    writer.write("phase", find_phases(marked[writer.open("scope")], *columns))
+    within = np.zeros(len(leaf) + 1, np.int64)
+    np.add.at(within, tops, 1)
+    np.add.at(within, tops + size[tops], -1)
+    marked = (np.cumsum(within) > 0)[:-1]
+    columns = [writer.open(name) for name in ("first_input", "input", "input_port", "first_reader", "reader")]
+    nodes = marked[writer.open("scope")] | is_gradient[writer.open("leaf")]
+    writer.write("phase", find_phases(nodes, *columns))
 
 
 def _calls(raw: Raw, writer: Writer, rank: Column) -> None:

@@ -13,9 +13,6 @@ from lowtide.atlas.atlas import Atlas
 Places = npt.NDArray[np.int64]
 Marks = npt.NDArray[np.bool_]
 
-# Names are looked at so many at a time: each byte takes some dozens while it is compared.
-_CHUNK = 1 << 16
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Members:
@@ -81,20 +78,7 @@ class Members:
         identity = int(self.id[row])
         return self.atlas.scope_name(identity) if self.is_scope[row] else self.atlas.name(identity)
 
-    def lengths(self) -> Places:
-        """How many bytes each one's own name has."""
+    def places(self) -> tuple[Places, Places]:
+        """Where each one's own name begins and ends among the texts of the atlas."""
         first, text = self.atlas.texts_first, self.text
-        return first[text + 1] - first[text]
-
-    def bytes_at(self, offset: int, count: int) -> npt.NDArray[np.uint8]:
-        """Some bytes of each one's own name, as rows of a table; 0 behind its end."""
-        atlas, text = self.atlas, self.text
-        table = np.zeros((len(self), count), np.uint8)
-        columns = np.arange(offset, offset + count)
-        for low in range(0, len(self), _CHUNK):
-            rows = text[low : low + _CHUNK]
-            start, end = atlas.texts_first[rows][:, None], atlas.texts_first[rows + 1][:, None]
-            places = start + columns
-            inside = places < end
-            table[low : low + _CHUNK] = np.where(inside, atlas.texts[np.where(inside, places, 0)], 0)
-        return table
+        return first[text], first[text + 1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,6 +63,33 @@ def hashes_of(texts: Texts) -> Hashes:
     """A number for each piece; equal pieces have equal ones."""
     sums = running_hashes(texts)
     return sums[texts.first[1:]] - sums[texts.first[:-1]]
+
+
+def begin_with(content: Bytes, starts: Places, ends: Places, beginning: bytes) -> Places:
+    """Which of the pieces `content[starts[i]:ends[i]]` begin so; byte by byte, since most differ early."""
+    rows = np.flatnonzero(ends - starts >= len(beginning))
+    for offset, byte in enumerate(beginning):
+        rows = rows[content[starts[rows] + offset] == byte]
+    return rows
+
+
+def next_parts(content: Bytes, starts: Places, ends: Places, separators: bytes) -> tuple[Places, Hashes]:
+    """The length and the hash of what each piece begins with, up to a separator that is not its first byte."""
+    is_separator = np.zeros(256, np.bool_)
+    is_separator[list(separators)] = True
+    length, hashes = np.zeros(len(starts), np.int64), np.zeros(len(starts), np.uint64)
+    rows = np.flatnonzero(starts < ends)
+    for offset in range(_PLACES):
+        byte = content[starts[rows] + offset]
+        if offset:
+            inside = ~is_separator[byte]
+            rows, byte = rows[inside], byte[inside]
+        hashes[rows] += _TABLE[(offset << 8) | byte.astype(np.int64)]
+        length[rows] += 1
+        rows = rows[starts[rows] + offset + 1 < ends[rows]]
+        if not len(rows):
+            break
+    return length, hashes
 
 
 def hash_of(text: str) -> int:
@@ -129,11 +155,6 @@ class Pool:
             self._file.write(texts.content.tobytes())
             self._lengths.append(np.diff(texts.first))
         return numbers
-
-    def numbers_of(self, texts: Iterable[str]) -> Numbers:
-        """The numbers of those of the texts that are there."""
-        numbers, known = self.numbering.find(np.array([hash_of(text) for text in texts], np.uint64))
-        return numbers[known]
 
     def close(self) -> Places:
         """Where each text begins in the file, and where the last one ends."""

@@ -63,8 +63,8 @@ class Walk:
                             yield rows.take()
             if rows.is_full:
                 yield rows.take()
-        if rows.count:
-            yield rows.take()
+        # One at least, though it be empty: every column is there.
+        yield rows.take()
 
     def _function(self, start: int, end: int, rows: _Rows) -> None:
         part = len(self.parts)
@@ -133,7 +133,9 @@ class _Rows:
 
     def take(self) -> Batch:
         """What was added since the last time."""
-        columns = zip(*((each.start, each.end, each.part, each.made_from) for each in self._batches), strict=True)
+        nothing = np.zeros(0, np.int64)
+        batches = self._batches or [Batch(nothing, nothing, nothing.astype(np.uint32), nothing.astype(np.uint8))]
+        columns = zip(*((each.start, each.end, each.part, each.made_from) for each in batches), strict=True)
         self._batches, self.count, self.bytes = [], 0, 0
         return Batch(*(np.concatenate(column) for column in columns))
 

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from mmap import mmap
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+
+# Where a message ends that ends with its file, though the file may end too early.
+OPEN_END = 1 << 48
+
+Buffer = bytes | mmap
 
 
 class WireError(ValueError):
     """Bytes that are not a protocol buffer, or end in the middle of one."""
 
 
-def read_varint(data: bytes | memoryview, position: int) -> tuple[int, int]:
+def read_varint(data: Buffer | memoryview, position: int) -> tuple[int, int]:
     """Read an unsigned integer; returns it with the position behind it."""
     value = shift = 0
     try:
@@ -55,3 +61,46 @@ def read_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
             raise WireError("the data end in the middle of a field")
         yield tag >> 3, data[position : position + length]
         position += length
+
+
+def walk(data: Buffer, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+    """Yield each field's number, its kind, its value if a varint or else where its bytes start, and where it ends.
+
+    Nothing is copied, so a field can be larger than memory. Where `data` end before `end`, the walk is over; the end
+    of a field that was cut is where it should have been. The last bytes of a walk that was cut may be a WireError.
+    """
+    position, stop = start, min(end, len(data))
+    while position < stop:
+        tag, position = read_varint(data, position)
+        number, kind = tag >> 3, tag & 7
+        if number == 0:
+            raise WireError(f"a field without a number at byte {position}")
+        if kind == VARINT:
+            value, position = read_varint(data, position)
+            yield number, kind, value, position
+            continue
+        if kind == BYTES:
+            length, position = read_varint(data, position)
+        elif kind == FIXED64:
+            length = 8
+        elif kind == FIXED32:
+            length = 4
+        else:
+            raise WireError(f"unknown wire type {kind} at byte {position}")
+        if position + length > end:
+            raise WireError(f"a field at byte {position} is longer than what it lies in")
+        yield number, kind, position, position + length
+        position += length
+
+
+def walk_inside(data: Buffer, start: int, end: int, number: int) -> Iterator[tuple[int, int]]:
+    """Yield where each message, text or bytes with this field number starts and ends."""
+    for found, kind, first, last in walk(data, start, end):
+        if found == number and kind == BYTES:
+            yield first, last
+
+
+def read_text(data: Buffer, start: int, end: int, longest: int = 200) -> str:
+    """The text at this place, or the beginning of one that is longer than any name should be."""
+    text = data[start : min(end, start + longest)].decode("utf-8", "replace")
+    return f"{text}…" if end - start > longest else text

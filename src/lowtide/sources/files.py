@@ -1,0 +1,70 @@
+"""The files below a folder that can be looked at."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")
+
+_SUFFIXES = (".pb", ".pbtxt", ".meta", ".keras", ".tide", ".plan")
+# What lies beside models and summaries under the same endings, and holds no graph.
+_OTHERS = re.compile(r"fingerprint\.pb|keras_metadata\.pb|projector_config\.pbtxt|.*\.xplane\.pb")
+_SKIPPED_FOLDERS = frozenset(("__pycache__", "node_modules", "site-packages"))
+# The mark of a folder whose content can be made again: https://bford.info/cachedir/
+CACHE_MARK = "CACHEDIR.TAG"
+
+_DEEPEST = 64
+_MOST_ENTRIES = 1_000_000
+
+
+def find_files(path: Path) -> Iterator[Path]:
+    """Yield every file below a folder that `find_graphs` would read, in the order a person would sort them.
+
+    Links that lead out of the folder, hidden files and caches are left out, and all beyond a million entries.
+    """
+    root = path.resolve()
+    left = _MOST_ENTRIES
+    waiting = [(path, 0)]
+    while waiting:
+        entry, depth = waiting.pop()
+        if not entry.is_dir():
+            yield entry
+            continue
+        names = _names(entry)
+        left -= len(names)
+        if left < 0:
+            return
+        if depth and CACHE_MARK in names:
+            continue
+        for name in sorted(names, key=_natural, reverse=True):
+            below = entry / name
+            if _is_wanted(below, root, depth):
+                waiting.append((below, depth + 1))
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        # A folder that may not be read, or is gone by now, holds nothing for this reader.
+        return []
+
+
+def _is_wanted(path: Path, root: Path, depth: int) -> bool:
+    name = path.name
+    if name.startswith("."):
+        return False
+    if path.is_dir():
+        return depth < _DEEPEST and name not in _SKIPPED_FOLDERS and not path.is_symlink()
+    is_named = ("tfevents" in name or name.endswith(_SUFFIXES)) and _OTHERS.fullmatch(name) is None
+    return is_named and path.is_file() and (not path.is_symlink() or path.resolve().is_relative_to(root))
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Numbers in names count as numbers: run_2 comes before run_10."""
+    parts = re.split(r"(\d+)", name)
+    # A number longer than any that is meant sorts as text, since reading one takes longer with every digit.
+    return [(int(part), "") if part.isdecimal() and len(part) < 20 else (-1, part) for part in parts]

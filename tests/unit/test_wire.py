@@ -1,0 +1,64 @@
+"""Walking the wire format by offsets."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lowtide.sources.wire import BYTES, FIXED64, OPEN_END, VARINT, WireError, read_fields, read_text, walk, walk_inside
+from tests.unit.protos import double, message, number
+
+DATA = number(1, 300) + double(2, 1.5) + message(3, "abc") + message(3)
+
+
+def test_a_walk_gives_values_and_offsets():
+    assert list(walk(DATA, 0, len(DATA))) == [
+        (1, VARINT, 300, 3),
+        (2, FIXED64, 4, 12),
+        (3, BYTES, 14, 17),
+        (3, BYTES, 19, 19),
+    ]
+    assert list(walk_inside(DATA, 0, len(DATA), 3)) == [(14, 17), (19, 19)]
+
+
+def test_a_walk_starts_and_ends_where_it_is_told():
+    assert list(walk(DATA, 3, 12)) == [(2, FIXED64, 4, 12)]
+
+
+def test_a_field_that_is_cut_ends_where_it_should_have_ended():
+    assert list(walk(message(1, "abc")[:3], 0, OPEN_END)) == [(1, BYTES, 2, 5)]
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"\x0a\x04abc", "longer than what it lies in"),
+        (b"\x0b", "unknown wire type 3"),
+        (b"\x02\x00", "without a number"),
+        (b"\x08\xff", "in the middle of a number"),
+        (b"\x08" + b"\xff" * 11, "longer than 64 bits"),
+    ],
+)
+def test_bytes_that_are_no_message_say_why(data, says):
+    with pytest.raises(WireError, match=says):
+        list(walk(data, 0, len(data)))
+
+
+@given(st.binary(max_size=60))
+def test_a_walk_sees_what_reading_all_sees(data):
+    try:
+        expected = list(read_fields(data))
+    except WireError:
+        with pytest.raises(WireError):
+            list(walk(data, 0, len(data)))
+        return
+    if any(number == 0 for number, _ in expected):
+        return
+    seen = [
+        (number, value if kind == VARINT else data[value:end]) for number, kind, value, end in walk(data, 0, len(data))
+    ]
+    assert seen == expected
+
+
+def test_a_long_text_is_not_read_to_its_end():
+    assert read_text(b"x" * 1000, 0, 1000) == "x" * 200 + "…"
+    assert read_text(b"a\xff", 0, 2) == "a�"
