@@ -5,7 +5,7 @@ import type { Theme } from '../context';
 import { element } from '../dom';
 import { errorCard, isAbort } from '../notice';
 import { warmUpWorker } from './layout/client';
-import type { LegendEntry } from './colours';
+import { isTideColour, type LegendEntry } from './colours';
 import { Pane } from './pane';
 import { waitUntilReady } from './progress';
 import { canOpen, countFolded, type Scene } from './scene';
@@ -144,7 +144,7 @@ export class Host {
 
 /** Choices with the same name are drawn from the same screens. */
 function sourceName(choice: HostChoice): string {
-  return `${viewName(choice)} ${choice.tide ?? ''} ${choice.tide === null ? '' : choice.colour}`;
+  return `${viewName(choice)} ${choice.tide ?? ''} ${isTideColour(choice.colour) ? choice.colour : ''}`;
 }
 
 /** Choices with the same name hold the same boxes, perhaps in other colours. */

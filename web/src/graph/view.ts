@@ -135,8 +135,7 @@ export class GraphView implements View {
       pathTo: (part, name) => this.showPaths(part, name),
       enter: (part) => this.enter(part),
       close: () => this.active.pane.choose(null),
-      tideAddress: (name) => (this.route?.view === 'graph' && this.route.tide !== null
-        ? formatRoute({ view: 'tide', id: this.route.tide, options: { tensor: `${name}:0` } }) : null),
+      tideAddress: (tensor) => formatRoute({ view: 'tide', id: (this.route?.view === 'graph' && this.route.tide) || 0, options: { tensor } }),
       pathStart: () => this.pathStart?.name ?? null,
     });
   }
@@ -249,8 +248,10 @@ export class GraphView implements View {
   }
 
   /** Opens what is around a node or scope, and selects it. */
-  private async reveal(part: number, name: string, kind: 'node' | 'scope' = 'node'): Promise<void> {
-    const { trail, id } = await this.findTrail(this.activeGraph(), part, name, kind);
+  private async reveal(part: number, name: string, kind?: 'node' | 'scope'): Promise<void> {
+    const found = await this.findTrail(this.activeGraph(), part, name, kind).catch((problem: unknown) => this.complain(problem));
+    if (!found) return;
+    const { trail, id } = found;
     const { route } = this;
     if (trail.length > mostNested) {
       this.show({ part, open: [], select: name, focus: { kind: 'around', name, hops: 1, direction: 'both' } });
@@ -258,15 +259,15 @@ export class GraphView implements View {
     } else if (route?.view === 'graph' && (route.part !== part || route.focus)) {
       this.show({ part, open: trail, select: id, focus: null });
     } else if (!await this.active.pane.reveal(trail, id)) {
-      this.say(`${name} is folded into a group of the scope that is now selected.`);
+      this.say(`${name} is not among what is drawn of the scope that is now selected.`);
     }
   }
 
-  private async findTrail(graph: string, part: number, name: string, kind: 'node' | 'scope'): Promise<{ trail: string[]; id: string }> {
-    const { trail } = await this.context.api.trail(graph, { part, name, kind }).catch(() => ({ trail: scopesAround(name) }));
+  private async findTrail(graph: string, part: number, name: string, kind?: 'node' | 'scope'): Promise<{ trail: string[]; id: string }> {
+    const found = await this.context.api.trail(graph, { part, name, kind });
     // A node with the name of the scope that it is in: see `boxId`.
     const last = name.slice(name.lastIndexOf('/') + 1);
-    return { trail, id: kind === 'node' && trail.includes(name) ? `${name}/(${last})` : name };
+    return { trail: found.trail, id: found.kind === 'node' && found.trail.includes(name) ? `${name}/(${last})` : name };
   }
 
   // A short link may name what to select and leave out what to open.
@@ -284,8 +285,12 @@ export class GraphView implements View {
       } else this.say(`${tensor} is not in this graph.`);
       if (this.route === route) this.context.navigate({ ...route, ...found }, { replace: true });
     } catch (problem) {
-      if (!isAbort(problem)) this.say(problem instanceof Error ? problem.message : String(problem));
+      this.complain(problem);
     }
+  }
+
+  private complain(problem: unknown): void {
+    if (!isAbort(problem)) this.say(problem instanceof Error ? problem.message : String(problem));
   }
 
   private showPaths(part: number, to: string): void {
@@ -361,9 +366,4 @@ function mainChoice(route: ShownRoute): HostChoice {
 // A link from a tide names the tide alone.
 function colourOf({ colour, tide }: GraphRoute): string {
   return colour || (tide === null ? '' : 'peak');
-}
-
-function scopesAround(name: string): string[] {
-  const parts = name.split('/');
-  return parts.slice(1).map((_, depth) => parts.slice(0, depth + 1).join('/'));
 }
