@@ -1,0 +1,67 @@
+// The display list on a canvas; what is out of sight or too small to read is left out.
+import type { Rectangle } from './geometry';
+import { arrowTip, boundsOfMark, overlap, type CurveMark, type Mark, type RectangleMark, type TextMark } from './marks';
+import { fontOf } from './text';
+
+const alignments = { start: 'left', middle: 'center', end: 'right' } as const;
+
+/** Paints in the coordinates of the marks: the caller has set the transform that shows `view` at `scale`. */
+export function paintMarks(context: CanvasRenderingContext2D, marks: Mark[], view: Rectangle, scale: number): void {
+  for (const mark of marks) {
+    if (!overlap(boundsOfMark(mark), view)) continue;
+    if (mark.type === 'rectangle') paintRectangle(context, mark, scale);
+    else if (mark.type === 'curve') paintCurve(context, mark, scale);
+    else if (scale >= mark.leastScale) paintText(context, mark);
+  }
+}
+
+function paintRectangle(context: CanvasRenderingContext2D, mark: RectangleMark, scale: number): void {
+  const { x, y, width, height, radius } = mark;
+  context.beginPath();
+  // Round corners of a pixel or two cost time and are not seen.
+  if (radius * scale < 2) context.rect(x, y, width, height);
+  else context.roundRect(x, y, width, height, radius);
+  if (mark.fill) {
+    context.fillStyle = mark.fill;
+    context.fill();
+  }
+  if (mark.stroke && (scale > 0.12 || width * scale > 40)) {
+    context.strokeStyle = mark.stroke;
+    context.lineWidth = mark.lineWidth;
+    context.stroke();
+  }
+}
+
+function paintCurve(context: CanvasRenderingContext2D, mark: CurveMark, scale: number): void {
+  const { route } = mark;
+  context.globalAlpha = mark.opacity;
+  context.strokeStyle = mark.stroke;
+  context.lineWidth = Math.max(mark.lineWidth, 0.6 / scale);
+  if (mark.dashed) context.setLineDash([5, 4]);
+  context.beginPath();
+  context.moveTo(route[0] ?? 0, route[1] ?? 0);
+  for (let at = 2; at + 5 < route.length; at += 6) {
+    context.bezierCurveTo(route[at] ?? 0, route[at + 1] ?? 0, route[at + 2] ?? 0, route[at + 3] ?? 0, route[at + 4] ?? 0, route[at + 5] ?? 0);
+  }
+  context.stroke();
+  if (mark.dashed) context.setLineDash([]);
+  if (mark.arrow && scale > 0.3) paintTip(context, mark);
+  context.globalAlpha = 1;
+}
+
+function paintTip(context: CanvasRenderingContext2D, mark: CurveMark): void {
+  const [x, y, leftX, leftY, rightX, rightY] = arrowTip(mark.route, mark.lineWidth);
+  context.fillStyle = mark.stroke;
+  context.beginPath();
+  context.moveTo(x, y);
+  context.lineTo(leftX, leftY);
+  context.lineTo(rightX, rightY);
+  context.fill();
+}
+
+function paintText(context: CanvasRenderingContext2D, mark: TextMark): void {
+  context.font = fontOf(mark.font);
+  context.textAlign = alignments[mark.align];
+  context.fillStyle = mark.fill;
+  context.fillText(mark.text, mark.x, mark.y);
+}
