@@ -53,12 +53,11 @@ export function createActions(context: Context, data: PlanData, choices: ActionC
         strip.replaceChildren(
           element('div', { class: 'name' }, element('code', {}, node)),
           element('div', { class: 'about' }, action ? describeAction(action) : 'This plan does nothing to it.'),
-          element('div', { class: 'actions' }, graphLink(context, node, null), button('Clear', () => choices.select(null))));
+          element('div', { class: 'buttons' }, graphLink(context, node, null), button('Clear', () => choices.select(null))));
       }
     }
     selected = node;
-    table.show(data.actions);
-    table.setFilter(filter);
+    table.show(data.actions, filter);
   }
   return { element: card('What is done', [table.filter], strip, table.element), show };
 }

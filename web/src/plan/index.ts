@@ -113,7 +113,7 @@ function curvesCard(data: PlanData, chart: Chart): HTMLElement {
   const caption = () => ({ title: `${data.title} · ${data.summary}`, file: `${data.title}-plan`, legend });
   return card('Memory over the step', [
     element('span', { class: 'hint' }, 'Each step from its begin to its end. Point, or use ← →, to read a moment'), saveButtons(chart, caption),
-  ], chart.element, element('div', { class: 'legend' }, ...legend.map(({ text, colour }) => element('span', {}, swatch(colour), text))));
+  ], chart.element, element('div', { class: 'key' }, ...legend.map(({ text, colour }) => element('span', {}, swatch(colour), text))));
 }
 
 function frontierCard(data: PlanData, chart: Chart): HTMLElement {

@@ -1,5 +1,6 @@
 // How to run a step as planned: lines of code to copy.
 import { element } from '../dom';
+import { copyText } from '../graph/copy';
 import { button, card, facts } from '../tide/parts';
 import type { PlanData } from './data';
 
@@ -17,22 +18,10 @@ export function groundsCard(data: PlanData): HTMLElement {
 function copyButton(code: string): HTMLElement {
   const made = button('Copy', () => void copy(), { 'aria-label': `Copy ${code}`, 'aria-live': 'polite' });
   const copy = async () => {
-    made.textContent = (await copyText(code)) ? 'Copied' : 'Press Ctrl+C';
+    made.textContent = (await copyText(code)) ? 'Copied' : 'Not allowed';
     setTimeout(() => {
       made.textContent = 'Copy';
     }, 2000);
   };
   return made;
-}
-
-// Without a secure origin, or in a frame, there may be no clipboard: then the text is selected for the user to copy.
-async function copyText(text: string): Promise<boolean> {
-  try {
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {
-    const line = [...document.querySelectorAll('.usage code')].find((each) => each.textContent === text);
-    if (line) getSelection()?.selectAllChildren(line);
-    return false;
-  }
 }

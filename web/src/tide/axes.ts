@@ -2,7 +2,7 @@
 import { formatBytes } from '../amounts';
 import type { Size } from './chart';
 import { byteTicks } from './data';
-import { fontSize, lineAcross, type Label, type Palette, type Shape } from './picture';
+import { fontSize, letterWidth, lineAcross, type Label, type Palette, type Shape } from './picture';
 
 export const margin = { left: 76, right: 12, top: 26, bottom: 26 };
 
@@ -88,9 +88,8 @@ export function placeLabel(candidates: Label[], taken: Label[]): Label | null {
 
 type Extent = [left: number, right: number, top: number, bottom: number];
 
-// Text is not measured: about the width of a letter of this size.
 function extentOf({ x, y, text, anchor }: Label): Extent {
-  const width = 6.8 * text.length;
+  const width = letterWidth * text.length;
   const left = anchor === 'end' ? x - width : anchor === 'middle' ? x - width / 2 : x;
   return [left, left + width, y - fontSize, y + 4];
 }

@@ -3,7 +3,7 @@ import { formatBytes, formatCount } from '../amounts';
 import { drawAxes, drawLevels, frameOf, type Frame, type Level } from './axes';
 import type { Size } from './chart';
 import { axisTop, shareOf, type TideData } from './data';
-import { lineAcross, lineUpright, type Label, type Palette, type Picture, type Points, type Shape } from './picture';
+import { letterWidth, lineAcross, lineUpright, type Label, type Palette, type Picture, type Points, type Shape } from './picture';
 
 /** Another curve over this one. */
 export interface Overlay {
@@ -105,18 +105,31 @@ function labelPeak(data: TideData, frame: Frame, palette: Palette): Label {
   };
 }
 
-/** From when to when the buffers of the tensor that is selected are alive. */
+/** From when to when the buffers of the tensor that is selected are alive, with its name above the first. */
 export function markLifetimes(data: TideData, rows: number[], frame: Frame, palette: Palette): Shape[] {
-  const { born, died } = data.buffers;
-  return rows.flatMap((row): Shape[] => {
+  const { born, died, name, bytes } = data.buffers;
+  const lives = rows.map((row): [left: number, width: number] => {
     const left = frame.x(Math.min(1, shareOf(data.curve, born[row]!)));
-    const right = frame.x(Math.min(1, shareOf(data.curve, died[row]!)));
-    const width = Math.max(right - left, 2);
-    return [
-      { kind: 'boxes', boxes: [left, frame.top, width, frame.bottom - frame.top], fill: palette.ink, opacity: 0.12, name: 'lifetime' },
-      { kind: 'line', points: lineAcross(left, left + width, frame.top), stroke: palette.ink, width: 4 },
-    ];
+    return [left, Math.max(frame.x(Math.min(1, shareOf(data.curve, died[row]!))) - left, 2)];
   });
+  const bands = lives.flatMap(([left, width]): Shape[] => [
+    { kind: 'boxes', boxes: [left, frame.top, width, frame.bottom - frame.top], fill: palette.ink, opacity: 0.12, name: 'lifetime' },
+    { kind: 'line', points: lineAcross(left, left + width, frame.top), stroke: palette.ink, width: 4 },
+  ]);
+  if (!lives.length) return bands;
+  const [left, width] = lives[0]!;
+  const early = left + width / 2 < frame.width / 2;
+  const size = ` · ${formatBytes(bytes[rows[0]!]!)}`;
+  const room = (early ? frame.right - left : left + width - frame.left) / letterWidth;
+  return [...bands, {
+    kind: 'label', x: early ? left : left + width, y: frame.top - 8, text: shortenStart(name[rows[0]!]!, room - size.length) + size,
+    fill: palette.ink, anchor: early ? 'start' : 'end', bold: true, name: 'lifetime-label',
+  }];
+}
+
+/** The end of a name says most: "…ential_1/conv_2_1/Relu:0". */
+export function shortenStart(name: string, most: number): string {
+  return name.length <= most ? name : `…${name.slice(name.length - Math.max(Math.floor(most) - 1, 8))}`;
 }
 
 export function markMoment(x: number, frame: { top: number; bottom: number }, chosen: boolean, palette: Palette): Shape {

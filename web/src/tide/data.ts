@@ -24,6 +24,8 @@ export interface TideCurve extends Curve {
 /** The largest buffers, as columns; `op`, `layer`, `source` and `shape` are positions in the tables beside them. */
 export interface Buffers {
   count: number;
+  /** How many the tide has in all. */
+  total: number;
   name: string[];
   kind: number[];
   bytes: number[];

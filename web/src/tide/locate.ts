@@ -43,7 +43,7 @@ export function graphLink(context: Context, tensor: string, tide: number | null)
       answer.textContent = problem instanceof Error ? problem.message : String(problem);
     }
   };
-  return element('span', { class: 'graph-link' }, button('Show in graph', () => void ask(), { class: 'strong' }), answer);
+  return element('span', { class: 'graph-link' }, button('Show in graph', () => void ask(), { class: 'primary' }), answer);
 }
 
 function graphName(graph: GraphChoice, among: GraphChoice[]): string {

@@ -45,7 +45,7 @@ function bars(shares: Share[]): HTMLElement[] {
       made.style.width = `${(100 * part) / most}%`;
       return made;
     }));
-    return element('div', { class: 'bar' }, element('div', { class: 'label', title: label }, label), track,
+    return element('div', { class: 'amount' }, element('div', { class: 'label', title: label }, label), track,
       element('div', { class: 'size' }, formatBytes(bytes)));
   });
 }

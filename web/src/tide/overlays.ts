@@ -84,7 +84,7 @@ export interface Picker {
 export function createPicker(choose: (keys: OverlayKey[]) => void): Picker {
   const list = element('ul', { class: 'choices' });
   const summary = element('summary', {}, 'Compare');
-  const details = element('details', { class: 'picker' }, summary, element('div', { class: 'panel' }, list));
+  const details = element('details', { class: 'compare' }, summary, element('div', { class: 'panel' }, list));
   const close = (event: Event) => {
     if (event instanceof KeyboardEvent ? event.key === 'Escape' : !details.contains(event.target as Node)) details.open = false;
   };

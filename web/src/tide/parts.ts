@@ -21,7 +21,7 @@ export interface Answer {
 }
 
 export function answerCard({ about, value, grounds, fits }: Answer): HTMLElement {
-  const mood = fits === null ? '' : fits ? ' good' : ' over';
+  const mood = fits === null ? '' : fits ? ' fits' : ' exceeds';
   return element('div', { class: `answer${mood}` }, element('div', { class: 'what' }, about),
     element('div', { class: 'value' }, value), element('div', { class: 'why' }, grounds));
 }

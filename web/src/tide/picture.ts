@@ -68,6 +68,8 @@ export interface Picture {
 
 export const fontSize = 12;
 export const fontFamily = 'system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
+/** Text is not measured: about the width of a letter. */
+export const letterWidth = 7;
 /** How wide the outline of a text is. */
 export const haloWidth = 4;
 

@@ -3,7 +3,7 @@ import { element } from '../dom';
 import { paint } from './canvas';
 import type { Chart } from './chart';
 import { button } from './parts';
-import { paletteOf, type Palette, type Picture, type Shape } from './picture';
+import { letterWidth, paletteOf, type Palette, type Picture, type Shape } from './picture';
 import { svgText } from './svg';
 
 export interface LegendEntry {
@@ -22,8 +22,6 @@ export interface Caption {
 
 const above = 44;
 const perLine = 22;
-// Text is not measured: a wide letter of this size.
-const letter = 7;
 
 /** Two buttons that save what a chart shows. */
 export function saveButtons(chart: Chart, caption: () => Caption): HTMLElement {
@@ -51,7 +49,7 @@ function drawLegend(legend: LegendEntry[], width: number, start: number, palette
   const shapes: Shape[] = [];
   let [x, y] = [16, start];
   for (const { text, colour, line, dash } of legend) {
-    const needed = 26 + letter * text.length;
+    const needed = 26 + letterWidth * text.length;
     if (x > 16 && x + needed > width - 16) [x, y] = [16, y + perLine];
     shapes.push(line
       ? { kind: 'line', points: [x, y - 4, x + 18, y - 4], stroke: colour, width: 2, ...(dash ? { dash } : {}) }

@@ -50,14 +50,14 @@ export function createSheet(context: Context, data: TideData, id: number, action
   const message = element('p', { class: 'hint', role: 'status' });
   const answers = element('div', { class: 'answers', role: 'group', 'aria-label': 'The answer' });
   const curve = createCurveChart(() => shown, actions);
-  const legend = element('div', { class: 'legend' });
+  const legend = element('div', { class: 'key' });
   const moment = createMoment(actions.toPeak);
   const tensors = createTensors({ context, tide: () => id, select: actions.select, choose: actions.choose, filter: actions.filter });
   const space = createSpace(data, () => shown, actions);
   const entries = () => legendOf(data, shown.overlays);
   const title = element('h1', {}, data.title, ' ', element('span', { class: 'chip' }, methodName(data)));
   const sheet = element('div', { class: 'sheet' },
-    element('div', { class: 'top' }, title, element('div', { class: 'tools' }, budget.element, picker.element)),
+    element('div', { class: 'top' }, title, element('div', { class: 'controls' }, budget.element, picker.element)),
     message, answers,
     card('Memory over the step', [
       element('span', { class: 'hint' }, 'Point, or use ← →, to read a moment; click or Enter chooses it'),
@@ -134,9 +134,9 @@ function describeGap(peak: number, own: number): string {
   return Math.abs(gap) < 0.0005 ? 'the same' : `${(100 * Math.abs(gap)).toFixed(1)}% ${gap > 0 ? 'above' : 'below'}`;
 }
 
-function drawEntry({ text, colour, line }: LegendEntry): HTMLElement {
+function drawEntry({ text, colour, line, dash }: LegendEntry): HTMLElement {
   const mark = line ? element('span', { class: 'stroke', 'aria-hidden': 'true' }) : swatch(colour);
-  if (line) mark.style.borderTopColor = colour;
+  if (line) Object.assign(mark.style, { borderTopColor: colour, borderTopStyle: dash ? 'dashed' : 'solid' });
   return element('span', {}, mark, text);
 }
 

@@ -1,4 +1,5 @@
 // A picture as SVG: as elements of the page, and as the text of a file.
+import { escape } from '../graph/svg';
 import { fontFamily, fontSize, haloWidth, type Picture, type Points, type Shape } from './picture';
 
 const namespace = 'http://www.w3.org/2000/svg';
@@ -30,21 +31,15 @@ export function svgText({ width, height, background, title, shapes }: Picture): 
   const root = { xmlns: namespace, ...size, role: 'img', 'font-family': fontFamily, 'font-size': String(fontSize) };
   return [
     `<svg${attributesText(root)}>`,
-    `<title>${escapeText(title)}</title>`,
+    `<title>${escape(title)}</title>`,
     ...svgNodes([ground, ...shapes]).map(({ tag, attributes, text }) =>
-      `<${tag}${attributesText(attributes)}>${escapeText(text ?? '')}</${tag}>`),
+      `<${tag}${attributesText(attributes)}>${escape(text ?? '')}</${tag}>`),
     '</svg>\n',
   ].join('\n');
 }
 
 function attributesText(attributes: Record<string, string>): string {
-  return Object.entries(attributes).map(([name, value]) => ` ${name}="${escapeText(value)}"`).join('');
-}
-
-function escapeText(text: string): string {
-  // Characters that XML does not allow at all would make the file unreadable.
-  const allowed = text.replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, '\ufffd');
-  return allowed.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;');
+  return Object.entries(attributes).map(([name, value]) => ` ${name}="${escape(value)}"`).join('');
 }
 
 function describe(shape: Shape): SvgNode {

@@ -30,12 +30,11 @@ export interface TableParts<Row> {
 export interface Table<Row> {
   element: HTMLElement;
   filter: HTMLInputElement;
-  show(rows: Row[]): void;
-  setFilter(words: string): void;
+  show(rows: Row[], words: string): void;
 }
 
 export function createTable<Row>(parts: TableParts<Row>): Table<Row> {
-  const state = { rows: [] as Row[], key: parts.sortedBy, descending: true, shown: parts.rowsAtATime, words: '' };
+  const state = { rows: [] as Row[], listed: [] as Row[], key: parts.sortedBy, descending: true, shown: parts.rowsAtATime, words: '' };
   const heads = parts.columns.map((column) => {
     const head = element('th', { scope: 'col', role: 'columnheader', class: classOf(column) }, button(column.name, () => sortBy(column)));
     return { column, head };
@@ -48,7 +47,8 @@ export function createTable<Row>(parts: TableParts<Row>): Table<Row> {
   });
   const filter = element('input', { type: 'search', class: 'filter', placeholder: parts.placeholder, 'aria-label': parts.placeholder });
   filter.addEventListener('input', () => {
-    setFilter(filter.value);
+    filterBy(filter.value);
+    draw();
     parts.onFilter?.(filter.value.trim());
   });
 
@@ -58,18 +58,26 @@ export function createTable<Row>(parts: TableParts<Row>): Table<Row> {
     draw();
   }
 
-  function setFilter(words: string): void {
+  function filterBy(words: string): void {
     if (filter.value.trim() !== words.trim()) filter.value = words;
+    if (state.words.trim() !== words.trim()) state.shown = parts.rowsAtATime;
     state.words = words;
-    state.shown = parts.rowsAtATime;
-    draw();
+  }
+
+  // Rows are made anew; whoever was at one with the keyboard stays there.
+  function replaceRows(listed: Row[]): void {
+    const focused = [...body.rows].findIndex((each) => each.contains(document.activeElement));
+    const row = state.listed[focused];
+    body.replaceChildren(...listed.map((each) => rowOf(parts, each)));
+    state.listed = listed;
+    if (row !== undefined) body.rows[listed.indexOf(row)]?.querySelector('button')?.focus({ preventScroll: true });
   }
 
   function draw(): void {
     const column = parts.columns.find((each) => each.name === state.key) ?? parts.columns[0]!;
     const matching = sortRows(matchRows(state.rows, parts.columns, state.words), column.value, state.descending);
     const listed = firstRows(matching, state.shown, parts.pinned);
-    body.replaceChildren(...listed.map((row) => element('tr', { role: 'row', class: parts.className?.(row) ?? '' }, ...parts.columns.map((each) => cellOf(each, row)))));
+    replaceRows(listed);
     for (const each of heads) {
       each.head.setAttribute('aria-sort', each.column !== column ? 'none' : state.descending ? 'descending' : 'ascending');
     }
@@ -85,9 +93,9 @@ export function createTable<Row>(parts: TableParts<Row>): Table<Row> {
   return {
     element: element('div', {}, element('div', { class: 'scroll tall', tabindex: '0', role: 'group', 'aria-label': parts.label }, table), element('p', { class: 'more' }, below, more)),
     filter,
-    setFilter,
-    show: (rows) => {
+    show: (rows, words) => {
       state.rows = rows;
+      filterBy(words);
       draw();
     },
   };
@@ -95,6 +103,10 @@ export function createTable<Row>(parts: TableParts<Row>): Table<Row> {
 
 function classOf<Row>({ name, number, className }: Column<Row>): string {
   return [`column-${name}`, number ? 'number' : '', className ?? ''].join(' ').trim();
+}
+
+function rowOf<Row>(parts: TableParts<Row>, row: Row): HTMLElement {
+  return element('tr', { role: 'row', class: parts.className?.(row) ?? '' }, ...parts.columns.map((column) => cellOf(column, row)));
 }
 
 function cellOf<Row>(column: Column<Row>, row: Row): HTMLElement {

@@ -39,25 +39,31 @@ export function createTensors(actions: TensorActions): TensorsCard {
 
   function show(next: TideData, at: number, filter: string, tensor: string | null, rows: number[]): void {
     [data, point, selected] = [next, at, rows];
-    table.show(aliveAt(next.buffers, next.curve.event[at]!));
-    table.setFilter(filter);
+    table.show(aliveAt(next.buffers, next.curve.event[at]!), filter);
     strip.hidden = tensor === null;
     if (tensor !== null) describeSelected(next, tensor, rows);
-    if (tensor !== described) table.element.querySelector('tr.chosen')?.scrollIntoView({ block: 'nearest' });
+    if (tensor !== described) scrollToChosen();
     described = tensor;
+  }
+
+  // Within the table only: the page stays where the user looks.
+  function scrollToChosen(): void {
+    const row = table.element.querySelector<HTMLElement>('tr.chosen');
+    const list = row?.closest('.scroll');
+    if (row && list) list.scrollTop += row.getBoundingClientRect().top - list.getBoundingClientRect().top - list.clientHeight / 2;
   }
 
   function describeSelected(next: TideData, tensor: string, rows: number[]): void {
     // Kept as it is while the moment changes, for it may hold an answer about graphs.
     const alive = rows.some((row) => isAlive(next.buffers, row, next.curve.event[point]!));
-    const about = rows.length ? describeTensor(next, rows) : 'It is not among the buffers of this tide.';
+    const about = rows.length ? describeTensor(next, rows) : describeMissing(next);
     const born = rows.length ? next.buffers.born[rows[0]!]! : null;
     const parts = [
       element('div', { class: 'name' }, rows.length ? swatch(next.kinds[next.buffers.kind[rows[0]!]!]!.colour) : null, element('code', {}, tensor)),
       element('div', { class: 'about' }, alive || !rows.length ? about : `${about} · not alive at this moment`),
     ];
     const buttons = tensor === described && strip.lastElementChild ? strip.lastElementChild
-      : element('div', { class: 'actions' }, graphLink(actions.context, tensor, actions.tide()),
+      : element('div', { class: 'buttons' }, graphLink(actions.context, tensor, actions.tide()),
         born === null ? null : button('Go to where it begins', () => actions.choose(born)), button('Clear', () => actions.select(null)));
     strip.replaceChildren(...parts, buttons);
   }
@@ -81,6 +87,11 @@ function columnsOf(data: () => TideData, select: (row: number) => void): Column<
     { name: 'bytes', number: true, value: (row) => data().buffers.bytes[row]!, cell: (row) => formatBytes(data().buffers.bytes[row]!) },
     text('line', 'source', 'dim'),
   ];
+}
+
+function describeMissing({ buffers }: TideData): string {
+  if (buffers.count === buffers.total) return 'It is not among the buffers of this tide.';
+  return `It is not among the ${formatCount(buffers.count)} largest of the ${formatCount(buffers.total)} buffers of this tide.`;
 }
 
 /** How much is alive beside the rows that are listed; the smallest buffers never reach the page one by one. */

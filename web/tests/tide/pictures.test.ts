@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { placeLabel } from '../../src/tide/axes';
-import { drawTide, markLifetimes, type Overlay } from '../../src/tide/curve';
+import { drawTide, markLifetimes, shortenStart, type Overlay } from '../../src/tide/curve';
 import type { Label, Line, Polygon, Shape } from '../../src/tide/picture';
 import { captioned, fileName } from '../../src/tide/save';
 import { describeFree, drawSpace, ladderAt, tileAt, tileFacts } from '../../src/tide/space';
@@ -43,10 +43,17 @@ describe('the curve', () => {
   it('marks the life of a tensor', () => {
     const data = makeTide();
     const { frame } = drawTide(data, [], null, size, palette);
-    const [box] = markLifetimes(data, [0], frame, palette);
+    const marks = markLifetimes(data, [0], frame, palette);
+    const [box] = marks;
+    expect(named<Label>(marks, 'lifetime-label').text).toBe('dense/Relu:0 · 4 KiB');
     expect(box).toMatchObject({ kind: 'boxes', name: 'lifetime' });
     const [left, , width] = (box as { boxes: number[] }).boxes;
     expect([left, left! + width!]).toEqual([frame.x(1 / 6), frame.x(5 / 6)]);
+  });
+
+  it('shortens names at their start', () => {
+    expect(shortenStart('conv/Relu:0', 20)).toBe('conv/Relu:0');
+    expect(shortenStart('sequential/conv/Relu:0', 12)).toBe('…conv/Relu:0');
   });
 
   it('keeps texts apart', () => {

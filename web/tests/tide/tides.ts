@@ -23,7 +23,7 @@ export function makeTide(changes: Partial<TideData> = {}): TideData {
       ],
     },
     buffers: {
-      count: 5,
+      count: 5, total: 5,
       name: ['dense/Relu:0', 'adam/velocity:0', 'dense/kernel:0', 'gradient_tape/MatMul:0', 'x:0'],
       kind: [4, 1, 0, 5, 2], bytes: [4096, 2048, 1024, 1024, 512], born: [1, 0, 0, 4, 0], died: [5, 7, 7, 6, 7],
       op: [0, 1, 1, 2, 3], ops: ['Relu', 'VarHandleOp', 'MatMul', '_Arg'],
