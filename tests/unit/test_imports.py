@@ -19,6 +19,7 @@ ORDER = [
     ["tide"],
     ["planning"],
     ["sources"],
+    ["atlas"],
     ["run"],
     ["tf"],
     ["feed", "shrink", "doctor"],

@@ -10,6 +10,8 @@ export async function render(): Promise<void> {
 }
 
 function loadStylesheet(address: string): Promise<void> {
+  // The page of `lowtide view` names it itself, to have it sooner; the frame of TensorBoard does not.
+  if ([...document.styleSheets].some((sheet) => sheet.href === address)) return Promise.resolve();
   return new Promise((resolve) => {
     const link = document.createElement('link');
     link.rel = 'stylesheet';

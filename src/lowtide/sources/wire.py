@@ -11,7 +11,7 @@ class WireError(ValueError):
     """Bytes that are not a protocol buffer, or end in the middle of one."""
 
 
-def read_varint(data: bytes, position: int) -> tuple[int, int]:
+def read_varint(data: bytes | memoryview, position: int) -> tuple[int, int]:
     """Read an unsigned integer; returns it with the position behind it."""
     value = shift = 0
     try:

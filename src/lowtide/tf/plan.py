@@ -26,8 +26,8 @@ from lowtide.tide.simulate import SAFE_BYTES, SAFE_SPREAD_IN_ORDER
 from lowtide.tide.tide import Tide
 from lowtide.units import parse_bytes
 
-# Where a plan is dear a batch in pieces is tried, and taken where it is cheaper by so much. It often is: programs in two
-# pieces and in four took 0.91 to 1.12 times as long as whole. But it sums in another order.
+# Where a plan is dear a batch in pieces is tried, and taken where it is cheaper by so much. It often is: programs in
+# two pieces and in four took 0.91 to 1.12 times as long as whole. But it sums in another order.
 WORTH_SPLITTING = 0.05
 # What is split already may be split further for less.
 DEAR_SPLIT = 0.05

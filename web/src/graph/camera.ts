@@ -16,16 +16,18 @@ export interface Size {
 const leastScale = 0.02;
 const mostScale = 4;
 /** Text of boxes can be read from here on; a first view goes no farther out. */
-export const readableScale = 0.55;
+export const readableScale = 0.62;
 
-/** The scene in the middle; when it is large, `least` keeps it legible and shows its top. */
-export function fit(scene: Size, canvas: Size, least = leastScale): Camera {
+/** The scene in the middle; when it is large, `least` keeps it legible and shows its top, with `focusX` in the middle. */
+export function fit(scene: Size, canvas: Size, least = leastScale, focusX = scene.width / 2): Camera {
   const margin = canvas.width < 500 ? 10 : 28;
   const whole = Math.min((canvas.width - 2 * margin) / Math.max(scene.width, 1), (canvas.height - 2 * margin) / Math.max(scene.height, 1));
   const scale = clamp(Math.max(Math.min(whole, 1.25), least), leastScale, mostScale);
   return {
     scale,
-    left: (canvas.width - scene.width * scale) / 2,
+    left: scene.width * scale <= canvas.width
+      ? (canvas.width - scene.width * scale) / 2
+      : clamp(canvas.width / 2 - focusX * scale, canvas.width - margin - scene.width * scale, margin),
     top: Math.max(margin, (canvas.height - scene.height * scale) / 2),
   };
 }
@@ -67,15 +69,18 @@ export function keepInPlace(camera: Camera, before: Rectangle, after: Rectangle)
 export function bringIntoView(camera: Camera, canvas: Size, rectangle: Rectangle): Camera {
   const near = camera.scale < readableScale * 0.8;
   const scale = near ? 0.9 : camera.scale;
-  if (near) {
-    return {
-      scale,
-      left: canvas.width / 2 - (rectangle.x + rectangle.width / 2) * scale,
-      top: canvas.height / 2 - (rectangle.y + Math.min(rectangle.height, canvas.height / scale) / 2) * scale,
-    };
-  }
+  if (near) return centreOn(scale, canvas, rectangle);
   const place = toScreen(camera, rectangle);
   return pan(camera, slide(place.x, place.width, canvas.width), slide(place.y, place.height, canvas.height));
+}
+
+/** The rectangle in the middle; of one that is higher than the canvas, its top. */
+export function centreOn(scale: number, canvas: Size, rectangle: Rectangle): Camera {
+  return {
+    scale,
+    left: canvas.width / 2 - (rectangle.x + rectangle.width / 2) * scale,
+    top: canvas.height / 2 - (rectangle.y + Math.min(rectangle.height, 0.8 * canvas.height / scale) / 2) * scale,
+  };
 }
 
 function slide(start: number, length: number, room: number): number {

@@ -1,18 +1,29 @@
 // The display list on a canvas; what is out of sight or too small to read is left out.
 import type { Rectangle } from './geometry';
-import { arrowTip, boundsOfMark, overlap, type CurveMark, type Mark, type RectangleMark, type TextMark } from './marks';
-import { fontOf } from './text';
+import { arrowTip, overlap, type CurveMark, type Mark, type RectangleMark, type TextMark } from './marks';
+import { fontOf, type Font } from './text';
 
 const alignments = { start: 'left', middle: 'center', end: 'right' } as const;
 
 /** Paints in the coordinates of the marks: the caller has set the transform that shows `view` at `scale`. */
 export function paintMarks(context: CanvasRenderingContext2D, marks: Mark[], view: Rectangle, scale: number): void {
+  let font: Font | null = null;
   for (const mark of marks) {
-    if (!overlap(boundsOfMark(mark), view)) continue;
-    if (mark.type === 'rectangle') paintRectangle(context, mark, scale);
-    else if (mark.type === 'curve') paintCurve(context, mark, scale);
-    else if (scale >= mark.leastScale) paintText(context, mark);
+    if (mark.type === 'rectangle') {
+      if (overlap(mark, view)) paintRectangle(context, mark, scale);
+    } else if (mark.type === 'curve') {
+      if (overlap(mark.bounds, view)) paintCurve(context, mark, scale);
+    } else if (scale >= mark.leastScale && isTextInView(mark, view)) {
+      // Setting a font is slow even when it is the one already set.
+      if (mark.font !== font) context.font = fontOf(mark.font);
+      font = mark.font;
+      paintText(context, mark);
+    }
   }
+}
+
+function isTextInView({ x, y, width, font }: TextMark, view: Rectangle): boolean {
+  return x + width >= view.x && x - width <= view.x + view.width && y + font.size >= view.y && y - font.size <= view.y + view.height;
 }
 
 function paintRectangle(context: CanvasRenderingContext2D, mark: RectangleMark, scale: number): void {
@@ -60,7 +71,6 @@ function paintTip(context: CanvasRenderingContext2D, mark: CurveMark): void {
 }
 
 function paintText(context: CanvasRenderingContext2D, mark: TextMark): void {
-  context.font = fontOf(mark.font);
   context.textAlign = alignments[mark.align];
   context.fillStyle = mark.fill;
   context.fillText(mark.text, mark.x, mark.y);

@@ -139,7 +139,7 @@ function addCrossings(marks: Mark[], sheet: Sheet, crossings: Crossing[], geomet
     const x = rectangle.x + rectangle.width - 16;
     const border = way === 'in' ? rectangle.y : rectangle.y + rectangle.height;
     const [from, to] = way === 'in' ? [border - 13, border] : [border, border + 13];
-    const stub = curveMark([x, from, x, from, x, to, x, to], palette.sea, Math.min(3, edgeWidth(count, bytes)));
+    const stub = curveMark([x, from, x, from + 4, x, to - 4, x, to], palette.sea, Math.min(3, edgeWidth(count, bytes)));
     marks.push({ ...stub, opacity: 0.9 },
       textMark(x + 5, way === 'in' ? border - 6 : border + 12, formatShort(count), fonts.edge, palette.sea, measure, { leastScale: 0.6 }));
   }

@@ -112,7 +112,7 @@ export class Host {
 
   private rebuilt(): void {
     const { scene } = this.pane;
-    if (scene) this.folded.textContent = foldedText(scene, this.info);
+    if (scene) this.folded.replaceChildren(foldedText(scene), ...(this.info?.notes ?? []).map((note) => element('span', { class: 'note' }, ` · ${note}`)));
     this.drawLegend();
     this.handlers.rebuilt();
   }
@@ -149,7 +149,7 @@ function viewName({ graph, other, part, focus }: HostChoice): string {
   return `${graph} ${other ?? ''} ${part} ${focus ? JSON.stringify(focus) : ''}`;
 }
 
-function foldedText(scene: Scene, info: GraphReady | null): string {
+function foldedText(scene: Scene): string {
   const { nodes, groups, hiddenItems, hiddenEdges } = countFolded(scene);
   const shown = [...scene.all()].filter(({ item, inner }) => !inner && (item.kind === 'node' || !canOpen(item))).length;
   return [
@@ -157,7 +157,6 @@ function foldedText(scene: Scene, info: GraphReady | null): string {
     shown ? `${countOf(shown, 'node')} shown` : '',
     hiddenItems ? `${formatCount(hiddenItems)} not shown` : '',
     hiddenEdges ? `${countOf(hiddenEdges, 'edge')} not drawn` : '',
-    ...(info?.notes ?? []),
   ].filter(Boolean).join(' · ');
 }
 

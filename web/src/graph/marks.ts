@@ -54,13 +54,6 @@ export function boundsOfRoute(route: number[]): Rectangle {
   return { x: left, y: top, width: right - left, height: bottom - top };
 }
 
-export function boundsOfMark(mark: Mark): Rectangle {
-  if (mark.type === 'rectangle') return mark;
-  if (mark.type === 'curve') return mark.bounds;
-  const left = mark.align === 'start' ? mark.x : mark.align === 'end' ? mark.x - mark.width : mark.x - mark.width / 2;
-  return { x: left, y: mark.y - mark.font.size, width: mark.width, height: mark.font.size * 1.4 };
-}
-
 export function overlap(one: Rectangle, other: Rectangle): boolean {
   return one.x <= other.x + other.width && other.x <= one.x + one.width
     && one.y <= other.y + other.height && other.y <= one.y + one.height;

@@ -18,7 +18,7 @@ import { createMeasure } from './text';
 export interface PaneHandlers {
   /** What is open or selected changed by the user's hand (or a limit), not by an address. */
   changed(what: 'open' | 'select'): void;
-  /** A drawing is complete, or moved. */
+  /** A drawing is complete. */
   completed(): void;
   /** The scene is another or was changed; nothing was drawn yet. */
   rebuilt(): void;
@@ -63,11 +63,10 @@ export class Pane {
       this.scene = scene;
       this.selected = null;
       this.handlers.rebuilt();
-      const restoring = open.length > 0;
-      if (restoring) await this.openAll(open, signal);
+      await this.openAll(open, signal);
       if (select !== null && scene.box(select)) this.mark(select);
       await this.draw(anchor);
-      if (select !== null && scene.box(select)) this.stage.bringIntoView(select);
+      if (anchor === null && this.selected !== null) this.stage.centre(this.selected);
     } catch (problem) {
       if (!isAbort(problem)) this.handlers.failed(problem);
     }

@@ -1,6 +1,6 @@
 // The canvas: shows a drawing through a camera, animates from one drawing to the next, and says what the pointer is on.
 import { element } from '../dom';
-import { bringIntoView, fit, keepInPlace, readableScale, toScene, toScreen, visible, zoomAt, type Camera, type Size } from './camera';
+import { bringIntoView, centreOn, fit, keepInPlace, readableScale, toScene, toScreen, visible, zoomAt, type Camera, type Size } from './camera';
 import { paintMarks } from './canvas';
 import { buildMarks, glyphOf, type Look } from './display';
 import { blend, boxAt, contains, emptyGeometry, type Geometry, type Rectangle } from './geometry';
@@ -35,6 +35,8 @@ export class Stage {
   private pointed: Pointed = { box: null, edge: null };
   private frame = 0;
   private fitted = false;
+  /** The drawing was not painted since it changed; moving the camera changes nothing about it. */
+  private fresh = false;
   private moving: { from: Geometry; start: number } | null = null;
   private readonly observer: ResizeObserver;
 
@@ -58,6 +60,7 @@ export class Stage {
     this.drawing = drawing;
     this.marks = buildMarks(drawing.scene, drawing.geometry, drawing.look);
     this.pointed = { box: null, edge: null };
+    this.fresh = true;
     if (held) {
       this.camera = keepInPlace(this.camera, held.before, held.after);
       if (canMove(drawing.geometry)) this.moving = { from: shifted(before, held.after.x - held.before.x, held.after.y - held.before.y), start: performance.now() };
@@ -70,6 +73,7 @@ export class Stage {
   recolour(look: Look): void {
     if (!this.drawing) return;
     this.drawing = { ...this.drawing, look };
+    this.fresh = true;
     this.marks = buildMarks(this.drawing.scene, this.drawing.geometry, look);
     this.requestPaint();
   }
@@ -84,8 +88,15 @@ export class Stage {
     if (rectangle) this.moveTo(bringIntoView(this.camera, this.size, rectangle));
   }
 
+  /** To the middle, as a link to it would be opened. */
+  centre(id: string): void {
+    const rectangle = this.geometry.boxes.get(id)?.rectangle;
+    if (rectangle) this.moveTo(centreOn(Math.max(this.camera.scale, readableScale), this.size, rectangle));
+  }
+
+  /** Everything, or as much as can be read: then the top, where the graph begins. */
   fit(least?: number): void {
-    this.moveTo(fit(this.geometry, this.size, least));
+    this.moveTo(fit(this.geometry, this.size, least, middleOfTop(this.geometry)));
     this.fitted = true;
   }
 
@@ -148,7 +159,8 @@ export class Stage {
       paintMarks(context, this.marks, view, this.camera.scale);
       const over = highlightMarks(this.geometry, this.selected, this.pointed, palette, this.drawing.look.measure);
       paintMarks(context, over, view, this.camera.scale);
-      this.handlers.completed();
+      if (this.fresh) this.handlers.completed();
+      this.fresh = false;
     }
   }
 
@@ -203,6 +215,12 @@ function heldPlaces(before: Geometry, after: Geometry, id: string): { before: Re
   const was = before.boxes.get(id)?.rectangle;
   const is = after.boxes.get(id)?.rectangle;
   return was && is ? { before: was, after: is } : null;
+}
+
+function middleOfTop(geometry: Geometry): number | undefined {
+  let top: Rectangle | undefined;
+  for (const { rectangle } of geometry.boxes.values()) if (!top || rectangle.y < top.y) top = rectangle;
+  return top && top.x + top.width / 2;
 }
 
 function shifted(geometry: Geometry, right: number, down: number): Geometry {

@@ -41,7 +41,7 @@ export class Toolbar {
       this.compare,
       element('span', { class: 'spring' }),
       element('div', { class: 'joined' },
-        button('−', 'Zoom out (-)', () => handlers.zoom(0.8), 'icon'), button('Fit', 'Show everything (0)', handlers.fit), button('+', 'Zoom in (+)', () => handlers.zoom(1.25), 'icon')),
+        button('−', 'Zoom out (-)', () => handlers.zoom(0.8), 'icon zoom'), button('Fit', 'Show everything (0)', handlers.fit), button('+', 'Zoom in (+)', () => handlers.zoom(1.25), 'icon zoom')),
       element('div', { class: 'joined' }, button('PNG', 'Save everything drawn as PNG', handlers.png), button('SVG', 'Save everything drawn as SVG', handlers.svg)));
     this.compare.addEventListener('keydown', (event) => {
       if (event.key === 'Escape') this.compare.open = false;

@@ -36,6 +36,7 @@ export class GraphView implements View {
   private readonly workspace: HTMLElement;
   private detailed: Box | null = null;
   private noticeTimer = 0;
+  private asked = false;
   private readonly onKey = (event: KeyboardEvent) => this.key(event);
 
   constructor(container: HTMLElement, private readonly context: Context) {
@@ -56,7 +57,6 @@ export class GraphView implements View {
     document.addEventListener('keydown', this.onKey);
     this.details.show(null);
     installProbe(() => this.active);
-    void context.api.files().then((files) => this.toolbar.setFiles(files)).catch(() => undefined);
   }
 
   update(route: Route): void {
@@ -162,6 +162,7 @@ export class GraphView implements View {
   }
 
   private ready(host: Host, info: GraphReady): void {
+    this.askForFiles();
     if (host === this.active) {
       this.search.setChoices(info);
       this.parts.setParts(info);
@@ -171,6 +172,13 @@ export class GraphView implements View {
       const name = this.beside.element.querySelector('.pane-heading span');
       if (name) name.textContent = this.beside.info?.path ?? '';
     }
+  }
+
+  // Only needed for comparing and for colours from a tide, so it waits until the graph is there.
+  private askForFiles(): void {
+    if (this.asked) return;
+    this.asked = true;
+    this.context.api.files().then((files) => this.toolbar.setFiles(files)).catch(() => (this.asked = false));
   }
 
   private activate(host: Host): void {

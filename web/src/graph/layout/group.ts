@@ -31,7 +31,7 @@ export function placeGroup(sizes: Size[], edges: Edge[], widest: number): Placed
   const shaping = chooseShaping(forward, ranks);
   const graph = runDagre(sizes, shaping, ranks);
   const centres = sizes.map((_, cell) => graph.node(String(cell)) as Point);
-  const placed = readPlaces(graph, sizes, edges, centres);
+  const placed = readPlaces(graph, sizes, edges, centres, ranks);
   return placed.width > widest ? wrapRows(sizes, ranks, centres, widest) : placed;
 }
 
@@ -59,16 +59,37 @@ function runDagre(sizes: Size[], edges: Edge[], ranks: number[]): Graph {
   return graph;
 }
 
-function readPlaces(graph: Graph, sizes: Size[], edges: Edge[], centres: Point[]): PlacedGroup {
+function readPlaces(graph: Graph, sizes: Size[], edges: Edge[], centres: Point[], ranks: number[]): PlacedGroup {
+  const rows = measureRows(sizes, centres, ranks);
   const bends = new Map<number, Point[]>();
   edges.forEach(([from, to], position) => {
     const points = (graph.edge(String(from), String(to)) as { points?: Point[] } | undefined)?.points;
-    if (points && points.length > 3) bends.set(position, points.slice(1, -1));
+    if (points && points.length > 3) bends.set(position, points.slice(1, -1).flatMap((point) => passRow(point, rows)));
   });
   const corners = centres.map(({ x, y }, cell) => ({
     x: x - (sizes[cell]?.width ?? 0) / 2, y: y - (sizes[cell]?.height ?? 0) / 2,
   }));
   return shiftToOrigin(sizes, corners, bends);
+}
+
+interface Row {
+  y: number;
+  height: number;
+}
+
+function measureRows(sizes: Size[], centres: Point[], ranks: number[]): Row[] {
+  const rows = new Map<number, Row>();
+  sizes.forEach(({ height }, cell) => {
+    const rank = ranks[cell] ?? 0;
+    rows.set(rank, { y: centres[cell]?.y ?? 0, height: Math.max(height, rows.get(rank)?.height ?? 0) });
+  });
+  return [...rows.values()];
+}
+
+// Beside an open box, which is tall, an edge has to go straight down, or it would cut the box's corners.
+function passRow(point: Point, rows: Row[]): Point[] {
+  const row = rows.find(({ y, height }) => height > 60 && Math.abs(y - point.y) < 1);
+  return row ? [{ x: point.x, y: point.y - row.height / 2 }, { x: point.x, y: point.y + row.height / 2 }] : [point];
 }
 
 /** A row that is too wide for reading becomes several; edges then go straight from box to box. */

@@ -39,15 +39,32 @@ function spreadPorts(cells: Rectangle[], edges: Edge[], end: 0 | 1): number[] {
   return ports;
 }
 
+// A single bow when the boxes are in neighbouring rows; around bends a B-spline, which stays near them without corners.
 function routeThrough(points: Point[]): number[] {
-  const [start, ...rest] = points as [Point, ...Point[]];
-  const route = [start.x, start.y];
-  let from = start;
-  rest.forEach((to) => {
-    const middle = (from.y + to.y) / 2;
-    route.push(from.x, middle, to.x, middle, to.x, to.y);
-    from = to;
-  });
+  const start = points[0] as Point;
+  const end = points.at(-1) as Point;
+  if (points.length === 2) {
+    const middle = (start.y + end.y) / 2;
+    return [start.x, start.y, start.x, middle, end.x, middle, end.x, end.y];
+  }
+  const upright = 12;
+  return spline([start, { x: start.x, y: start.y + upright }, ...points.slice(1, -1), { x: end.x, y: end.y - upright }, end]);
+}
+
+/** A uniform cubic B-spline from its first to its last point, as Bézier curves. */
+function spline(points: Point[]): number[] {
+  const first = points[0] as Point;
+  const last = points.at(-1) as Point;
+  const padded = [first, ...points, last];
+  const route = [first.x, first.y];
+  for (let at = 0; at + 2 < padded.length; at += 1) {
+    const [one, two, three] = padded.slice(at, at + 3) as [Point, Point, Point];
+    route.push(
+      (2 * one.x + two.x) / 3, (2 * one.y + two.y) / 3, (one.x + 2 * two.x) / 3, (one.y + 2 * two.y) / 3,
+      (one.x + 4 * two.x + three.x) / 6, (one.y + 4 * two.y + three.y) / 6);
+  }
+  const [x = 0, y = 0] = route.slice(-2);
+  route.push((2 * x + last.x) / 3, (2 * y + last.y) / 3, (x + 2 * last.x) / 3, (y + 2 * last.y) / 3, last.x, last.y);
   return route;
 }
 

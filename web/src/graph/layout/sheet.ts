@@ -27,7 +27,7 @@ export function placeBoxes(sizes: Size[], edges: Edge[]): PlacedBoxes {
       bends.set(positions[position] as number, points.map((point) => ({ x: point.x + x, y: point.y + y })));
     }
   });
-  const rectangles = sizes.map((size, cell) => ({ ...(corners[cell] as Point), ...size }));
+  const rectangles = sizes.map(({ width, height }, cell) => ({ ...(corners[cell] as Point), width, height }));
   return { width: shelf.width, height: shelf.height, corners, routes: routeEdges(rectangles, edges, bends) };
 }
 
@@ -46,7 +46,7 @@ interface Group {
 function placePart(cells: number[], sizes: Size[], edges: Edge[], widest: number): Group {
   const own = cells.map((cell) => sizes[cell] as Size);
   if (cells.length === 1) {
-    return { cells, positions: [], placed: { ...(own[0] as Size), corners: [{ x: 0, y: 0 }], bends: new Map() } };
+    return { cells, positions: [], placed: { width: own[0]?.width ?? 0, height: own[0]?.height ?? 0, corners: [{ x: 0, y: 0 }], bends: new Map() } };
   }
   const place = new Map(cells.map((cell, position) => [cell, position]));
   const positions = edges.flatMap(([from], position) => (place.has(from) ? [position] : []));

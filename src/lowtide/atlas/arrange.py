@@ -1,0 +1,235 @@
+"""What was read, put into scope order: nodes renumbered, inputs resolved to nodes, readers found, phases told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lowtide.atlas.columns import Column, Writer, offsets, ragged
+from lowtide.atlas.phases import BACKWARD_FUNCTION, GRADIENT_SCOPES, find_phases
+from lowtide.atlas.text import Bytes, hash_of
+from lowtide.atlas.tree import depth_first
+
+if TYPE_CHECKING:
+    from lowtide.atlas.build import Raw
+
+MISSING = np.uint32(0xFFFFFFFF)
+"""The source of an input that names no node."""
+
+# Edges are resolved so many at a time, and rows moved.
+_CHUNK = 1 << 20
+_ROWS = 1 << 18
+
+Tell = Callable[[str, float], None]
+
+
+def arrange(raw: Raw, data: Bytes, tell: Tell) -> dict[str, Any]:
+    """Write the ordered columns, and return what the header says."""
+    writer = raw.writer
+    tell("ordering scopes", 0.0)
+    scope, is_head = _scope_order(raw)
+    tell("ordering nodes", 0.1)
+    order = np.argsort(scope, kind="stable").astype(np.uint32)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order), dtype=np.uint32)
+    _move(writer, order, scope, is_head)
+    del scope, is_head
+    tell("resolving inputs", 0.3)
+    missing, twice = _edges(raw, writer, order, rank)
+    _names(writer, rank)
+    tell("finding readers", 0.7)
+    _readers(writer)
+    tell("telling phases", 0.85)
+    _phases(raw, writer)
+    _calls(raw, writer, rank)
+    backwards = _backwards(writer)
+    if missing:
+        raw.notes.append(f"{missing:,} inputs name nodes that are not there")
+    if twice:
+        raw.notes.append(f"{twice:,} nodes have the name of another one")
+    if backwards:
+        raw.notes.append(backwards)
+    writer.write("texts_first", raw.scopes.texts.close())
+    hashes, numbers = raw.scopes.texts.numbering.columns
+    writer.write("texts_hash", hashes)
+    writer.write("texts_by_hash", numbers)
+    writer.write("ops_first", raw.ops.close())
+    writer.write("devices_first", raw.devices.close())
+    for temporary in ("hash", "reference", "caller", "callee"):
+        writer.drop(temporary)
+    edges = int(writer.open("first_input")[-1])
+    writer.close()
+    return {
+        "nodes": raw.count,
+        "edges": edges,
+        "parts": raw.parts,
+        "notes": raw.notes,
+        "columns": dict(writer.dtypes),
+    }
+
+
+def _scope_order(raw: Raw) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.bool_]]:
+    """Write the scopes in depth-first order; the scope of each node by that order, and who has its scope's name."""
+    writer = raw.writer
+    roots = raw.scopes.roots(len(raw.parts))
+    parent, leaf, hashes = raw.scopes.columns()
+    tree = depth_first(parent, roots)
+    order = np.argsort(tree.place)
+    # A node `a/b` beside a scope `a/b` is shown inside that scope, as the one that it is named for.
+    scope, hash_ = writer.read("scope"), writer.read("hash")
+    by_hash = np.argsort(hashes)
+    place = np.minimum(np.searchsorted(hashes[by_hash], hash_), len(hashes) - 1)
+    is_head = hashes[by_hash][place] == hash_
+    scope[is_head] = by_hash[place[is_head]]
+    writer.write("scope_parent", tree.place[parent[order]].astype(np.uint32))
+    writer.write("scope_leaf", leaf[order])
+    writer.write("scope_size", tree.size[order].astype(np.uint32))
+    writer.write("scope_depth", tree.depth[order].astype(np.uint32))
+    writer.write("part_root", tree.place[roots].astype(np.uint32))
+    placed = tree.place.astype(np.uint32)[scope]
+    direct = np.bincount(placed, minlength=len(parent))
+    first = offsets(direct)
+    behind = np.arange(len(parent)) + tree.size[order]
+    writer.write("scope_first", first[:-1].astype(np.uint32))
+    writer.write("scope_direct", direct.astype(np.uint32))
+    writer.write("scope_last", first[behind].astype(np.uint32))
+    return placed, is_head
+
+
+def _move(writer: Writer, order: npt.NDArray[np.uint32], scope: Column, is_head: Column) -> None:
+    """Put the columns of nodes and of their outputs into the new order."""
+    for name in ("leaf", "op", "device", "made_from", "dtype", "start", "length"):
+        writer.write(name, writer.read(name)[order])
+    writer.write("position", order)
+    writer.write("scope", scope[order])
+    writer.write("is_head", is_head[order])
+    counts = writer.read("output_count")
+    first = offsets(counts)
+    places, _ = ragged(first, order.astype(np.int64))
+    writer.write("tensor_bytes", writer.read("tensor_bytes")[places])
+    writer.write("tensor_sized", writer.read("tensor_sized")[places])
+    writer.write("first_tensor", offsets(counts[order]).astype(np.uint32))
+    writer.drop("output_count")
+
+
+def _edges(raw: Raw, writer: Writer, order: Column, rank: Column) -> tuple[int, int]:
+    """Write the inputs of each node in the new order; how many name nobody, and how many names are taken twice."""
+    hashes = writer.read("hash")
+    # Results are never read by name inside their function: their hashes were turned over.
+    by_hash = np.argsort(hashes, kind="stable")
+    known = hashes[by_hash]
+    twice = int(np.count_nonzero(known[1:] == known[:-1]))
+    del hashes
+    counts = writer.read("input_count")
+    writer.drop("input_count")
+    first = offsets(counts)
+    writer.write("first_input", offsets(counts[order]).astype(np.uint32 if first[-1] < 2**32 else np.uint64))
+    references, ports = writer.open("reference"), writer.open("port") if first[-1] else np.zeros(0, np.uint16)
+    resolved = np.empty(int(first[-1]), np.uint32)
+    missing = 0
+    for low in range(0, len(resolved), _CHUNK):
+        wanted = references[low : low + _CHUNK]
+        # Sorted, the same places of the table are looked at one after the other.
+        sorting = np.argsort(wanted)
+        place = np.minimum(np.searchsorted(known, wanted[sorting]), len(known) - 1)
+        found = known[place] == wanted[sorting]
+        source = np.where(found, rank[by_hash[place]], MISSING)
+        resolved[low : low + _CHUNK][sorting] = source
+        missing += int(np.count_nonzero(~found))
+    del known, by_hash
+    for low in range(0, len(order), _ROWS):
+        places, _ = ragged(first, order[low : low + _ROWS].astype(np.int64))
+        writer.append("input", resolved[places])
+        writer.append("input_port", ports[places])
+    if not len(order):
+        writer.write("input", np.zeros(0, np.uint32))
+        writer.write("input_port", np.zeros(0, np.uint16))
+    writer.drop("port")
+    return missing, twice
+
+
+def _names(writer: Writer, rank: Column) -> None:
+    """Write what finds a node by the hash of its name; of several with one name the first in the file."""
+    hashes = writer.read("hash")
+    by_hash = np.argsort(hashes, kind="stable")
+    writer.write("name_hash", hashes[by_hash])
+    writer.write("name_node", rank[by_hash])
+
+
+def _readers(writer: Writer) -> None:
+    """Write who reads each node: the edges turned around."""
+    first, inputs = writer.open("first_input"), writer.open("input")
+    count = len(first) - 1
+    reader_count = np.zeros(count + 1, np.int64)
+    for low in range(0, len(inputs), _CHUNK):
+        sources = inputs[low : low + _CHUNK]
+        reader_count += np.bincount(sources[sources != MISSING], minlength=count + 1)
+    first_reader = offsets(reader_count[:count])
+    readers = np.empty(int(first_reader[-1]), np.uint32)
+    cursor = first_reader[:-1].copy()
+    for low in range(0, count, _ROWS):
+        high = min(low + _ROWS, count)
+        begin, end = int(first[low]), int(first[high])
+        sources = inputs[begin:end]
+        reader = np.repeat(np.arange(low, high, dtype=np.uint32), _lengths(first, low, high))
+        known = sources != MISSING
+        sources, reader = sources[known], reader[known]
+        sorting = np.argsort(sources, kind="stable")
+        sources, reader = sources[sorting], reader[sorting]
+        distinct, at, counts = np.unique(sources, return_index=True, return_counts=True)
+        within = np.arange(len(sources)) - np.repeat(at, counts)
+        readers[cursor[sources] + within] = reader
+        cursor[distinct] += counts
+    writer.write("first_reader", first_reader.astype(first.dtype))
+    writer.write("reader", readers)
+
+
+def _lengths(first: Column, low: int, high: int) -> npt.NDArray[np.int64]:
+    """How many entries each of some rows has."""
+    return np.asarray(np.diff(first[low : high + 1].astype(np.int64)), np.int64)
+
+
+def _phases(raw: Raw, writer: Writer) -> None:
+    gradient_texts = raw.scopes.texts.numbers_of(GRADIENT_SCOPES)
+    leaf, parent, size = writer.read("scope_leaf"), writer.read("scope_parent"), writer.read("scope_size")
+    is_gradient = np.zeros(len(leaf) + 1, np.int64)
+    tops = np.flatnonzero(np.isin(leaf, gradient_texts) & (parent != np.arange(len(parent))))
+    roots = writer.read("part_root")
+    backward_parts = [part for part, name in enumerate(raw.parts) if name.startswith(BACKWARD_FUNCTION)]
+    tops = np.concatenate([tops, roots[backward_parts].astype(np.int64)])
+    # All scopes within one are a range: its begin counts one up, its end one down.
+    np.add.at(is_gradient, tops, 1)
+    np.add.at(is_gradient, tops + size[tops], -1)
+    marked = (np.cumsum(is_gradient) > 0)[:-1]
+    columns = [writer.open(name) for name in ("first_input", "input", "first_reader", "reader")]
+    writer.write("phase", find_phases(marked[writer.open("scope")], *columns))
+
+
+def _calls(raw: Raw, writer: Writer, rank: Column) -> None:
+    """Write which node names which function of the library."""
+    caller, callee = writer.read("caller"), writer.read("callee")
+    parts = np.array([hash_of(name) for name in raw.parts[1:]], np.uint64)
+    if not len(parts) or not len(caller):
+        writer.write("call_node", np.zeros(0, np.uint32))
+        writer.write("call_part", np.zeros(0, np.uint32))
+        return
+    sorting = np.argsort(parts)
+    place = np.minimum(np.searchsorted(parts[sorting], callee), len(parts) - 1)
+    known = parts[sorting][place] == callee
+    node, part = rank[caller[known]], (sorting[place[known]] + 1).astype(np.uint32)
+    in_order = np.argsort(node, kind="stable")
+    writer.write("call_node", node[in_order])
+    writer.write("call_part", part[in_order])
+
+
+def _backwards(writer: Writer) -> str | None:
+    """A note if the file has nodes that read later ones in a circle."""
+    from lowtide.atlas.circles import count_in_circles
+
+    in_circles = count_in_circles(
+        *(writer.open(name) for name in ("first_input", "input", "first_reader", "reader", "position"))
+    )
+    return f"{in_circles:,} nodes read each other in a circle" if in_circles else None

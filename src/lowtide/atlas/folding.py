@@ -1,0 +1,237 @@
+"""Thousands of nodes and scopes, folded into so few groups that a person can look at them.
+
+Names are taken apart at their separators: `conv2_block1_1_conv` lies under `conv2`, under `conv2_block1` and so on, as
+if these were scopes. The largest group is taken apart again and again while there is room on the screen. What names do
+not tell apart is grouped by op, and what is alike in every way is cut into ranges.
+
+A fold is a text of steps from a scope to a group, with `|` between them: a beginning of names (`conv2`), an op
+(`*op Const`), all scopes (`*scopes`), rare ops (`*other`), what the largest beginnings leave (`*rest`), or a range in
+the order of the file (`@0-999`).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lowtide.atlas.members import Members
+from lowtide.atlas.text import Texts, hashes_of
+
+LIMIT = 60
+"""So many items a screen has at the most, where folding can bring it there."""
+MOST = 120
+"""So few members are shown one by one, although they are more than a screen of folds has."""
+
+SERIES, CLUSTER, RANGE = "series", "cluster", "range"
+_SEPARATORS = np.frombuffer(b"_.:-/", np.uint8)
+# So much of a name is looked at for its next separator.
+_REACH = 48
+_OP, _SCOPES, _OTHER, _REST = "*op ", "*scopes", "*other", "*rest"
+_RANGE = re.compile(r"@(\d+)-(\d+)")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Group:
+    """Some members that are shown as one item; a group of one is that member itself."""
+
+    members: Members
+    step: str = ""
+    """Leads from the fold above to this group."""
+    kind: str = CLUSTER
+    prefix: int = 0
+    """How many bytes of their names the members have in common, up to a separator."""
+
+
+class FoldError(ValueError):
+    """A fold that leads nowhere."""
+
+
+def unfold(members: Members, fold: str) -> tuple[Members, int]:
+    """Follow a fold; the members that it leads to, and how many bytes of their names its steps used."""
+    prefix = 0
+    for step in filter(None, fold.split("|")):
+        if ranged := _RANGE.fullmatch(step):
+            low, high = int(ranged[1]), int(ranged[2])
+            members = members.take(_in_file_order(members)[low : high + 1])
+        elif step.startswith(_OP):
+            op = step.removeprefix(_OP)
+            number = members.atlas.ops.index(op) if op in members.atlas.ops else -1
+            members = members.take(members.op() == number)
+        elif step == _SCOPES:
+            members = members.take(members.is_scope)
+        elif step == _OTHER:
+            members = members.take(np.isin(members.op(), _rare_ops(members)))
+        elif step == _REST:
+            members = _rest(members, _largest(_by_name(members, prefix, LIMIT)))
+        else:
+            text = _unescape(step)
+            members = members.take(_begins(members, text))
+            prefix = len(text.encode(errors="surrogateescape"))
+        if not len(members):
+            raise FoldError(f"nothing is folded so: {fold}")
+    return members, prefix
+
+
+def fold_members(members: Members, fold: str = "", prefix: int = 0) -> list[Group]:
+    """Put members into groups, no more than a screen has room for, in the order of the file.
+
+    `fold` is how they were come by: what names did not tell apart is not asked of names again.
+    """
+    step = fold.rpartition("|")[2]
+    if len(members) <= (MOST if fold else LIMIT):
+        groups = [Group(members.take(np.array([row]))) for row in range(len(members))]
+    elif step == _REST:
+        groups = _by_kind(members)
+    elif step.startswith(("*", "@")):
+        groups = _ranges(members)
+    else:
+        groups = _by_name(members, prefix, LIMIT)
+        if len(groups) > LIMIT:
+            kept = _largest(groups)
+            groups = [*kept, Group(_rest(members, kept), _REST)] if kept else _by_kind(members)
+    if len(groups) == 1 and len(members) > 1:
+        groups = _ranges(members)
+    return sorted(groups, key=lambda group: int(group.members.first.min()))
+
+
+# -- by name ----------------------------------------------------------------------------------------------
+
+
+def _by_name(members: Members, prefix: int, limit: int) -> list[Group]:
+    """Split by the next part of the names, then the largest of what came out, while there is room."""
+    groups = _split(Group(members, prefix=prefix))
+    # What all have in common tells nothing.
+    while len(groups) == 1 and groups[0].prefix > prefix:
+        prefix = groups[0].prefix
+        groups = _split(groups[0])
+    if len(groups) > limit:
+        return groups
+    done: list[Group] = []
+    while groups:
+        largest = max(groups, key=lambda group: len(group.members))
+        groups.remove(largest)
+        parts = _split(largest) if len(largest.members) > 1 else [largest]
+        if len(parts) > 1 and len(parts) + len(groups) + len(done) <= limit:
+            groups += parts
+        elif len(parts) == 1 and parts[0].prefix > largest.prefix:
+            groups.append(parts[0])
+        else:
+            done.append(largest)
+    return done
+
+
+def _split(group: Group) -> list[Group]:
+    """Split by what comes next in the names, up to a separator."""
+    members, prefix = group.members, group.prefix
+    ahead = members.bytes_at(prefix, _REACH)
+    # A separator right behind the prefix belongs to what comes next.
+    is_separator = np.isin(ahead[:, 1:], _SEPARATORS) | (ahead[:, 1:] == 0)
+    length = np.where(is_separator.any(axis=1), is_separator.argmax(axis=1) + 1, _REACH)
+    length = np.where(ahead[:, 0] == 0, 0, length)
+    content = ahead[np.arange(_REACH) < length[:, None]]
+    hashes = hashes_of(Texts(content, np.concatenate([[0], np.cumsum(length)])))
+    distinct, which = np.unique(hashes, return_inverse=True)
+    order = np.argsort(which, kind="stable")
+    cuts = np.flatnonzero(np.diff(which[order])) + 1
+    found = []
+    for rows in np.split(order, cuts) if len(distinct) > 1 else [order]:
+        end = prefix + int(length[rows[0]])
+        inside = members.take(np.sort(rows))
+        step = _escape(_beginning(inside, end))
+        found.append(Group(inside, step, _kind_of(inside), end))
+    return found
+
+
+def _beginning(members: Members, length: int) -> str:
+    first = members.bytes_at(0, length)[0] if length else np.zeros(0, np.uint8)
+    return first.tobytes().decode(errors="surrogateescape")
+
+
+def _begins(members: Members, text: str) -> npt.NDArray[np.bool_]:
+    wanted = np.frombuffer(text.encode(errors="surrogateescape"), np.uint8)
+    if not len(wanted):
+        return np.asarray(members.lengths() == 0)
+    ahead = members.bytes_at(0, len(wanted) + 1)
+    ends = np.isin(ahead[:, -1], _SEPARATORS) | (ahead[:, -1] == 0)
+    marks: npt.NDArray[np.bool_] = (ahead[:, :-1] == wanted).all(axis=1)
+    # A very long part of a name is cut without a separator.
+    return marks & ends if (marks & ends).any() else marks
+
+
+def _kind_of(members: Members) -> str:
+    """A series is of one op, or of scopes alone; anything else is a cluster."""
+    ops = members.op()
+    return SERIES if len(ops) and (ops == ops[0]).all() else CLUSTER
+
+
+# -- by kind, and in ranges -------------------------------------------------------------------------------
+
+
+def _largest(groups: list[Group]) -> list[Group]:
+    """Of too many groups of names those that hold most members, for half of a screen."""
+    several = [group for group in groups if len(group.members) > 1]
+    return sorted(several, key=lambda group: -len(group.members))[: LIMIT // 2]
+
+
+def _rest(members: Members, kept: list[Group]) -> Members:
+    """What none of the groups has."""
+    taken = [_identity(group.members) for group in kept]
+    return members.take(~np.isin(_identity(members), np.concatenate(taken))) if taken else members
+
+
+def _identity(members: Members) -> npt.NDArray[np.int64]:
+    return members.id * 2 + members.is_scope
+
+
+def _by_kind(members: Members) -> list[Group]:
+    """By op, the frequent ones alone, the rare ones together, and all scopes together."""
+    ops, rare = members.op(), _rare_ops(members)
+    groups = [
+        Group(members.take(ops == op), _OP + members.atlas.ops[op])
+        for op in np.unique(ops)
+        if op < len(members.atlas.ops) and op not in rare
+    ]
+    is_rare = np.isin(ops, rare)
+    if members.is_scope.any():
+        groups.append(Group(members.take(members.is_scope), _SCOPES))
+    if is_rare.any():
+        groups.append(Group(members.take(is_rare), _OTHER))
+    return groups
+
+
+def _rare_ops(members: Members) -> npt.NDArray[np.int64]:
+    """The ops that are too seldom to have a group of their own: all but the most frequent third of a screen."""
+    counts = np.bincount(members.op(), minlength=len(members.atlas.ops) + 1)[: len(members.atlas.ops)]
+    order = np.argsort(-counts, kind="stable")
+    return np.sort(order[LIMIT // 3 :])
+
+
+def _ranges(members: Members) -> list[Group]:
+    """Pieces of equal size in the order of the file; round numbers are easier to read: 1,000 rather than 977."""
+    order = _in_file_order(members)
+    least = max(-(-len(members) // LIMIT), 10)
+    power = 10 ** (len(str(least)) - 1)
+    size = next(power * step for step in (1, 2, 5, 10) if power * step >= least)
+    return [
+        Group(members.take(order[low : low + size]), f"@{low}-{min(low + size, len(members)) - 1}", RANGE)
+        for low in range(0, len(members), size)
+    ]
+
+
+def _in_file_order(members: Members) -> npt.NDArray[np.int64]:
+    return np.argsort(members.atlas.position[members.first], kind="stable")
+
+
+def _escape(text: str) -> str:
+    """A beginning of names as a step: what has a meaning in folds is written in another way."""
+    text = text.replace("%", "%25").replace("|", "%7C")
+    return re.sub(r"^[*@]", lambda first: f"%{ord(first[0]):02X}", text)
+
+
+def _unescape(text: str) -> str:
+    for code, character in (("%7C", "|"), ("%2A", "*"), ("%40", "@"), ("%25", "%")):
+        text = text.replace(code, character)
+    return text

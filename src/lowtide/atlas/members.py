@@ -1,0 +1,100 @@
+"""What a scope has directly: nodes and scopes, as rows that can be chosen among."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lowtide.atlas.atlas import Atlas
+
+Places = npt.NDArray[np.int64]
+Marks = npt.NDArray[np.bool_]
+
+# Names are looked at so many at a time: each byte takes some dozens while it is compared.
+_CHUNK = 1 << 16
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Members:
+    """Nodes and scopes: each is a range of nodes, `first` up to `last`, under one name."""
+
+    atlas: Atlas
+    is_scope: Marks
+    id: Places
+    """The number of the node, or of the scope."""
+    first: Places
+    last: Places
+
+    def __len__(self) -> int:
+        return len(self.id)
+
+    @staticmethod
+    def of(atlas: Atlas, scope: int) -> Members:
+        """All that lies directly in a scope, in the order of the file."""
+        children, direct = atlas.children(scope), atlas.direct(scope)
+        nodes = np.arange(direct.start, direct.stop)
+        return Members(
+            atlas,
+            np.concatenate([np.zeros(len(nodes), np.bool_), np.ones(len(children), np.bool_)]),
+            np.concatenate([nodes, children]),
+            np.concatenate([nodes, atlas.scope_first[children].astype(np.int64)]),
+            np.concatenate([nodes + 1, atlas.scope_last[children].astype(np.int64)]),
+        )
+
+    @staticmethod
+    def of_nodes(atlas: Atlas, nodes: Places) -> Members:
+        """Some nodes, wherever they lie."""
+        return Members(atlas, np.zeros(len(nodes), np.bool_), nodes, nodes, nodes + 1)
+
+    def take(self, rows: npt.NDArray[Any]) -> Members:
+        """Some of them, by mark or by place."""
+        return Members(self.atlas, self.is_scope[rows], self.id[rows], self.first[rows], self.last[rows])
+
+    @property
+    def text(self) -> Places:
+        """The number of each one's own name."""
+        atlas = self.atlas
+        text = np.zeros(len(self), np.int64)
+        text[self.is_scope] = atlas.scope_leaf[self.id[self.is_scope]]
+        text[~self.is_scope] = atlas.leaf[self.id[~self.is_scope]]
+        return text
+
+    def op(self) -> Places:
+        """The number of each node's op; scopes have none, which is one more than there are."""
+        op = np.full(len(self), len(self.atlas.ops), np.int64)
+        op[~self.is_scope] = self.atlas.op[self.id[~self.is_scope]]
+        return op
+
+    def label(self, row: int) -> str:
+        """What one is called within its scope; the node that a scope is named for stands in brackets."""
+        atlas, identity = self.atlas, int(self.id[row])
+        if self.is_scope[row]:
+            return atlas.text(int(atlas.scope_leaf[identity]))
+        leaf = atlas.text(int(atlas.leaf[identity]))
+        return f"({leaf})" if atlas.is_head[identity] else leaf
+
+    def name(self, row: int) -> str:
+        """The whole name of one."""
+        identity = int(self.id[row])
+        return self.atlas.scope_name(identity) if self.is_scope[row] else self.atlas.name(identity)
+
+    def lengths(self) -> Places:
+        """How many bytes each one's own name has."""
+        first, text = self.atlas.texts_first, self.text
+        return first[text + 1] - first[text]
+
+    def bytes_at(self, offset: int, count: int) -> npt.NDArray[np.uint8]:
+        """Some bytes of each one's own name, as rows of a table; 0 behind its end."""
+        atlas, text = self.atlas, self.text
+        table = np.zeros((len(self), count), np.uint8)
+        columns = np.arange(offset, offset + count)
+        for low in range(0, len(self), _CHUNK):
+            rows = text[low : low + _CHUNK]
+            start, end = atlas.texts_first[rows][:, None], atlas.texts_first[rows + 1][:, None]
+            places = start + columns
+            inside = places < end
+            table[low : low + _CHUNK] = np.where(inside, atlas.texts[np.where(inside, places, 0)], 0)
+        return table

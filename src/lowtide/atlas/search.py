@@ -1,0 +1,176 @@
+"""Search by name and op as somebody types, and filters, over all nodes at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lowtide.atlas.atlas import Atlas
+from lowtide.atlas.phases import PHASES
+from lowtide.graph.dtypes import DTYPES
+
+Marks = npt.NDArray[np.bool_]
+Places = npt.NDArray[np.int64]
+
+# The distinct names are looked through so many bytes at a time.
+_CHUNK = 1 << 24
+
+
+@dataclass(frozen=True)
+class Query:
+    """What is searched for; what is None or empty does not narrow."""
+
+    text: str = ""
+    """Part of a name or of an op; "attn/MatMul" is what begins with MatMul in scopes that end in attn."""
+    part: int | None = None
+    ops: tuple[str, ...] = ()
+    scope: str = ""
+    device: str = ""
+    dtype: str = ""
+    phase: str = ""
+    least_bytes: int = 0
+
+    @property
+    def narrows(self) -> bool:
+        """Whether any filter is set."""
+        return bool(self.ops or self.scope or self.device or self.dtype or self.phase or self.least_bytes)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """How many nodes and scopes match, and the first of them."""
+
+    scopes: Places
+    nodes: Places
+    total: int
+
+
+def search(atlas: Atlas, query: Query, limit: int = 50) -> Answer:
+    """Find scopes and nodes; scopes first, since they lead to what is in them."""
+    nodes = matching_nodes(atlas, query)
+    scopes = np.zeros(0, np.int64) if query.narrows or not query.text else matching_scopes(atlas, query)
+    total = int(np.count_nonzero(nodes)) + len(scopes)
+    shown = scopes[: limit // 2]
+    return Answer(shown, np.flatnonzero(nodes)[: limit - len(shown)], total)
+
+
+def matching_nodes(atlas: Atlas, query: Query) -> Marks:
+    """Which nodes match, of all of them."""
+    marks = np.ones(len(atlas), np.bool_)
+    if query.part is not None:
+        low, high = atlas.part_range(query.part)
+        marks[:low] = marks[high:] = False
+    if query.scope:
+        marks &= _in_scope(atlas, query)
+    if query.ops:
+        wanted = [number for number, op in enumerate(atlas.ops) if op in query.ops]
+        marks &= _among(len(atlas.ops), wanted)[atlas.op]
+    if query.device:
+        wanted = [number for number, device in enumerate(atlas.devices) if query.device.lower() in device.lower()]
+        marks &= _among(len(atlas.devices), wanted)[atlas.device]
+    if query.dtype:
+        numbers = [number for number, (name, _) in DTYPES.items() if name == query.dtype]
+        marks &= np.isin(atlas.dtype, numbers)
+    if query.phase:
+        marks &= atlas.phase == (PHASES.index(query.phase) if query.phase in PHASES else len(PHASES))
+    if query.least_bytes:
+        marks &= node_bytes(atlas) >= query.least_bytes
+    if query.text:
+        marks &= _named(atlas, query.text)
+    return marks
+
+
+def node_bytes(atlas: Atlas) -> Places:
+    """What all outputs of each node take together."""
+    sums = np.concatenate([[0], np.cumsum(atlas.tensor_bytes)])
+    first = atlas.first_tensor
+    total: Places = sums[first[1:]] - sums[first[:-1]]
+    return total
+
+
+def matching_scopes(atlas: Atlas, query: Query) -> Places:
+    """The scopes that are named so themselves, shallow ones first."""
+    *above, last = query.text.lower().split("/")
+    marks = _text_marks(atlas, last, begins=bool(above))[atlas.scope_leaf]
+    if above:
+        marks &= _below(atlas, above)[atlas.scope_parent]
+    roots = atlas.part_root
+    marks[roots] = False
+    found = np.flatnonzero(marks)
+    if query.part is not None:
+        root = int(roots[query.part])
+        found = found[(found >= root) & (found < root + int(atlas.scope_size[root]))]
+    return found[np.argsort(atlas.column("scope_depth")[found], kind="stable")]
+
+
+def _named(atlas: Atlas, text: str) -> Marks:
+    *above, last = text.lower().split("/")
+    marks: Marks = _text_marks(atlas, last, begins=bool(above))[atlas.leaf]
+    if above:
+        return marks & _below(atlas, above)[atlas.scope]
+    ops = [number for number, op in enumerate(atlas.ops) if last in op.lower()]
+    return marks | _among(len(atlas.ops), ops)[atlas.op]
+
+
+def _below(atlas: Atlas, above: list[str]) -> Marks:
+    """Which scopes end in this path: the first name may be the end of a scope's, the others are whole."""
+    first, *whole = above
+    leaf, parent = atlas.scope_leaf, atlas.scope_parent
+    marks: Marks = _text_marks(atlas, first, ends=True)[leaf]
+    for text in whole:
+        marks = marks[parent] & _text_marks(atlas, text, begins=True, ends=True)[leaf]
+    return marks
+
+
+def _in_scope(atlas: Atlas, query: Query) -> Marks:
+    marks = np.zeros(len(atlas), np.bool_)
+    name = query.scope.strip("/")
+    for part in range(len(atlas.parts)) if query.part is None else (query.part,):
+        scope = atlas.find_scope(name, part)
+        if scope is not None:
+            marks[int(atlas.scope_first[scope]) : int(atlas.scope_last[scope])] = True
+    return marks
+
+
+def _among(count: int, numbers: list[int]) -> Marks:
+    marks = np.zeros(count, np.bool_)
+    marks[numbers] = True
+    return marks
+
+
+def _text_marks(atlas: Atlas, text: str, *, begins: bool = False, ends: bool = False) -> Marks:
+    """Which of the distinct names contain a text, begin or end with it; upper and lower case are the same."""
+    first = atlas.texts_first
+    count = len(first) - 1
+    wanted = np.frombuffer(text.lower().encode(), np.uint8)
+    if not len(wanted):
+        return np.ones(count, np.bool_)
+    places = _places_of(atlas, wanted)
+    owner = np.searchsorted(first, places, side="right") - 1
+    fits = places + len(wanted) <= first[owner + 1]
+    if begins:
+        fits &= places == first[owner]
+    if ends:
+        fits &= places + len(wanted) == first[owner + 1]
+    marks = np.zeros(count, np.bool_)
+    marks[owner[fits]] = True
+    return marks
+
+
+def _places_of(atlas: Atlas, wanted: npt.NDArray[np.uint8]) -> Places:
+    """Where a text stands in the distinct names."""
+    texts = atlas.texts
+    found = []
+    for low in range(0, len(texts), _CHUNK):
+        piece = _lower(texts[low : low + _CHUNK + len(wanted) - 1])
+        places = np.flatnonzero(piece[: max(len(piece) - len(wanted) + 1, 0)] == wanted[0])
+        for offset in range(1, len(wanted)):
+            places = places[piece[places + offset] == wanted[offset]]
+        found.append(places + low)
+    return np.concatenate(found) if found else np.zeros(0, np.int64)
+
+
+def _lower(text: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    return np.where((text >= ord("A")) & (text <= ord("Z")), text + 32, text).astype(np.uint8)

@@ -1,0 +1,58 @@
+"""The tree of name scopes in depth-first order, so that all that lies in a scope is one range."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lowtide.atlas.columns import offsets, ragged
+
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A forest of scopes: `place[s]` is the place of scope `s` in depth-first order, and `size` counts its scopes."""
+
+    place: Numbers
+    size: Numbers
+    """By scope as numbered before, itself included."""
+    depth: Numbers
+
+
+def depth_first(parent: npt.NDArray[np.uint32], roots: Numbers) -> Tree:
+    """Order scopes whose parents are numbered before them; siblings stay in the order of their numbers."""
+    count = len(parent)
+    is_root = np.zeros(count, np.bool_)
+    is_root[roots] = True
+    inner = np.flatnonzero(~is_root)
+    children = inner[np.argsort(parent[inner], kind="stable")]
+    first = offsets(np.bincount(parent[inner], minlength=count))
+    levels = _levels(first, children, roots)
+    size = np.ones(count, np.int64)
+    for level in reversed(levels[1:]):
+        np.add.at(size, parent[level], size[level])
+    place, depth = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    place[roots] = offsets(size[roots])[:-1]
+    for number, level in enumerate(levels[1:], 1):
+        before = offsets(size[level])[:-1]
+        above = parent[level].astype(np.int64)
+        # Siblings stand together: what came before the first of them belongs to others.
+        is_first = np.ones(len(level), np.bool_)
+        is_first[1:] = above[1:] != above[:-1]
+        of_others = before[np.flatnonzero(is_first)][np.cumsum(is_first) - 1]
+        place[level] = place[above] + 1 + before - of_others
+        depth[level] = number
+    return Tree(place, size, depth)
+
+
+def _levels(first: Numbers, children: Numbers, roots: Numbers) -> list[Numbers]:
+    """The scopes by depth, those of one parent together."""
+    levels = [roots]
+    while True:
+        places, _ = ragged(first, levels[-1])
+        if not len(places):
+            return levels
+        levels.append(children[places])

@@ -1,0 +1,87 @@
+"""Walks through a graph: what lies around a node, and the ways from one node to another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lowtide.atlas.arrange import MISSING
+from lowtide.atlas.atlas import Atlas
+from lowtide.atlas.columns import Column, ragged
+
+Places = npt.NDArray[np.int64]
+
+MOST_NODES = 120
+BOTH, INPUTS, READERS = "both", "inputs", "readers"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Nodes that a walk came to, and how many more it would have come to."""
+
+    nodes: Places
+    hidden: int = 0
+
+
+def around(atlas: Atlas, node: int, hops: int, direction: str = BOTH, most: int = MOST_NODES) -> Found:
+    """The nodes within so many hops; the nearest ones where there are more than `most`."""
+    seen = np.zeros(len(atlas), np.bool_)
+    seen[node] = True
+    frontier = np.array([node], np.int64)
+    found, hidden = [frontier], 0
+    for _ in range(hops):
+        following = []
+        if direction in (BOTH, INPUTS):
+            following.append(_next(atlas.first_input, atlas.inputs, frontier))
+        if direction in (BOTH, READERS):
+            following.append(_next(atlas.first_reader, atlas.readers, frontier))
+        frontier = np.unique(np.concatenate(following))
+        frontier = frontier[~seen[frontier]]
+        seen[frontier] = True
+        room = most - sum(map(len, found))
+        hidden += max(len(frontier) - room, 0)
+        found.append(frontier[: max(room, 0)])
+        if not len(frontier):
+            break
+    return Found(np.concatenate(found), hidden)
+
+
+def shortest_ways(atlas: Atlas, start: int, end: int, most: int = MOST_NODES) -> Found | None:
+    """All nodes on the shortest ways along the edges from one node to another; None if none leads there."""
+    distance = _distances(atlas, start, end)
+    if distance is None:
+        return None
+    # Back from the end, always to whoever is one nearer to the start.
+    frontier, found, hidden = np.array([end], np.int64), [np.array([end], np.int64)], 0
+    for left in range(int(distance[end]) - 1, -1, -1):
+        before = np.unique(_next(atlas.first_input, atlas.inputs, frontier))
+        frontier = before[distance[before] == left]
+        # One of each step is always shown, so that the way has no gap.
+        room = max(most - sum(map(len, found)) - left, 1)
+        hidden += max(len(frontier) - room, 0)
+        frontier = frontier[:room]
+        found.append(frontier)
+    nodes = np.concatenate(found)
+    return Found(nodes[: max(most, 1)], hidden + max(len(nodes) - most, 0))
+
+
+def _distances(atlas: Atlas, start: int, end: int) -> npt.NDArray[np.int32] | None:
+    """How many steps each node is from the start, as far as it was looked for; None if the end is never reached."""
+    distance = np.full(len(atlas), -1, np.int32)
+    distance[start] = 0
+    frontier = np.array([start], np.int64)
+    step = 0
+    while len(frontier) and distance[end] < 0:
+        step += 1
+        following = _next(atlas.first_reader, atlas.readers, frontier)
+        frontier = np.unique(following[distance[following] < 0])
+        distance[frontier] = step
+    return None if distance[end] < 0 else distance
+
+
+def _next(first: Column, entries: Column, nodes: Places) -> Places:
+    places, _ = ragged(first, nodes)
+    following = entries[places]
+    return np.asarray(following[following != MISSING], np.int64)
