@@ -4,7 +4,7 @@ import type { Context } from '../context';
 import { element } from '../dom';
 import { formatTime } from '../tide/format';
 import { graphLink } from '../tide/locate';
-import { button, card } from '../tide/parts';
+import { button, card, nameButton } from '../tide/parts';
 import { createTable } from '../tide/table';
 import { totalOf, type Action, type PlanData, type Total } from './data';
 
@@ -32,7 +32,7 @@ export function createActions(context: Context, data: PlanData, choices: ActionC
       {
         name: 'node', value: (action) => action.node,
         // What has no op is no node of a graph: a whole batch that is split, say.
-        cell: (action) => (action.op === null ? action.node : button(action.node, () => choices.select(action.node), { class: 'link' })),
+        cell: (action) => (action.op === null ? action.node : nameButton(action.node, () => choices.select(action.node))),
       },
       { name: 'saves', number: true, value: (action) => action.saves_bytes, cell: (action) => formatBytes(action.saves_bytes) },
       { name: 'costs', number: true, value: (action) => action.costs_us, cell: (action) => formatTime(action.costs_us) },

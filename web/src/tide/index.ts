@@ -18,7 +18,7 @@ function createView(container: HTMLElement, context: Context): View {
   let id: number | null = null;
   let address = parseAddress({});
   let data: TideData | null = null;
-  let files: FileEntry[] = [];
+  let files: FileEntry[] | null = null;
   let sheet: Sheet | null = null;
   let loading = new AbortController();
   let looks: ReadonlyMap<string, number> = new Map();
@@ -32,7 +32,8 @@ function createView(container: HTMLElement, context: Context): View {
     loading.abort();
     loading = new AbortController();
     const { signal } = loading;
-    [id, data] = [next, null];
+    [id, data, files] = [next, null, null];
+    void loadFiles();
     overlays.clear();
     asked.clear();
     sheet?.destroy();
@@ -40,8 +41,8 @@ function createView(container: HTMLElement, context: Context): View {
     root.setAttribute('aria-busy', 'true');
     root.replaceChildren(element('p', { class: 'hint loading', role: 'status' }, 'Reading the tide …'));
     try {
-      const [tide, listing] = await Promise.all([context.api.tide<TideData>(next, signal), context.api.files(signal)]);
-      [data, files] = [tide, listing.files];
+      const tide = await context.api.tide<TideData>(next, signal);
+      data = tide;
       sheet = createSheet(context, tide, next, {
         choose: (event, tensor) => go({ at: event, ...(tensor === undefined ? {} : { tensor }) }),
         toPeak: () => go({ at: tide.peak_event }),
@@ -58,17 +59,28 @@ function createView(container: HTMLElement, context: Context): View {
     if (!signal.aborted) root.removeAttribute('aria-busy');
   }
 
+  // What else there is to compare with; the tide itself does not wait for it.
+  async function loadFiles(): Promise<void> {
+    const { signal } = loading;
+    try {
+      files = (await context.api.files(signal)).files;
+      show();
+    } catch (problem) {
+      if (!isAbort(problem)) sheet?.say(`The list of files could not be read: ${messageOf(problem)}`);
+    }
+  }
+
   // Curves over this one are read when the address first names them, and drawn as they come.
   async function loadOverlay(key: OverlayKey): Promise<void> {
     const name = formatOverlay(key);
-    if (asked.has(name)) return;
+    if (!files || asked.has(name)) return;
     asked.add(name);
     const { signal } = loading;
     try {
       overlays.set(name, await readOverlay(context.api, key, files, signal));
       if (!signal.aborted) show();
     } catch (problem) {
-      if (!isAbort(problem)) sheet?.say(`${name} could not be read: ${problem instanceof Error ? problem.message : problem}`);
+      if (!isAbort(problem)) sheet?.say(`${name} could not be read: ${messageOf(problem)}`);
     }
   }
 
@@ -84,7 +96,7 @@ function createView(container: HTMLElement, context: Context): View {
       rows,
       overlays: [...predictedOverlay(data), ...drawn],
       budget: (address.budget === null ? null : parseBytes(address.budget)) ?? data.budget_bytes,
-      choices: overlayChoices(files, id!),
+      choices: files && overlayChoices(files, id!),
       theme: context.theme(),
     });
   }
@@ -102,4 +114,8 @@ function createView(container: HTMLElement, context: Context): View {
       root.remove();
     },
   };
+}
+
+function messageOf(problem: unknown): string {
+  return problem instanceof Error ? problem.message : String(problem);
 }

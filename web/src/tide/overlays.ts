@@ -77,7 +77,7 @@ export function predictedOverlay({ predicted }: TideData): Overlay[] {
 
 export interface Picker {
   element: HTMLElement;
-  show(choices: Choice[], chosen: OverlayKey[], overlays: Overlay[]): void;
+  show(choices: Choice[] | null, chosen: OverlayKey[], overlays: Overlay[]): void;
 }
 
 /** A list to tick, behind a button. */
@@ -94,10 +94,10 @@ export function createPicker(choose: (keys: OverlayKey[]) => void): Picker {
     else document.removeEventListener('pointerdown', close);
   });
 
-  function show(choices: Choice[], chosen: OverlayKey[], overlays: Overlay[]): void {
+  function show(choices: Choice[] | null, chosen: OverlayKey[], overlays: Overlay[]): void {
     const keys = chosen.map(formatOverlay);
     summary.textContent = keys.length ? `Compare (${keys.length})` : 'Compare';
-    const rows = choices.map(({ key, label, about }) => {
+    const rows = (choices ?? []).map(({ key, label, about }) => {
       const name = formatOverlay(key);
       const overlay = overlays.find((each) => each.key === name);
       const box = element('input', {
@@ -108,7 +108,7 @@ export function createPicker(choose: (keys: OverlayKey[]) => void): Picker {
         element('span', {}, element('b', {}, label), element('small', {}, about))));
     });
     const focused = list.contains(document.activeElement) ? [...list.querySelectorAll('input')].indexOf(document.activeElement as HTMLInputElement) : -1;
-    list.replaceChildren(...(rows.length ? rows : [element('li', { class: 'hint' }, 'There is no other tide and no plan among these files.')]));
+    list.replaceChildren(...(rows.length ? rows : [element('li', { class: 'hint' }, choices ? 'There is no other tide and no plan among these files.' : 'Looking what there is …')]));
     if (keys.length) list.append(element('li', {}, button('Clear', () => choose([]))));
     list.querySelectorAll('input')[focused]?.focus();
   }

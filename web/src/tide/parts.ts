@@ -7,6 +7,11 @@ export function button(text: string, onclick: () => void, attributes: Record<str
   return element('button', { type: 'button', onclick, ...attributes }, text);
 }
 
+/** A name to click. Where there is no room for all of it its end stays, which says most. */
+export function nameButton(name: string, onclick: () => void): HTMLButtonElement {
+  return element('button', { type: 'button', class: 'link', onclick }, element('bdi', {}, name));
+}
+
 /** A part of the page with a heading, and what stands opposite of it. */
 export function card(title: string, beside: Child[], ...content: Child[]): HTMLElement {
   const heading = element('div', { class: 'heading' }, element('h2', {}, title), element('div', { class: 'beside' }, ...beside));

@@ -21,7 +21,8 @@ export interface SheetState {
   rows: number[];
   overlays: Overlay[];
   budget: number | null;
-  choices: Choice[];
+  /** Null while it is not known what there is. */
+  choices: Choice[] | null;
   theme: Theme;
 }
 

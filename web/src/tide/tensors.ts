@@ -4,7 +4,7 @@ import type { Context } from '../context';
 import { element, swatch } from '../dom';
 import { aliveAt, isAlive, shareOf, sum, textOf, type TextColumn, type TideData } from './data';
 import { graphLink } from './locate';
-import { button, card } from './parts';
+import { button, card, nameButton } from './parts';
 import { createTable, type Column } from './table';
 
 const rowsAtATime = 100;
@@ -81,7 +81,7 @@ function columnsOf(data: () => TideData, select: (row: number) => void): Column<
     text('op', 'op'),
     {
       name: 'tensor', value: (row) => data().buffers.name[row]!,
-      cell: (row) => button(data().buffers.name[row]!, () => select(row), { class: 'link' }),
+      cell: (row) => nameButton(data().buffers.name[row]!, () => select(row)),
     },
     text('shape', 'shape'),
     { name: 'bytes', number: true, value: (row) => data().buffers.bytes[row]!, cell: (row) => formatBytes(data().buffers.bytes[row]!) },
