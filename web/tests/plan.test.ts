@@ -6,12 +6,25 @@ import { drawFrontier, rowsOf, stairsOf } from '../src/plan/frontier';
 import type { Line } from '../src/tide/picture';
 import { palette } from './tide/tides';
 
-const action = (node: string, saves: number, costs: number): Action =>
-  ({ what: 'recompute', layer: 'dense', op: 'Relu', node, saves_bytes: saves, costs_us: costs, reason: 'held long' });
+const action = (node: string, saves: number, costs: number): Action => ({
+  what: 'recompute',
+  layer: 'dense',
+  op: 'Relu',
+  node,
+  saves_bytes: saves,
+  costs_us: costs,
+  reason: 'held long',
+});
 const actions = [action('dense/Relu', 8000, 1250), action('norm/mul', 100, 3.5)];
 const frontier: Frontier = {
-  colour: '#e9b93f', top_bytes: 20000, top_slowdown: 0.34,
-  steps: [{ bytes: 16384, slowdown: 0, recomputed: 0 }, { bytes: 9216, slowdown: 0.14, recomputed: 2 }, { bytes: 7168, slowdown: 0.31, recomputed: 4 }],
+  colour: '#e9b93f',
+  top_bytes: 20000,
+  top_slowdown: 0.34,
+  steps: [
+    { bytes: 16384, slowdown: 0, recomputed: 0 },
+    { bytes: 9216, slowdown: 0.14, recomputed: 2 },
+    { bytes: 7168, slowdown: 0.31, recomputed: 4 },
+  ],
   points: [
     { bytes: 16384, slowdown: 0, recomputed: 0, name: 'as it is', chosen: false, words: '16 KiB' },
     { bytes: 9216, slowdown: 0.14, recomputed: 2, name: 'this plan', chosen: true, words: '9 KiB' },
@@ -19,12 +32,33 @@ const frontier: Frontier = {
   ],
 };
 const curve = (name: string, peak: number) => ({
-  name, colour: '#12a5b0', peak_bytes: peak, peak_event: 1, events: 3, event: [0, 1, 2], bytes: [100, peak, 100], node: [null, 0, 0], nodes: ['a'],
+  name,
+  colour: '#12a5b0',
+  peak_bytes: peak,
+  peak_event: 1,
+  events: 3,
+  event: [0, 1, 2],
+  bytes: [100, peak, 100],
+  node: [null, 0, 0],
+  nodes: ['a'],
 });
 const plan: PlanData = {
-  title: 'a step', summary: 'less', fits: true, answers: [], peaks: 'peak 14 KiB -> 9 KiB', budget_bytes: 10240, top_bytes: 15000,
-  curves: [curve('before', 14000), curve('after', 9000)], frontier, layers: [], actions, total: { actions: 12, saves_bytes: 9000, costs_us: 2000 },
-  beyond: { actions: 10, saves_bytes: 900, costs_us: 746.5 }, usage: [], method: '', notes: [],
+  title: 'a step',
+  summary: 'less',
+  fits: true,
+  answers: [],
+  peaks: 'peak 14 KiB -> 9 KiB',
+  budget_bytes: 10240,
+  top_bytes: 15000,
+  curves: [curve('before', 14000), curve('after', 9000)],
+  frontier,
+  layers: [],
+  actions,
+  total: { actions: 12, saves_bytes: 9000, costs_us: 2000 },
+  beyond: { actions: 10, saves_bytes: 900, costs_us: 746.5 },
+  usage: [],
+  method: '',
+  notes: [],
 };
 
 describe('a plan', () => {
@@ -41,7 +75,8 @@ describe('a plan', () => {
 
   it('draws the budget between both curves', () => {
     const { picture } = drawCurves(plan, { width: 700, height: 300 }, palette);
-    const highest = (name: string) => Math.min(...(picture.shapes.find((shape) => shape.name === name) as Line).points.filter((_, index) => index % 2));
+    const highest = (name: string) =>
+      Math.min(...(picture.shapes.find((shape) => shape.name === name) as Line).points.filter((_, index) => index % 2));
     expect(highest('before')).toBeLessThan(highest('budget'));
     expect(highest('budget')).toBeLessThan(highest('after'));
   });
@@ -59,13 +94,20 @@ describe('the frontier', () => {
 
   it('marks the plan, and says aloud what is smallest', () => {
     const { picture } = drawFrontier(frontier, 10240, 'a step', { width: 600, height: 300 }, palette);
-    expect(picture.shapes.find((shape) => shape.kind === 'dot' && shape.name === 'this plan')).toMatchObject({ fill: palette.sea });
+    expect(picture.shapes.find((shape) => shape.kind === 'dot' && shape.name === 'this plan')).toMatchObject({
+      fill: palette.sea,
+    });
     expect(picture.title).toContain('7 KiB at +31% time');
   });
 
   it('lists few of many points, those with names among them', () => {
     const many = Array.from({ length: 100 }, (_, place) => ({
-      bytes: 1000 - place, slowdown: place / 100, recomputed: place, name: place === 37 ? 'this plan' : '', chosen: place === 37, words: '',
+      bytes: 1000 - place,
+      slowdown: place / 100,
+      recomputed: place,
+      name: place === 37 ? 'this plan' : '',
+      chosen: place === 37,
+      words: '',
     }));
     const rows = rowsOf(many, 10);
     expect(rows.length).toBeLessThanOrEqual(11);

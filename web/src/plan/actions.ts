@@ -30,15 +30,30 @@ export function createActions(context: Context, data: PlanData, choices: ActionC
       { name: 'layer', value: (action) => action.layer, cell: (action) => action.layer },
       { name: 'op', value: (action) => action.op ?? '', cell: (action) => action.op ?? '' },
       {
-        name: 'node', value: (action) => action.node,
+        name: 'node',
+        value: (action) => action.node,
         // What has no op is no node of a graph: a whole batch that is split, say.
-        cell: (action) => (action.op === null ? action.node : nameButton(action.node, () => choices.select(action.node))),
+        cell: (action) =>
+          action.op === null ? action.node : nameButton(action.node, () => choices.select(action.node)),
       },
-      { name: 'saves', number: true, value: (action) => action.saves_bytes, cell: (action) => formatBytes(action.saves_bytes) },
-      { name: 'costs', number: true, value: (action) => action.costs_us, cell: (action) => formatTime(action.costs_us) },
+      {
+        name: 'saves',
+        number: true,
+        value: (action) => action.saves_bytes,
+        cell: (action) => formatBytes(action.saves_bytes),
+      },
+      {
+        name: 'costs',
+        number: true,
+        value: (action) => action.costs_us,
+        cell: (action) => formatTime(action.costs_us),
+      },
       { name: 'why', className: 'dim', value: (action) => action.reason, cell: (action) => action.reason },
     ],
-    sortedBy: 'saves', label: 'What is done', placeholder: 'Filter by layer, op or node', rowsAtATime,
+    sortedBy: 'saves',
+    label: 'What is done',
+    placeholder: 'Filter by layer, op or node',
+    rowsAtATime,
     rest: (listed, matching, filtered) => describeRest(data, listed, matching, filtered),
     onFilter: choices.filter,
     className: (action) => (action.node === selected ? 'chosen' : ''),
@@ -53,7 +68,13 @@ export function createActions(context: Context, data: PlanData, choices: ActionC
         strip.replaceChildren(
           element('div', { class: 'name' }, element('code', {}, node)),
           element('div', { class: 'about' }, action ? describeAction(action) : 'This plan does nothing to it.'),
-          element('div', { class: 'buttons' }, graphLink(context, node, null), button('Clear', () => choices.select(null))));
+          element(
+            'div',
+            { class: 'buttons' },
+            graphLink(context, node, null),
+            button('Clear', () => choices.select(null)),
+          ),
+        );
       }
     }
     selected = node;
@@ -84,30 +105,63 @@ export function layersCard(data: PlanData): HTMLElement {
   const body = element('tbody');
   const draw = (count: number) => {
     const rest = data.layers.slice(count);
-    body.replaceChildren(...data.layers.slice(0, count).map((layer) => element('tr', {},
-      element('td', { title: layer.layer }, layer.layer), ...totalCells(layer), barCell(layer.saves_bytes / most))));
+    body.replaceChildren(
+      ...data.layers
+        .slice(0, count)
+        .map((layer) =>
+          element(
+            'tr',
+            {},
+            element('td', { title: layer.layer }, layer.layer),
+            ...totalCells(layer),
+            barCell(layer.saves_bytes / most),
+          ),
+        ),
+    );
     if (rest.length) {
-      body.append(element('tr', {}, element('td', {}, button(`${formatCount(rest.length)} more`, () => draw(Infinity), { class: 'link' })),
-        ...totalCells(addTotals(rest)), element('td')));
+      body.append(
+        element(
+          'tr',
+          {},
+          element(
+            'td',
+            {},
+            button(`${formatCount(rest.length)} more`, () => draw(Infinity), { class: 'link' }),
+          ),
+          ...totalCells(addTotals(rest)),
+          element('td'),
+        ),
+      );
     }
   };
   draw(fewLayers);
   const heads = ['actions', 'saves', 'costs'].map((name) => element('th', { scope: 'col', class: 'number' }, name));
-  const table = element('table', { 'aria-label': 'By layer' },
-    element('thead', {}, element('tr', {}, element('th', { scope: 'col' }, 'layer'), ...heads, element('th'))), body,
-    element('tfoot', {}, element('tr', {}, element('td', {}, 'in all'), ...totalCells(data.total), element('td'))));
-  return card('By layer', [element('span', { class: 'hint' }, 'What is not held meanwhile, and the time that it costs')],
-    element('div', { class: 'scroll' }, table));
+  const table = element(
+    'table',
+    { 'aria-label': 'By layer' },
+    element('thead', {}, element('tr', {}, element('th', { scope: 'col' }, 'layer'), ...heads, element('th'))),
+    body,
+    element('tfoot', {}, element('tr', {}, element('td', {}, 'in all'), ...totalCells(data.total), element('td'))),
+  );
+  return card(
+    'By layer',
+    [element('span', { class: 'hint' }, 'What is not held meanwhile, and the time that it costs')],
+    element('div', { class: 'scroll' }, table),
+  );
 }
 
 function addTotals(totals: Total[]): Total {
   return totals.reduce((one, other) => ({
-    actions: one.actions + other.actions, saves_bytes: one.saves_bytes + other.saves_bytes, costs_us: one.costs_us + other.costs_us,
+    actions: one.actions + other.actions,
+    saves_bytes: one.saves_bytes + other.saves_bytes,
+    costs_us: one.costs_us + other.costs_us,
   }));
 }
 
 function totalCells({ actions, saves_bytes: saves, costs_us: costs }: Total): HTMLElement[] {
-  return [formatCount(actions), formatBytes(saves), formatTime(costs)].map((text) => element('td', { class: 'number' }, text));
+  return [formatCount(actions), formatBytes(saves), formatTime(costs)].map((text) =>
+    element('td', { class: 'number' }, text),
+  );
 }
 
 function barCell(share: number): HTMLElement {

@@ -12,7 +12,8 @@ export function createCurves(data: PlanData): Chart {
   let frame: Frame | null = null;
   const last = data.curves[data.curves.length - 1]!;
   return createChart<number>({
-    className: 'curves', surface: 'svg',
+    className: 'curves',
+    surface: 'svg',
     label: () => `${describeCurves(data)}. Arrow keys read a moment.`,
     paint: (size, palette) => {
       const drawn = drawCurves(data, size, palette);
@@ -27,10 +28,13 @@ export function createCurves(data: PlanData): Chart {
       if (from === null) return shareOf(last, last.peak_event);
       return Math.min(1, Math.max(0, from + ((key === 'ArrowLeft' ? -1 : 1) * (many ? 10 : 1)) / 100));
     },
-    marks: (share, palette) => (share === null || !frame ? [] : [
-      markMoment(frame.x(share), frame, false, palette),
-      ...data.curves.map((curve) => dotAt(curve, pointAtShare(curve, share), frame!, 4, palette)),
-    ]),
+    marks: (share, palette) =>
+      share === null || !frame
+        ? []
+        : [
+            markMoment(frame.x(share), frame, false, palette),
+            ...data.curves.map((curve) => dotAt(curve, pointAtShare(curve, share), frame!, 4, palette)),
+          ],
     tell: (share) => (frame ? tellShare(data, share, frame) : null),
   });
 }
@@ -46,8 +50,11 @@ export function drawCurves(data: PlanData, size: Size, palette: Palette): { fram
   const shapes: Shape[] = [
     ...drawAxes(frame, top, 'its end', palette),
     ...curves.flatMap((curve) => drawCurve(curve, frame)),
-    ...(budget <= top ? drawLevels(frame, [{ bytes: budget, text: `budget ${formatBytes(budget)}`, name: 'budget' }], peaks, palette) : []),
-    ...curves.map((curve) => dotAt(curve, curve.event.indexOf(curve.peak_event), frame, 5, palette)), ...peaks,
+    ...(budget <= top
+      ? drawLevels(frame, [{ bytes: budget, text: `budget ${formatBytes(budget)}`, name: 'budget' }], peaks, palette)
+      : []),
+    ...curves.map((curve) => dotAt(curve, curve.event.indexOf(curve.peak_event), frame, 5, palette)),
+    ...peaks,
   ];
   return { frame, picture: { ...size, background: palette.card, title: describeCurves(data), shapes } };
 }
@@ -55,7 +62,12 @@ export function drawCurves(data: PlanData, size: Size, palette: Palette): { fram
 function drawCurve(curve: PlanCurve, frame: Frame): Shape[] {
   const points = curve.event.flatMap((event, point) => [frame.x(shareOf(curve, event)), frame.y(curve.bytes[point]!)]);
   return [
-    { kind: 'polygon', points: [frame.left, frame.bottom, ...points, frame.right, frame.bottom], fill: curve.colour, opacity: 0.16 },
+    {
+      kind: 'polygon',
+      points: [frame.left, frame.bottom, ...points, frame.right, frame.bottom],
+      fill: curve.colour,
+      opacity: 0.16,
+    },
     { kind: 'line', points, stroke: curve.colour, width: 2, name: curve.name },
   ];
 }
@@ -72,9 +84,15 @@ function labelPeak(curve: PlanCurve, budget: number, frame: Frame, palette: Pale
   // Above its dot, unless the line of the budget runs there.
   const over = top - 9 - frame.y(budget);
   return {
-    kind: 'label', x: x + (early ? 10 : -10), y: over > -5 && over < 13 ? top + 22 : top - 9,
-    text: `${curve.name} ${formatBytes(curve.peak_bytes)}`, fill: palette.ink, anchor: early ? 'start' : 'end', bold: true,
-    halo: palette.card, name: `${curve.name}-label`,
+    kind: 'label',
+    x: x + (early ? 10 : -10),
+    y: over > -5 && over < 13 ? top + 22 : top - 9,
+    text: `${curve.name} ${formatBytes(curve.peak_bytes)}`,
+    fill: palette.ink,
+    anchor: early ? 'start' : 'end',
+    bold: true,
+    halo: palette.card,
+    name: `${curve.name}-label`,
   };
 }
 
@@ -86,8 +104,13 @@ function tellShare({ curves }: PlanData, share: number, frame: Frame): Telling {
     rows: [
       element('b', {}, percent),
       ...read.flatMap(({ curve, point }) => [
-        element('div', { class: 'row' }, swatch(curve.colour), element('span', {}, curve.name),
-          element('span', {}, formatBytes(curve.bytes[point]!))),
+        element(
+          'div',
+          { class: 'row' },
+          swatch(curve.colour),
+          element('span', {}, curve.name),
+          element('span', {}, formatBytes(curve.bytes[point]!)),
+        ),
         element('div', { class: 'node' }, nodeAt(curve, point)),
       ]),
     ],

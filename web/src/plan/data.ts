@@ -71,7 +71,9 @@ export interface PlanData {
 export function totalOf(actions: readonly Action[]): Total {
   return actions.reduce(
     (total, action) => ({
-      actions: total.actions + 1, saves_bytes: total.saves_bytes + action.saves_bytes, costs_us: total.costs_us + action.costs_us,
+      actions: total.actions + 1,
+      saves_bytes: total.saves_bytes + action.saves_bytes,
+      costs_us: total.costs_us + action.costs_us,
     }),
     { actions: 0, saves_bytes: 0, costs_us: 0 },
   );

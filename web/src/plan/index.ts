@@ -84,13 +84,27 @@ interface PlanSheet {
   destroy(): void;
 }
 
-function createSheet(context: Context, data: PlanData, choices: { select(node: string | null): void; filter(words: string): void }): PlanSheet {
+function createSheet(
+  context: Context,
+  data: PlanData,
+  choices: { select(node: string | null): void; filter(words: string): void },
+): PlanSheet {
   const curves = createCurves(data);
   const frontier = data.frontier ? createFrontier(data.frontier, data.budget_bytes, data.title) : null;
   const actions = data.actions.length ? createActions(context, data, choices) : null;
   const charts = [curves, ...(frontier ? [frontier] : [])];
   const parts = [
-    element('div', { class: 'top' }, element('h1', {}, data.title, ' ', element('span', { class: 'chip' }, `plan for ${formatBytes(data.budget_bytes)}`))),
+    element(
+      'div',
+      { class: 'top' },
+      element(
+        'h1',
+        {},
+        data.title,
+        ' ',
+        element('span', { class: 'chip' }, `plan for ${formatBytes(data.budget_bytes)}`),
+      ),
+    ),
     element('p', { class: 'summary' }, data.summary),
     element('div', { class: 'answers', role: 'group', 'aria-label': 'The answer' }, ...data.answers.map(answerCard)),
     curvesCard(data, curves),
@@ -109,16 +123,39 @@ function createSheet(context: Context, data: PlanData, choices: { select(node: s
 }
 
 function curvesCard(data: PlanData, chart: Chart): HTMLElement {
-  const legend = data.curves.map(({ name, colour, peak_bytes: peak }) => ({ text: `${name}: peak ${formatBytes(peak)}`, colour }));
+  const legend = data.curves.map(({ name, colour, peak_bytes: peak }) => ({
+    text: `${name}: peak ${formatBytes(peak)}`,
+    colour,
+  }));
   const caption = () => ({ title: `${data.title} · ${data.summary}`, file: `${data.title}-plan`, legend });
-  return card('Memory over the step', [
-    element('span', { class: 'hint' }, 'Each step from its begin to its end. Point, or use ← →, to read a moment'), saveButtons(chart, caption),
-  ], chart.element, element('div', { class: 'key' }, ...legend.map(({ text, colour }) => element('span', {}, swatch(colour), text))));
+  return card(
+    'Memory over the step',
+    [
+      element('span', { class: 'hint' }, 'Each step from its begin to its end. Point, or use ← →, to read a moment'),
+      saveButtons(chart, caption),
+    ],
+    chart.element,
+    element('div', { class: 'key' }, ...legend.map(({ text, colour }) => element('span', {}, swatch(colour), text))),
+  );
 }
 
 function frontierCard(data: PlanData, chart: Chart): HTMLElement {
-  const caption = () => ({ title: `${data.title} · what other budgets cost`, file: `${data.title}-frontier`, legend: [] });
-  return card('What other budgets cost', [
-    element('span', { class: 'hint' }, 'Estimates, but for the plan itself. Point, or use ← →, to read a budget'), saveButtons(chart, caption),
-  ], element('div', { class: 'split' }, chart.element, element('div', { class: 'scroll' }, frontierTable(rowsOf(data.frontier!.points, frontierRows)))));
+  const caption = () => ({
+    title: `${data.title} · what other budgets cost`,
+    file: `${data.title}-frontier`,
+    legend: [],
+  });
+  return card(
+    'What other budgets cost',
+    [
+      element('span', { class: 'hint' }, 'Estimates, but for the plan itself. Point, or use ← →, to read a budget'),
+      saveButtons(chart, caption),
+    ],
+    element(
+      'div',
+      { class: 'split' },
+      chart.element,
+      element('div', { class: 'scroll' }, frontierTable(rowsOf(data.frontier!.points, frontierRows))),
+    ),
+  );
 }

@@ -6,13 +6,24 @@ import type { PlanData } from './data';
 
 export function usageCard(data: PlanData): HTMLElement | null {
   if (!data.usage.length) return null;
-  const lines = data.usage.map(({ code, purpose }) => element('div', { class: 'usage' },
-    element('code', {}, code), element('span', { class: 'hint' }, purpose), copyButton(code)));
+  const lines = data.usage.map(({ code, purpose }) =>
+    element(
+      'div',
+      { class: 'usage' },
+      element('code', {}, code),
+      element('span', { class: 'hint' }, purpose),
+      copyButton(code),
+    ),
+  );
   return card('How to use it', [], ...lines);
 }
 
 export function groundsCard(data: PlanData): HTMLElement {
-  return card('How this was found', [], facts([['method', data.method], ...data.notes.map((note) => ['note', note] as const)]));
+  return card(
+    'How this was found',
+    [],
+    facts([['method', data.method], ...data.notes.map((note) => ['note', note] as const)]),
+  );
 }
 
 function copyButton(code: string): HTMLElement {

@@ -21,7 +21,10 @@ export function parseAddress(options: Record<string, string>): TideAddress {
   const at = options['at'] ?? '';
   return {
     at: /^\d+$/.test(at) ? Number(at) : null,
-    over: (options['over'] ?? '').split(',').map(parseOverlay).filter((key) => key !== null),
+    over: (options['over'] ?? '')
+      .split(',')
+      .map(parseOverlay)
+      .filter((key) => key !== null),
     tensor: options['tensor'] || null,
     budget: parseBytes(options['budget'] ?? '') === null ? null : options['budget']!,
     filter: options['filter'] ?? '',

@@ -21,7 +21,11 @@ export function frameOf(size: Size, topBytes: number): Frame {
   const [left, right] = [margin.left, size.width - margin.right];
   const [top, bottom] = [margin.top, size.height - margin.bottom];
   return {
-    ...size, left, right, top, bottom,
+    ...size,
+    left,
+    right,
+    top,
+    bottom,
     x: (share) => left + share * (right - left),
     y: (bytes) => bottom - (bytes / topBytes) * (bottom - top),
     shareAt: (x) => Math.min(1, Math.max(0, (x - left) / Math.max(right - left, 1))),
@@ -33,14 +37,22 @@ export function drawAxes(frame: Frame, topBytes: number, end: string, palette: P
   const grid = byteTicks(topBytes, 6).flatMap((bytes): Shape[] => [
     { kind: 'line', points: lineAcross(frame.left, frame.right, frame.y(bytes)), stroke: palette.line, name: 'grid' },
     {
-      kind: 'label', x: frame.left - 10, y: frame.y(bytes) + 4, text: bytes ? formatBytes(bytes) : '0',
-      fill: palette.muted, anchor: 'end',
+      kind: 'label',
+      x: frame.left - 10,
+      y: frame.y(bytes) + 4,
+      text: bytes ? formatBytes(bytes) : '0',
+      fill: palette.muted,
+      anchor: 'end',
     },
   ]);
   return [...grid, ...drawEnds(frame, end, palette)];
 }
 
-export function drawEnds(frame: { left: number; right: number; bottom: number }, end: string, palette: Palette): Shape[] {
+export function drawEnds(
+  frame: { left: number; right: number; bottom: number },
+  end: string,
+  palette: Palette,
+): Shape[] {
   const y = frame.bottom + 19;
   return [
     { kind: 'label', x: frame.left, y, text: 'start of the step', fill: palette.muted },
@@ -63,8 +75,12 @@ export function drawLevels(frame: Frame, levels: Level[], taken: Label[], palett
     // A budget is what was asked for; its text may rather lie over another than be left out.
     if (label ?? budget) labels.push(label ?? candidatesOf(frame, level, palette)[0]!);
     return {
-      kind: 'line', points: lineAcross(frame.left, frame.right, frame.y(level.bytes)), stroke: budget ? palette.over : palette.muted,
-      width: budget ? 2 : 1, ...(budget ? {} : { dash: [2, 4] }), name: level.name,
+      kind: 'line',
+      points: lineAcross(frame.left, frame.right, frame.y(level.bytes)),
+      stroke: budget ? palette.over : palette.muted,
+      width: budget ? 2 : 1,
+      ...(budget ? {} : { dash: [2, 4] }),
+      name: level.name,
     };
   });
   return [...lines, ...labels.slice(taken.length)];
@@ -75,10 +91,19 @@ function candidatesOf(frame: Frame, level: Level, palette: Palette): Label[] {
   const y = frame.y(level.bytes);
   const budget = level.name === 'budget';
   const fill = budget ? palette.over : palette.muted;
-  return [y - 6, y + 15].flatMap((height): Label[] => (['start', 'end'] as const).map((anchor) => ({
-    kind: 'label', x: anchor === 'start' ? frame.left + 6 : frame.right - 4, y: height, text: level.text, fill, anchor, bold: budget,
-    halo: palette.card, name: `${level.name}-label`,
-  })));
+  return [y - 6, y + 15].flatMap((height): Label[] =>
+    (['start', 'end'] as const).map((anchor) => ({
+      kind: 'label',
+      x: anchor === 'start' ? frame.left + 6 : frame.right - 4,
+      y: height,
+      text: level.text,
+      fill,
+      anchor,
+      bold: budget,
+      halo: palette.card,
+      name: `${level.name}-label`,
+    })),
+  );
 }
 
 /** The first of the labels that lies over none that is there already. */

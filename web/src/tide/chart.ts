@@ -49,12 +49,20 @@ export interface Chart {
 const keys: ReadonlySet<string> = new Set(['ArrowLeft', 'ArrowRight', 'ArrowUp', 'ArrowDown', 'Home', 'End']);
 
 export function createChart<Place>(parts: ChartParts<Place>): Chart {
-  const surface = parts.surface === 'svg'
-    ? document.createElementNS('http://www.w3.org/2000/svg', 'svg') : element('canvas', { class: 'ground' });
+  const surface =
+    parts.surface === 'svg'
+      ? document.createElementNS('http://www.w3.org/2000/svg', 'svg')
+      : element('canvas', { class: 'ground' });
   const over = document.createElementNS('http://www.w3.org/2000/svg', 'svg');
   const tooltip = element('div', { class: 'tooltip', hidden: true });
   const spoken = element('p', { class: 'unseen', 'aria-live': 'polite' });
-  const chart = element('div', { class: `chart ${parts.className}`, tabindex: '0', role: 'application' }, surface, over, tooltip);
+  const chart = element(
+    'div',
+    { class: `chart ${parts.className}`, tabindex: '0', role: 'application' },
+    surface,
+    over,
+    tooltip,
+  );
   for (const layer of [surface, over]) layer.setAttribute('aria-hidden', 'true');
   surface.setAttribute('class', 'ground');
   over.setAttribute('class', 'marks');

@@ -34,7 +34,8 @@ export function createCurveChart(shown: () => Shown, actions: ChartActions): Cha
   let frame: Frame | null = null;
   const last = () => shown().data.curve.event.length - 1;
   return createChart<number>({
-    className: 'curve', surface: 'svg',
+    className: 'curve',
+    surface: 'svg',
     label: () => `${describeTide(shown().data, shown().budget)}. Arrow keys read a moment, Enter chooses it.`,
     paint: (size, palette) => {
       const { data, overlays, budget } = shown();
@@ -69,22 +70,37 @@ function tellMoment({ data, overlays }: Shown, point: number, frame: Frame): Tel
   const event = data.curve.event[point]!;
   const share = shareOf(data.curve, event);
   const held = formatBytes(data.curve.bytes[point]!);
-  const kinds = sharesByKind(data, point).map((each) => ({ name: each.label, bytes: each.bytes, colour: each.parts[0]![0] }));
+  const kinds = sharesByKind(data, point).map((each) => ({
+    name: each.label,
+    bytes: each.bytes,
+    colour: each.parts[0]![0],
+  }));
   const others = overlays.map((overlay) => ({
-    name: overlay.label, colour: overlay.colour, bytes: overlay.curve.bytes[pointAtShare(overlay.curve, share)]!,
+    name: overlay.label,
+    colour: overlay.colour,
+    bytes: overlay.curve.bytes[pointAtShare(overlay.curve, share)]!,
   }));
   const rowOf = ({ name, bytes, colour }: { name: string; bytes: number; colour: string }) =>
-    element('div', { class: 'row' }, swatch(colour), element('span', {}, name), element('span', {}, formatBytes(bytes)));
+    element(
+      'div',
+      { class: 'row' },
+      swatch(colour),
+      element('span', {}, name),
+      element('span', {}, formatBytes(bytes)),
+    );
   return {
     x: frame.x(share),
     rows: [
       element('div', {}, element('b', {}, held), ` after event ${formatCount(event)}`),
       element('div', { class: 'node' }, nodeAt(data.curve, point)),
       ...kinds.map(rowOf),
-      ...(others.length ? [element('div', { class: 'apart' }, `at ${Math.round(100 * share)}% of the step`), ...others.map(rowOf)] : []),
+      ...(others.length
+        ? [element('div', { class: 'apart' }, `at ${Math.round(100 * share)}% of the step`), ...others.map(rowOf)]
+        : []),
     ],
     words: [
-      `${held} after event ${formatCount(event)}`, nodeAt(data.curve, point),
+      `${held} after event ${formatCount(event)}`,
+      nodeAt(data.curve, point),
       ...[...kinds, ...others].map((each) => `${each.name} ${formatBytes(each.bytes)}`),
     ].join(', '),
   };
@@ -93,8 +109,10 @@ function tellMoment({ data, overlays }: Shown, point: number, frame: Frame): Tel
 export function createSpaceChart(shown: () => Shown & { space: Space }, actions: ChartActions): Chart {
   let frame: SpaceFrame | null = null;
   return createChart<SpacePlace>({
-    className: 'space', surface: 'canvas',
-    label: () => `${describeSpace(shown().data, shown().space)}. Up and down go through the buffers that are alive, left and right through the step; Enter selects a buffer.`,
+    className: 'space',
+    surface: 'canvas',
+    label: () =>
+      `${describeSpace(shown().data, shown().space)}. Up and down go through the buffers that are alive, left and right through the step; Enter selects a buffer.`,
     paint: (size, palette) => {
       const { data, space } = shown();
       const drawn = drawSpace(data, space, size, palette);
@@ -109,7 +127,12 @@ export function createSpaceChart(shown: () => Shown & { space: Space }, actions:
       return [
         markMoment(frame.x(data.curve.event[point]! + 0.5), frame, true, palette),
         ...outlined.map((tile): Shape => ({
-          kind: 'boxes', boxes: tileBox(space, tile, frame!), fill: 'none', edge: palette.ink, edgeWidth: 2, name: 'outlined',
+          kind: 'boxes',
+          boxes: tileBox(space, tile, frame!),
+          fill: 'none',
+          edge: palette.ink,
+          edgeWidth: 2,
+          name: 'outlined',
         })),
       ];
     },
@@ -150,7 +173,8 @@ function tellTile({ data, space }: { data: TideData; space: Space }, tile: numbe
     y: frame.y(tiles.low[tile]!),
     rows: [
       element('div', { class: 'row' }, swatch(data.kinds[tiles.kind[tile]!]!.colour), element('span', {}, kind)),
-      element('div', { class: 'node' }, name), ...texts.map((text) => element('div', {}, text)),
+      element('div', { class: 'node' }, name),
+      ...texts.map((text) => element('div', {}, text)),
     ],
     words: [name, kind, ...texts].join(', '),
   };

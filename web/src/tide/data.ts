@@ -151,7 +151,9 @@ export function isAlive(buffers: Buffers, row: number, event: number): boolean {
 /** The rows of a tensor, the largest first; where only its node is named, those of all its outputs. */
 export function rowsOfTensor(buffers: Buffers, tensor: string): number[] {
   const named = (matches: (name: string) => boolean) =>
-    buffers.name.flatMap((name, row) => (matches(name) ? [row] : [])).sort((one, other) => buffers.bytes[other]! - buffers.bytes[one]!);
+    buffers.name
+      .flatMap((name, row) => (matches(name) ? [row] : []))
+      .sort((one, other) => buffers.bytes[other]! - buffers.bytes[one]!);
   const exact = named((name) => name === tensor);
   return exact.length ? exact : named((name) => nodeOfTensor(name) === nodeOfTensor(tensor));
 }
@@ -159,7 +161,9 @@ export function rowsOfTensor(buffers: Buffers, tensor: string): number[] {
 /** The highest moment while one of the rows is alive; the peak without rows. */
 export function momentOf(data: TideData, rows: number[]): number {
   const { curve, buffers } = data;
-  const alive = curve.event.flatMap((event, point) => (rows.some((row) => isAlive(buffers, row, event)) ? [point] : []));
+  const alive = curve.event.flatMap((event, point) =>
+    rows.some((row) => isAlive(buffers, row, event)) ? [point] : [],
+  );
   if (alive.length) return alive.reduce((best, point) => (curve.bytes[point]! > curve.bytes[best]! ? point : best));
   // A life between two points of the curve is as good as at the nearer one.
   return nearest(curve.event, rows.length ? buffers.born[rows[0]!]! : data.peak_event);
@@ -223,6 +227,7 @@ export function byteTicks(top: number, most: number): number[] {
 /** Whether it fits, in words; the safe bound decides. */
 export function verdictOf(peak: number, safe: number, budget: number, format: (bytes: number) => string): string {
   if (safe <= budget) return `fits in ${format(budget)}, with ${format(budget - safe)} to spare`;
-  if (peak <= budget) return `may run out in ${format(budget)}: the expected peak fits, the safe bound is ${format(safe - budget)} over`;
+  if (peak <= budget)
+    return `may run out in ${format(budget)}: the expected peak fits, the safe bound is ${format(safe - budget)} over`;
   return `does not fit in ${format(budget)}: ${format(peak - budget)} too much`;
 }

@@ -17,7 +17,10 @@ export function graphsOf(files: FileEntry[]): GraphChoice[] {
 }
 
 /** The graphs that know a tensor, of the first that there are. */
-async function graphsThatHold(api: Api, tensor: string): Promise<{ holding: GraphChoice[]; asked: number; waiting: number }> {
+async function graphsThatHold(
+  api: Api,
+  tensor: string,
+): Promise<{ holding: GraphChoice[]; asked: number; waiting: number }> {
   const graphs = graphsOf((await api.files()).files);
   const asked = graphs.filter((graph) => graph.state === 'ready').slice(0, mostAsked);
   const answers = await Promise.all(asked.map((graph) => api.locate(graph.id, tensor).catch(() => ({ name: null }))));
@@ -37,13 +40,22 @@ export function graphLink(context: Context, tensor: string, tide: number | null)
     try {
       const { holding, asked, waiting } = await graphsThatHold(context.api, tensor);
       if (holding.length === 1) open(holding[0]!.id);
-      else if (holding.length) answer.replaceChildren('In which? ', ...holding.map((graph) => button(graphName(graph, holding), () => open(graph.id))));
+      else if (holding.length)
+        answer.replaceChildren(
+          'In which? ',
+          ...holding.map((graph) => button(graphName(graph, holding), () => open(graph.id))),
+        );
       else answer.textContent = describeAbsence(asked, waiting);
     } catch (problem) {
       answer.textContent = problem instanceof Error ? problem.message : String(problem);
     }
   };
-  return element('span', { class: 'graph-link' }, button('Show in graph', () => void ask(), { class: 'primary' }), answer);
+  return element(
+    'span',
+    { class: 'graph-link' },
+    button('Show in graph', () => void ask(), { class: 'primary' }),
+    answer,
+  );
 }
 
 function graphName(graph: GraphChoice, among: GraphChoice[]): string {
@@ -52,7 +64,8 @@ function graphName(graph: GraphChoice, among: GraphChoice[]): string {
 }
 
 function describeAbsence(asked: number, waiting: number): string {
-  if (waiting) return `Not in ${asked === 1 ? 'the graph' : 'the graphs'} read so far; ${waiting} more ${waiting === 1 ? 'is' : 'are'} being read.`;
+  if (waiting)
+    return `Not in ${asked === 1 ? 'the graph' : 'the graphs'} read so far; ${waiting} more ${waiting === 1 ? 'is' : 'are'} being read.`;
   if (!asked) return 'There is no graph here: open an event file or a SavedModel of the same program beside it.';
   return asked === 1 ? 'The graph here does not hold it.' : `None of the ${asked} graphs here holds it.`;
 }

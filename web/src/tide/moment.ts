@@ -15,8 +15,12 @@ export function createMoment(toPeak: () => void): MomentCard {
   const heading = element('h2', { class: 'moment', 'aria-live': 'polite' });
   const back = button('Back to the peak', toPeak);
   const [kinds, layers] = [element('div', { class: 'by-kind' }), element('div', { class: 'by-layer' })];
-  const columns = element('div', { class: 'columns' }, element('div', {}, element('h3', {}, 'By kind'), kinds),
-    element('div', {}, element('h3', {}, 'By layer'), layers));
+  const columns = element(
+    'div',
+    { class: 'columns' },
+    element('div', {}, element('h3', {}, 'By kind'), kinds),
+    element('div', {}, element('h3', {}, 'By layer'), layers),
+  );
   const made = card('The moment', [], columns);
   made.querySelector('.heading')?.replaceChildren(heading, back);
 
@@ -39,13 +43,22 @@ export function describeMoment(data: TideData, point: number): string {
 function bars(shares: Share[]): HTMLElement[] {
   const most = Math.max(1, ...shares.map((share) => share.bytes));
   return shares.map(({ label, bytes, parts }) => {
-    const track = element('div', { class: 'track', 'aria-hidden': 'true' }, ...parts.map(([colour, part]) => {
-      const made = element('div');
-      made.style.backgroundColor = colour;
-      made.style.width = `${(100 * part) / most}%`;
-      return made;
-    }));
-    return element('div', { class: 'amount' }, element('div', { class: 'label', title: label }, label), track,
-      element('div', { class: 'size' }, formatBytes(bytes)));
+    const track = element(
+      'div',
+      { class: 'track', 'aria-hidden': 'true' },
+      ...parts.map(([colour, part]) => {
+        const made = element('div');
+        made.style.backgroundColor = colour;
+        made.style.width = `${(100 * part) / most}%`;
+        return made;
+      }),
+    );
+    return element(
+      'div',
+      { class: 'amount' },
+      element('div', { class: 'label', title: label }, label),
+      track,
+      element('div', { class: 'size' }, formatBytes(bytes)),
+    );
   });
 }

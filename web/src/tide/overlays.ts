@@ -10,7 +10,12 @@ import { button } from './parts';
 
 // Told apart by colour and by dashes; none is the colour of a kind of memory.
 const looks: readonly (readonly [colour: string, dash: readonly number[] | null])[] = [
-  ['#d6336c', null], ['#1c7ed6', [8, 4]], ['#0ca678', [2, 3]], ['#ae3ec9', [10, 3, 2, 3]], ['#f08c00', [5, 3]], ['#748ffc', [1, 4]],
+  ['#d6336c', null],
+  ['#1c7ed6', [8, 4]],
+  ['#0ca678', [2, 3]],
+  ['#ae3ec9', [10, 3, 2, 3]],
+  ['#f08c00', [5, 3]],
+  ['#748ffc', [1, 4]],
 ];
 export const mostOverlays = looks.length;
 
@@ -25,11 +30,19 @@ export function overlayChoices(files: FileEntry[], tide: number): Choice[] {
   return files.flatMap((file): Choice[] => {
     if (file.kind === 'tide' && file.id !== tide) {
       const peak = file.peak_bytes === undefined ? '' : `peak ${formatBytes(file.peak_bytes)}`;
-      return [{ key: { id: file.id, curve: null }, label: file.path, about: [file.title, file.method, peak].filter(Boolean).join(' · ') }];
+      return [
+        {
+          key: { id: file.id, curve: null },
+          label: file.path,
+          about: [file.title, file.method, peak].filter(Boolean).join(' · '),
+        },
+      ];
     }
     if (file.kind !== 'plan') return [];
     return (['before', 'after'] as const).map((curve) => ({
-      key: { id: file.id, curve }, label: `${file.path}, ${curve}`, about: file.title ?? 'plan',
+      key: { id: file.id, curve },
+      label: `${file.path}, ${curve}`,
+      about: file.title ?? 'plan',
     }));
   });
 }
@@ -37,7 +50,12 @@ export function overlayChoices(files: FileEntry[], tide: number): Choice[] {
 /** A curve without a look yet. */
 export type PlainOverlay = Omit<Overlay, 'colour' | 'dash'>;
 
-export async function readOverlay(api: Api, key: OverlayKey, files: FileEntry[], signal: AbortSignal): Promise<PlainOverlay> {
+export async function readOverlay(
+  api: Api,
+  key: OverlayKey,
+  files: FileEntry[],
+  signal: AbortSignal,
+): Promise<PlainOverlay> {
   const file = files.find((each) => each.id === key.id);
   const label = [file?.path ?? String(key.id), key.curve].filter(Boolean).join(', ');
   const name = { key: formatOverlay(key), label };
@@ -56,7 +74,11 @@ export function assignLooks(keys: readonly string[], before: ReadonlyMap<string,
   const places = new Map(keys.flatMap((key) => (before.has(key) ? [[key, before.get(key)!] as const] : [])));
   for (const key of keys) {
     const taken = new Set(places.values());
-    if (!places.has(key)) places.set(key, looks.findIndex((_, place) => !taken.has(place)));
+    if (!places.has(key))
+      places.set(
+        key,
+        looks.findIndex((_, place) => !taken.has(place)),
+      );
   }
   return places;
 }
@@ -69,10 +91,17 @@ export function dress(overlay: PlainOverlay, place: number): Overlay {
 /** The prediction of a recorded tide, where the server knows it. */
 export function predictedOverlay({ predicted }: TideData): Overlay[] {
   if (predicted === null) return [];
-  return [{
-    key: 'predicted', label: 'predicted', colour: '#5c717b', dash: [5, 3], peakBytes: predicted.peak_bytes, peakEvent: null,
-    curve: predicted,
-  }];
+  return [
+    {
+      key: 'predicted',
+      label: 'predicted',
+      colour: '#5c717b',
+      dash: [5, 3],
+      peakBytes: predicted.peak_bytes,
+      peakEvent: null,
+      curve: predicted,
+    },
+  ];
 }
 
 export interface Picker {
@@ -86,7 +115,8 @@ export function createPicker(choose: (keys: OverlayKey[]) => void): Picker {
   const summary = element('summary', {}, 'Compare');
   const details = element('details', { class: 'compare' }, summary, element('div', { class: 'panel' }, list));
   const close = (event: Event) => {
-    if (event instanceof KeyboardEvent ? event.key === 'Escape' : !details.contains(event.target as Node)) details.open = false;
+    if (event instanceof KeyboardEvent ? event.key === 'Escape' : !details.contains(event.target as Node))
+      details.open = false;
   };
   details.addEventListener('keydown', close);
   details.addEventListener('toggle', () => {
@@ -101,15 +131,45 @@ export function createPicker(choose: (keys: OverlayKey[]) => void): Picker {
       const name = formatOverlay(key);
       const overlay = overlays.find((each) => each.key === name);
       const box = element('input', {
-        type: 'checkbox', checked: keys.includes(name), disabled: !keys.includes(name) && keys.length >= mostOverlays,
+        type: 'checkbox',
+        checked: keys.includes(name),
+        disabled: !keys.includes(name) && keys.length >= mostOverlays,
         onchange: () => choose(box.checked ? [...chosen, key] : chosen.filter((each) => formatOverlay(each) !== name)),
       });
-      return element('li', {}, element('label', {}, box, overlay ? swatch(overlay.colour) : null,
-        element('span', {}, element('b', {}, label), element('small', {}, about))));
+      return element(
+        'li',
+        {},
+        element(
+          'label',
+          {},
+          box,
+          overlay ? swatch(overlay.colour) : null,
+          element('span', {}, element('b', {}, label), element('small', {}, about)),
+        ),
+      );
     });
-    const focused = list.contains(document.activeElement) ? [...list.querySelectorAll('input')].indexOf(document.activeElement as HTMLInputElement) : -1;
-    list.replaceChildren(...(rows.length ? rows : [element('li', { class: 'hint' }, choices ? 'There is no other tide and no plan among these files.' : 'Looking what there is …')]));
-    if (keys.length) list.append(element('li', {}, button('Clear', () => choose([]))));
+    const focused = list.contains(document.activeElement)
+      ? [...list.querySelectorAll('input')].indexOf(document.activeElement as HTMLInputElement)
+      : -1;
+    list.replaceChildren(
+      ...(rows.length
+        ? rows
+        : [
+            element(
+              'li',
+              { class: 'hint' },
+              choices ? 'There is no other tide and no plan among these files.' : 'Looking what there is …',
+            ),
+          ]),
+    );
+    if (keys.length)
+      list.append(
+        element(
+          'li',
+          {},
+          button('Clear', () => choose([])),
+        ),
+      );
     list.querySelectorAll('input')[focused]?.focus();
   }
   return { element: details, show };

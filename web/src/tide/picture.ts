@@ -88,7 +88,12 @@ export function paletteOf(element: Element): Palette {
   const style = getComputedStyle(element);
   const read = (name: string) => style.getPropertyValue(`--${name}`).trim();
   return {
-    card: read('card'), ink: read('ink'), muted: read('muted'), line: read('line'), soft: read('soft'), sea: read('sea'),
+    card: read('card'),
+    ink: read('ink'),
+    muted: read('muted'),
+    line: read('line'),
+    soft: read('soft'),
+    sea: read('sea'),
     over: read('over'),
   };
 }

@@ -31,29 +31,42 @@ export function saveButtons(chart: Chart, caption: () => Caption): HTMLElement {
     paint(canvas, whole(), 2);
     canvas.toBlob((blob) => blob && download(blob, `${fileName(caption().file)}.png`), 'image/png');
   };
-  const saveSvg = () => download(new Blob([svgText(whole())], { type: 'image/svg+xml' }), `${fileName(caption().file)}.svg`);
-  return element('span', { class: 'save', role: 'group', 'aria-label': 'Save this picture' },
-    button('PNG', savePng, { title: 'Save as PNG' }), button('SVG', saveSvg, { title: 'Save as SVG' }));
+  const saveSvg = () =>
+    download(new Blob([svgText(whole())], { type: 'image/svg+xml' }), `${fileName(caption().file)}.svg`);
+  return element(
+    'span',
+    { class: 'save', role: 'group', 'aria-label': 'Save this picture' },
+    button('PNG', savePng, { title: 'Save as PNG' }),
+    button('SVG', saveSvg, { title: 'Save as SVG' }),
+  );
 }
 
 export function captioned(picture: Picture, { title, legend }: Caption, palette: Palette): Picture {
   const { shapes, height } = drawLegend(legend, picture.width, above + picture.height + 20, palette);
   const heading: Shape = { kind: 'label', x: 16, y: 28, text: title, fill: palette.ink, bold: true };
   return {
-    ...picture, height: above + picture.height + height + 12,
+    ...picture,
+    height: above + picture.height + height + 12,
     shapes: [heading, ...picture.shapes.map((shape) => moveDown(shape, above)), ...shapes],
   };
 }
 
-function drawLegend(legend: LegendEntry[], width: number, start: number, palette: Palette): { shapes: Shape[]; height: number } {
+function drawLegend(
+  legend: LegendEntry[],
+  width: number,
+  start: number,
+  palette: Palette,
+): { shapes: Shape[]; height: number } {
   const shapes: Shape[] = [];
   let [x, y] = [16, start];
   for (const { text, colour, line, dash } of legend) {
     const needed = 26 + letterWidth * text.length;
     if (x > 16 && x + needed > width - 16) [x, y] = [16, y + perLine];
-    shapes.push(line
-      ? { kind: 'line', points: [x, y - 4, x + 18, y - 4], stroke: colour, width: 2, ...(dash ? { dash } : {}) }
-      : { kind: 'boxes', boxes: [x + 4, y - 9, 10, 10], fill: colour });
+    shapes.push(
+      line
+        ? { kind: 'line', points: [x, y - 4, x + 18, y - 4], stroke: colour, width: 2, ...(dash ? { dash } : {}) }
+        : { kind: 'boxes', boxes: [x + 4, y - 9, 10, 10], fill: colour },
+    );
     shapes.push({ kind: 'label', x: x + 24, y, text, fill: palette.muted });
     x += needed + 10;
   }
@@ -74,7 +87,12 @@ function moveDown(shape: Shape, by: number): Shape {
 
 /** A title as the name of a file. */
 export function fileName(title: string): string {
-  return title.replace(/[^\p{L}\p{N}._-]+/gu, '-').replace(/^[-.]+|[-.]+$/g, '').slice(0, 80) || 'lowtide';
+  return (
+    title
+      .replace(/[^\p{L}\p{N}._-]+/gu, '-')
+      .replace(/^[-.]+|[-.]+$/g, '')
+      .slice(0, 80) || 'lowtide'
+  );
 }
 
 function download(blob: Blob, name: string): void {

@@ -53,18 +53,40 @@ export function createSheet(context: Context, data: TideData, id: number, action
   const curve = createCurveChart(() => shown, actions);
   const legend = element('div', { class: 'key' });
   const moment = createMoment(actions.toPeak);
-  const tensors = createTensors({ context, tide: () => id, select: actions.select, choose: actions.choose, filter: actions.filter });
+  const tensors = createTensors({
+    context,
+    tide: () => id,
+    select: actions.select,
+    choose: actions.choose,
+    filter: actions.filter,
+  });
   const space = createSpace(data, () => shown, actions);
   const entries = () => legendOf(data, shown.overlays);
   const title = element('h1', {}, data.title, ' ', element('span', { class: 'chip' }, methodName(data)));
-  const sheet = element('div', { class: 'sheet' },
+  const sheet = element(
+    'div',
+    { class: 'sheet' },
     element('div', { class: 'top' }, title, element('div', { class: 'controls' }, budget.element, picker.element)),
-    message, answers,
-    card('Memory over the step', [
-      element('span', { class: 'hint' }, 'Point, or use ← →, to read a moment; click or Enter chooses it'),
-      saveButtons(curve, () => ({ title: `${data.title} · memory over the step`, file: `${data.title}-tide`, legend: entries() })),
-    ], curve.element, legend),
-    moment.element, tensors.element, ...(space ? [space.element] : []), groundsCard(data));
+    message,
+    answers,
+    card(
+      'Memory over the step',
+      [
+        element('span', { class: 'hint' }, 'Point, or use ← →, to read a moment; click or Enter chooses it'),
+        saveButtons(curve, () => ({
+          title: `${data.title} · memory over the step`,
+          file: `${data.title}-tide`,
+          legend: entries(),
+        })),
+      ],
+      curve.element,
+      legend,
+    ),
+    moment.element,
+    tensors.element,
+    ...(space ? [space.element] : []),
+    groundsCard(data),
+  );
 
   function show(state: SheetState): void {
     shown = { data, point: state.point, overlays: state.overlays, budget: state.budget, rows: state.rows };
@@ -106,13 +128,27 @@ function createSpace(data: TideData, shown: () => Shown, actions: SheetActions):
   if (space === null) return null;
   const chart = createSpaceChart(() => ({ ...shown(), space }), actions);
   const free = element('p', { class: 'hint' });
-  const caption = () => ({ title: `${data.title} · address space`, file: `${data.title}-space`, legend: legendOf(data, []) });
+  const caption = () => ({
+    title: `${data.title} · address space`,
+    file: `${data.title}-space`,
+    legend: legendOf(data, []),
+  });
   return {
     chart,
-    element: card('Address space', [
-      element('span', { class: 'hint' }, 'Point to a buffer, or use ↑ ↓; click or Enter selects it'), saveButtons(chart, caption),
-    ], chart.element, free,
-    element('p', { class: 'hint' }, 'Pale is free. Addresses that no buffer of this step covers are folded at the waves.')),
+    element: card(
+      'Address space',
+      [
+        element('span', { class: 'hint' }, 'Point to a buffer, or use ↑ ↓; click or Enter selects it'),
+        saveButtons(chart, caption),
+      ],
+      chart.element,
+      free,
+      element(
+        'p',
+        { class: 'hint' },
+        'Pale is free. Addresses that no buffer of this step covers are folded at the waves.',
+      ),
+    ),
     show: () => {
       free.textContent = describeFree(data, space, shown().point);
     },
@@ -125,7 +161,10 @@ export function legendOf(data: TideData, overlays: Overlay[]): LegendEntry[] {
   return [
     ...kinds.map(({ name, colour }) => ({ text: name, colour })),
     ...overlays.map(({ label, colour, dash, peakBytes }) => ({
-      text: `${label}: peak ${formatBytes(peakBytes)}, ${describeGap(peakBytes, data.peak_bytes)}`, colour, dash, line: true,
+      text: `${label}: peak ${formatBytes(peakBytes)}, ${describeGap(peakBytes, data.peak_bytes)}`,
+      colour,
+      dash,
+      line: true,
     })),
   ];
 }
@@ -142,7 +181,13 @@ function drawEntry({ text, colour, line, dash }: LegendEntry): HTMLElement {
 }
 
 function createBudget(setBudget: (budget: string | null) => void): { element: HTMLElement; show(text: string): void } {
-  const input = element('input', { type: 'text', size: 9, placeholder: '8GiB', spellcheck: 'false', autocomplete: 'off' });
+  const input = element('input', {
+    type: 'text',
+    size: 9,
+    placeholder: '8GiB',
+    spellcheck: 'false',
+    autocomplete: 'off',
+  });
   input.addEventListener('change', () => {
     const text = input.value.trim();
     const wrong = text !== '' && parseBytes(text) === null;

@@ -21,7 +21,11 @@ export function spaceFrame(size: Size, events: number): SpaceFrame {
   const [left, right] = [margin.left, size.width - margin.right];
   const [top, bottom] = [12, size.height - margin.bottom];
   return {
-    ...size, left, right, top, bottom,
+    ...size,
+    left,
+    right,
+    top,
+    bottom,
     x: (event) => left + (event / events) * (right - left),
     y: (share) => bottom - share * (bottom - top),
     eventAt: (x) => ((x - left) / Math.max(right - left, 1)) * events,
@@ -29,22 +33,36 @@ export function spaceFrame(size: Size, events: number): SpaceFrame {
   };
 }
 
-export function drawSpace(data: TideData, space: Space, size: Size, palette: Palette): { frame: SpaceFrame; picture: Picture } {
+export function drawSpace(
+  data: TideData,
+  space: Space,
+  size: Size,
+  palette: Palette,
+): { frame: SpaceFrame; picture: Picture } {
   const frame = spaceFrame(size, data.curve.events);
   const free = space.bands.flatMap(([low, high]) => boxOf(frame.left, frame.right, frame.y(low), frame.y(high)));
   const ticks = space.ticks.map(([share, bytes]): Shape => ({
-    kind: 'label', x: frame.left - 10, y: frame.y(share) + 4, text: bytes ? formatBytes(bytes) : '0', fill: palette.muted, anchor: 'end',
+    kind: 'label',
+    x: frame.left - 10,
+    y: frame.y(share) + 4,
+    text: bytes ? formatBytes(bytes) : '0',
+    fill: palette.muted,
+    anchor: 'end',
   }));
   const shapes: Shape[] = [
-    { kind: 'boxes', boxes: free, fill: palette.soft, name: 'free' }, ...ticks,
+    { kind: 'boxes', boxes: free, fill: palette.soft, name: 'free' },
+    ...ticks,
     ...drawEnds(frame, `${formatCount(data.curve.events - 1)} events`, palette),
-    ...drawTiles(data, space, frame, palette), ...drawFolds(space, frame, palette),
+    ...drawTiles(data, space, frame, palette),
+    ...drawFolds(space, frame, palette),
   ];
   return { frame, picture: { ...size, background: palette.card, title: describeSpace(data, space), shapes } };
 }
 
 export function describeSpace(data: TideData, space: Space): string {
-  return [`${data.title}: addresses over the step, ${formatBytes(space.bytes)}`, space.holes].filter(Boolean).join('; ');
+  return [`${data.title}: addresses over the step, ${formatBytes(space.bytes)}`, space.holes]
+    .filter(Boolean)
+    .join('; ');
 }
 
 // At least half a pixel each way, or a thin buffer would not be seen at all.
@@ -54,7 +72,12 @@ function boxOf(left: number, right: number, bottom: number, top: number): number
 }
 
 export function tileBox({ tiles }: Space, tile: number, frame: SpaceFrame): number[] {
-  return boxOf(frame.x(tiles.born[tile]!), frame.x(tiles.died[tile]!), frame.y(tiles.low[tile]!), frame.y(tiles.high[tile]!));
+  return boxOf(
+    frame.x(tiles.born[tile]!),
+    frame.x(tiles.died[tile]!),
+    frame.y(tiles.low[tile]!),
+    frame.y(tiles.high[tile]!),
+  );
 }
 
 // One shape for each look, so that thousands of buffers are a few shapes. Only what is tall enough gets an edge.
@@ -67,7 +90,14 @@ function drawTiles(data: TideData, space: Space, frame: SpaceFrame, palette: Pal
     const kind = data.kinds[tiles.kind[tile]!]!;
     const key = `${kind.name} ${tiles.shade[tile]} ${tall}`;
     const edge = tall ? { edge: palette.card, edgeWidth: 0.6 } : {};
-    const look = looks.get(key) ?? { kind: 'boxes', boxes: [], fill: kind.colour, opacity: tiles.shade[tile]!, name: kind.name, ...edge };
+    const look = looks.get(key) ?? {
+      kind: 'boxes',
+      boxes: [],
+      fill: kind.colour,
+      opacity: tiles.shade[tile]!,
+      name: kind.name,
+      ...edge,
+    };
     look.boxes.push(...box);
     looks.set(key, look);
   }
@@ -103,12 +133,17 @@ function isThere(tiles: Space['tiles'], tile: number, event: number): boolean {
 
 /** The single buffers that are alive after an event, by their addresses. */
 export function ladderAt({ tiles }: Space, event: number): number[] {
-  return [...tiles.born.keys()].filter((tile) => tiles.row[tile] !== null && isThere(tiles, tile, event))
+  return [...tiles.born.keys()]
+    .filter((tile) => tiles.row[tile] !== null && isThere(tiles, tile, event))
     .sort((one, other) => tiles.low[one]! - tiles.low[other]!);
 }
 
 /** What is known about a tile, from its name down. */
-export function tileFacts(data: TideData, { tiles }: Space, tile: number): { name: string; kind: string; texts: string[] } {
+export function tileFacts(
+  data: TideData,
+  { tiles }: Space,
+  tile: number,
+): { name: string; kind: string; texts: string[] } {
   const row = tiles.row[tile] ?? null;
   const kind = data.kinds[tiles.kind[tile]!]!.name;
   if (row === null) return { name: `many small buffers, most of them ${kind}`, kind, texts: [] };

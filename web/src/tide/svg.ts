@@ -32,14 +32,17 @@ export function svgText({ width, height, background, title, shapes }: Picture): 
   return [
     `<svg${attributesText(root)}>`,
     `<title>${escape(title)}</title>`,
-    ...svgNodes([ground, ...shapes]).map(({ tag, attributes, text }) =>
-      `<${tag}${attributesText(attributes)}>${escape(text ?? '')}</${tag}>`),
+    ...svgNodes([ground, ...shapes]).map(
+      ({ tag, attributes, text }) => `<${tag}${attributesText(attributes)}>${escape(text ?? '')}</${tag}>`,
+    ),
     '</svg>\n',
   ].join('\n');
 }
 
 function attributesText(attributes: Record<string, string>): string {
-  return Object.entries(attributes).map(([name, value]) => ` ${name}="${escape(value)}"`).join('');
+  return Object.entries(attributes)
+    .map(([name, value]) => ` ${name}="${escape(value)}"`)
+    .join('');
 }
 
 function describe(shape: Shape): SvgNode {
@@ -54,15 +57,22 @@ function describe(shape: Shape): SvgNode {
       return {
         tag: 'polyline',
         attributes: {
-          ...common, fill: 'none', stroke: shape.stroke, 'stroke-width': String(shape.width ?? 1), 'stroke-linejoin': 'round',
-          ...(shape.dash ? { 'stroke-dasharray': shape.dash.join(' ') } : {}), points: pointsText(shape.points),
+          ...common,
+          fill: 'none',
+          stroke: shape.stroke,
+          'stroke-width': String(shape.width ?? 1),
+          'stroke-linejoin': 'round',
+          ...(shape.dash ? { 'stroke-dasharray': shape.dash.join(' ') } : {}),
+          points: pointsText(shape.points),
         },
       };
     case 'boxes':
       return {
         tag: 'path',
         attributes: {
-          ...common, fill: shape.fill, d: boxesText(shape.boxes),
+          ...common,
+          fill: shape.fill,
+          d: boxesText(shape.boxes),
           ...(shape.edge ? { stroke: shape.edge, 'stroke-width': String(shape.edgeWidth ?? 1) } : {}),
         },
       };
@@ -70,7 +80,11 @@ function describe(shape: Shape): SvgNode {
       return {
         tag: 'circle',
         attributes: {
-          ...common, cx: round(shape.x), cy: round(shape.y), r: String(shape.radius), fill: shape.fill,
+          ...common,
+          cx: round(shape.x),
+          cy: round(shape.y),
+          r: String(shape.radius),
+          fill: shape.fill,
           ...(shape.edge ? { stroke: shape.edge, 'stroke-width': '2' } : {}),
         },
       };
@@ -78,10 +92,19 @@ function describe(shape: Shape): SvgNode {
       return {
         tag: 'text',
         attributes: {
-          ...common, x: round(shape.x), y: round(shape.y), fill: shape.fill, 'text-anchor': shape.anchor ?? 'start',
+          ...common,
+          x: round(shape.x),
+          y: round(shape.y),
+          fill: shape.fill,
+          'text-anchor': shape.anchor ?? 'start',
           ...(shape.bold ? { 'font-weight': '600' } : {}),
           ...(shape.halo
-            ? { stroke: shape.halo, 'stroke-width': String(haloWidth), 'stroke-linejoin': 'round', 'paint-order': 'stroke' }
+            ? {
+                stroke: shape.halo,
+                'stroke-width': String(haloWidth),
+                'stroke-linejoin': 'round',
+                'paint-order': 'stroke',
+              }
             : {}),
         },
         text: shape.text,
@@ -95,7 +118,8 @@ function round(value: number): string {
 
 function pointsText(points: Points): string {
   const pairs: string[] = [];
-  for (let index = 0; index + 1 < points.length; index += 2) pairs.push(`${round(points[index]!)},${round(points[index + 1]!)}`);
+  for (let index = 0; index + 1 < points.length; index += 2)
+    pairs.push(`${round(points[index]!)},${round(points[index + 1]!)}`);
   return pairs.join(' ');
 }
 

@@ -34,9 +34,20 @@ export interface Table<Row> {
 }
 
 export function createTable<Row>(parts: TableParts<Row>): Table<Row> {
-  const state = { rows: [] as Row[], listed: [] as Row[], key: parts.sortedBy, descending: true, shown: parts.rowsAtATime, words: '' };
+  const state = {
+    rows: [] as Row[],
+    listed: [] as Row[],
+    key: parts.sortedBy,
+    descending: true,
+    shown: parts.rowsAtATime,
+    words: '',
+  };
   const heads = parts.columns.map((column) => {
-    const head = element('th', { scope: 'col', role: 'columnheader', class: classOf(column) }, button(column.name, () => sortBy(column)));
+    const head = element(
+      'th',
+      { scope: 'col', role: 'columnheader', class: classOf(column) },
+      button(column.name, () => sortBy(column)),
+    );
     return { column, head };
   });
   const body = element('tbody', { role: 'rowgroup' });
@@ -45,7 +56,12 @@ export function createTable<Row>(parts: TableParts<Row>): Table<Row> {
     state.shown += parts.rowsAtATime;
     draw();
   });
-  const filter = element('input', { type: 'search', class: 'filter', placeholder: parts.placeholder, 'aria-label': parts.placeholder });
+  const filter = element('input', {
+    type: 'search',
+    class: 'filter',
+    placeholder: parts.placeholder,
+    'aria-label': parts.placeholder,
+  });
   filter.addEventListener('input', () => {
     filterBy(filter.value);
     draw();
@@ -79,7 +95,10 @@ export function createTable<Row>(parts: TableParts<Row>): Table<Row> {
     const listed = firstRows(matching, state.shown, parts.pinned);
     replaceRows(listed);
     for (const each of heads) {
-      each.head.setAttribute('aria-sort', each.column !== column ? 'none' : state.descending ? 'descending' : 'ascending');
+      each.head.setAttribute(
+        'aria-sort',
+        each.column !== column ? 'none' : state.descending ? 'descending' : 'ascending',
+      );
     }
     below.textContent = parts.rest(listed, matching, state.words.trim() !== '');
     const hidden = matching.length - listed.length;
@@ -88,10 +107,19 @@ export function createTable<Row>(parts: TableParts<Row>): Table<Row> {
   }
 
   // In a narrow window rows are laid out as cards, which would take the roles of a table from them.
-  const table = element('table', { class: 'listing', role: 'table', 'aria-label': parts.label },
-    element('thead', { role: 'rowgroup' }, element('tr', { role: 'row' }, ...heads.map((each) => each.head))), body);
+  const table = element(
+    'table',
+    { class: 'listing', role: 'table', 'aria-label': parts.label },
+    element('thead', { role: 'rowgroup' }, element('tr', { role: 'row' }, ...heads.map((each) => each.head))),
+    body,
+  );
   return {
-    element: element('div', {}, element('div', { class: 'scroll tall', tabindex: '0', role: 'group', 'aria-label': parts.label }, table), element('p', { class: 'more' }, below, more)),
+    element: element(
+      'div',
+      {},
+      element('div', { class: 'scroll tall', tabindex: '0', role: 'group', 'aria-label': parts.label }, table),
+      element('p', { class: 'more' }, below, more),
+    ),
     filter,
     show: (rows, words) => {
       state.rows = rows;
@@ -106,7 +134,11 @@ function classOf<Row>({ name, number, className }: Column<Row>): string {
 }
 
 function rowOf<Row>(parts: TableParts<Row>, row: Row): HTMLElement {
-  return element('tr', { role: 'row', class: parts.className?.(row) ?? '' }, ...parts.columns.map((column) => cellOf(column, row)));
+  return element(
+    'tr',
+    { role: 'row', class: parts.className?.(row) ?? '' },
+    ...parts.columns.map((column) => cellOf(column, row)),
+  );
 }
 
 function cellOf<Row>(column: Column<Row>, row: Row): HTMLElement {
@@ -125,7 +157,11 @@ export function matchRows<Row>(rows: Row[], columns: Pick<Column<Row>, 'value'>[
   const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
   if (!wanted.length) return rows;
   return rows.filter((row) => {
-    const text = columns.map((column) => column.value(row)).filter((value) => typeof value === 'string').join(' ').toLowerCase();
+    const text = columns
+      .map((column) => column.value(row))
+      .filter((value) => typeof value === 'string')
+      .join(' ')
+      .toLowerCase();
     return wanted.every((word) => text.includes(word));
   });
 }

@@ -29,8 +29,14 @@ export function createTensors(actions: TensorActions): TensorsCard {
   let described: string | null = null;
   const strip = element('div', { class: 'selected', hidden: true });
   const table = createTable<number>({
-    columns: columnsOf(() => data!, (row) => actions.select(data!.buffers.name[row]!)),
-    sortedBy: 'bytes', label: 'Tensors that are alive', placeholder: 'Filter by layer, op, tensor or line', rowsAtATime,
+    columns: columnsOf(
+      () => data!,
+      (row) => actions.select(data!.buffers.name[row]!),
+    ),
+    sortedBy: 'bytes',
+    label: 'Tensors that are alive',
+    placeholder: 'Filter by layer, op, tensor or line',
+    rowsAtATime,
     rest: (listed, matching, filtered) => describeRest(data!, point, listed, matching, filtered),
     onFilter: (words) => actions.filter(words),
     className: (row) => (selected.includes(row) ? 'chosen' : ''),
@@ -50,7 +56,8 @@ export function createTensors(actions: TensorActions): TensorsCard {
   function scrollToChosen(): void {
     const row = table.element.querySelector<HTMLElement>('tr.chosen');
     const list = row?.closest('.scroll');
-    if (row && list) list.scrollTop += row.getBoundingClientRect().top - list.getBoundingClientRect().top - list.clientHeight / 2;
+    if (row && list)
+      list.scrollTop += row.getBoundingClientRect().top - list.getBoundingClientRect().top - list.clientHeight / 2;
   }
 
   function describeSelected(next: TideData, tensor: string, rows: number[]): void {
@@ -59,12 +66,24 @@ export function createTensors(actions: TensorActions): TensorsCard {
     const about = rows.length ? describeTensor(next, rows) : describeMissing(next);
     const born = rows.length ? next.buffers.born[rows[0]!]! : null;
     const parts = [
-      element('div', { class: 'name' }, rows.length ? swatch(next.kinds[next.buffers.kind[rows[0]!]!]!.colour) : null, element('code', {}, tensor)),
+      element(
+        'div',
+        { class: 'name' },
+        rows.length ? swatch(next.kinds[next.buffers.kind[rows[0]!]!]!.colour) : null,
+        element('code', {}, tensor),
+      ),
       element('div', { class: 'about' }, alive || !rows.length ? about : `${about} · not alive at this moment`),
     ];
-    const buttons = tensor === described && strip.lastElementChild ? strip.lastElementChild
-      : element('div', { class: 'buttons' }, graphLink(actions.context, tensor, actions.tide()),
-        born === null ? null : button('Go to where it begins', () => actions.choose(born)), button('Clear', () => actions.select(null)));
+    const buttons =
+      tensor === described && strip.lastElementChild
+        ? strip.lastElementChild
+        : element(
+            'div',
+            { class: 'buttons' },
+            graphLink(actions.context, tensor, actions.tide()),
+            born === null ? null : button('Go to where it begins', () => actions.choose(born)),
+            button('Clear', () => actions.select(null)),
+          );
     strip.replaceChildren(...parts, buttons);
   }
   return { element: card('Tensors alive here', [table.filter], strip, table.element), show };
@@ -72,7 +91,10 @@ export function createTensors(actions: TensorActions): TensorsCard {
 
 function columnsOf(data: () => TideData, select: (row: number) => void): Column<number>[] {
   const text = (name: string, column: TextColumn, className = ''): Column<number> => ({
-    name, className, value: (row) => textOf(data().buffers, column, row) ?? '', cell: (row) => textOf(data().buffers, column, row) ?? '',
+    name,
+    className,
+    value: (row) => textOf(data().buffers, column, row) ?? '',
+    cell: (row) => textOf(data().buffers, column, row) ?? '',
   });
   const kindOf = (row: number) => data().kinds[data().buffers.kind[row]!]!;
   const layerOf = (row: number) => textOf(data().buffers, 'layer', row) ?? `(${kindOf(row).name})`;
@@ -80,11 +102,17 @@ function columnsOf(data: () => TideData, select: (row: number) => void): Column<
     { name: 'layer', value: layerOf, cell: (row) => element('span', {}, swatch(kindOf(row).colour), layerOf(row)) },
     text('op', 'op'),
     {
-      name: 'tensor', value: (row) => data().buffers.name[row]!,
+      name: 'tensor',
+      value: (row) => data().buffers.name[row]!,
       cell: (row) => nameButton(data().buffers.name[row]!, () => select(row)),
     },
     text('shape', 'shape'),
-    { name: 'bytes', number: true, value: (row) => data().buffers.bytes[row]!, cell: (row) => formatBytes(data().buffers.bytes[row]!) },
+    {
+      name: 'bytes',
+      number: true,
+      value: (row) => data().buffers.bytes[row]!,
+      cell: (row) => formatBytes(data().buffers.bytes[row]!),
+    },
     text('line', 'source', 'dim'),
   ];
 }
@@ -95,14 +123,24 @@ function describeMissing({ buffers }: TideData): string {
 }
 
 /** How much is alive beside the rows that are listed; the smallest buffers never reach the page one by one. */
-export function describeRest(data: TideData, point: number, listed: number[], matching: number[], filtered: boolean): string {
+export function describeRest(
+  data: TideData,
+  point: number,
+  listed: number[],
+  matching: number[],
+  filtered: boolean,
+): string {
   const held = sum(listed.map((row) => data.buffers.bytes[row]!));
   if (filtered) {
     const all = sum(matching.map((row) => data.buffers.bytes[row]!));
-    return matching.length ? `${countOf(matching.length, 'tensor')} ${matching.length === 1 ? 'matches' : 'match'}, ${formatBytes(all)}` : 'None matches';
+    return matching.length
+      ? `${countOf(matching.length, 'tensor')} ${matching.length === 1 ? 'matches' : 'match'}, ${formatBytes(all)}`
+      : 'None matches';
   }
   const more = data.curve.alive[point]! - listed.length;
-  return more > 0 ? `and ${formatCount(more)} more that hold ${formatBytes(Math.max(data.curve.bytes[point]! - held, 0))}` : '';
+  return more > 0
+    ? `and ${formatCount(more)} more that hold ${formatBytes(Math.max(data.curve.bytes[point]! - held, 0))}`
+    : '';
 }
 
 export function describeTensor(data: TideData, rows: number[]): string {
@@ -111,8 +149,14 @@ export function describeTensor(data: TideData, rows: number[]): string {
   const percent = (event: number) => `${Math.round(100 * Math.min(1, shareOf(curve, event)))}%`;
   const life = `alive from event ${formatCount(buffers.born[row]!)} to ${formatCount(buffers.died[row]!)}, ${percent(buffers.born[row]!)} to ${percent(buffers.died[row]!)} of the step`;
   const parts = [
-    textOf(buffers, 'layer', row), textOf(buffers, 'op', row), textOf(buffers, 'shape', row), kinds[buffers.kind[row]!]!.name,
-    formatBytes(buffers.bytes[row]!), life, rows.length > 1 ? `the largest of ${rows.length} buffers` : null, textOf(buffers, 'source', row),
+    textOf(buffers, 'layer', row),
+    textOf(buffers, 'op', row),
+    textOf(buffers, 'shape', row),
+    kinds[buffers.kind[row]!]!.name,
+    formatBytes(buffers.bytes[row]!),
+    life,
+    rows.length > 1 ? `the largest of ${rows.length} buffers` : null,
+    textOf(buffers, 'source', row),
   ];
   return parts.filter((part) => part !== null).join(' · ');
 }

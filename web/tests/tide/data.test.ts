@@ -1,6 +1,17 @@
 import { describe, expect, it } from 'vitest';
 import {
-  aliveAt, axisTop, byteTicks, momentOf, nearest, nodeAt, pointAtShare, rowsOfTensor, sharesByKind, sharesByLayer, sum, verdictOf,
+  aliveAt,
+  axisTop,
+  byteTicks,
+  momentOf,
+  nearest,
+  nodeAt,
+  pointAtShare,
+  rowsOfTensor,
+  sharesByKind,
+  sharesByLayer,
+  sum,
+  verdictOf,
 } from '../../src/tide/data';
 import { makeTide } from './tides';
 
@@ -39,20 +50,38 @@ describe('moments', () => {
 describe('what a moment holds', () => {
   it('lists what is alive', () => {
     const { buffers } = makeTide();
-    expect(aliveAt(buffers, 5).map((row) => buffers.name[row])).toEqual(
-      ['adam/velocity:0', 'dense/kernel:0', 'gradient_tape/MatMul:0', 'x:0']);
+    expect(aliveAt(buffers, 5).map((row) => buffers.name[row])).toEqual([
+      'adam/velocity:0',
+      'dense/kernel:0',
+      'gradient_tape/MatMul:0',
+      'x:0',
+    ]);
   });
 
   it('adds up to the curve by kind, the largest first', () => {
     const shares = sharesByKind(makeTide(), 4);
-    expect(shares.map((share) => share.label)).toEqual(['activations', 'optimizer', 'weights', 'gradients', 'input', 'slack']);
+    expect(shares.map((share) => share.label)).toEqual([
+      'activations',
+      'optimizer',
+      'weights',
+      'gradients',
+      'input',
+      'slack',
+    ]);
     expect(sum(shares.map((share) => share.bytes))).toBe(8704);
   });
 
   it('adds up layers with their kinds', () => {
     const [dense, none] = sharesByLayer(makeTide(), 4, 10);
     expect(dense).toEqual({
-      label: 'dense', bytes: 8192, parts: [['#2f6fd0', 1024], ['#7c5cd6', 2048], ['#12a5b0', 4096], ['#f0794a', 1024]],
+      label: 'dense',
+      bytes: 8192,
+      parts: [
+        ['#2f6fd0', 1024],
+        ['#7c5cd6', 2048],
+        ['#12a5b0', 4096],
+        ['#f0794a', 1024],
+      ],
     });
     expect(none?.label).toBe('(no layer)');
   });

@@ -17,29 +17,52 @@ describe('the address', () => {
   });
 
   it('leaves out what makes no sense', () => {
-    expect(parseAddress({ at: 'x', over: ',a,2.middle,7', budget: 'much' })).toEqual(
-      { at: null, over: [{ id: 7, curve: null }], tensor: null, budget: null, filter: '' });
+    expect(parseAddress({ at: 'x', over: ',a,2.middle,7', budget: 'much' })).toEqual({
+      at: null,
+      over: [{ id: 7, curve: null }],
+      tensor: null,
+      budget: null,
+      filter: '',
+    });
   });
 });
 
 describe('other curves', () => {
   const files = [
-    { id: 0, path: 'a.tide', kind: 'tide', title: 'a', peak_bytes: 1024, method: 'recorded' }, { id: 1, path: 'b.tide', kind: 'tide' },
-    { id: 2, path: 'c.plan', kind: 'plan' }, { id: 3, path: 'events', kind: 'events', graphs: [{ id: '3.0', label: 'graph', state: 'ready' as const }] },
+    { id: 0, path: 'a.tide', kind: 'tide', title: 'a', peak_bytes: 1024, method: 'recorded' },
+    { id: 1, path: 'b.tide', kind: 'tide' },
+    { id: 2, path: 'c.plan', kind: 'plan' },
+    { id: 3, path: 'events', kind: 'events', graphs: [{ id: '3.0', label: 'graph', state: 'ready' as const }] },
   ];
 
   it('are all tides but this one, and each plan before and after', () => {
-    expect(overlayChoices(files, 1).map((choice) => choice.label)).toEqual(['a.tide', 'c.plan, before', 'c.plan, after']);
+    expect(overlayChoices(files, 1).map((choice) => choice.label)).toEqual([
+      'a.tide',
+      'c.plan, before',
+      'c.plan, after',
+    ]);
     expect(overlayChoices(files, 1)[0]?.about).toBe('a · recorded · peak 1 KiB');
   });
 
   it('keep their look while others come and go', () => {
     const three = assignLooks(['1', '2', '3'], new Map());
-    expect([...assignLooks(['1', '3', '4'], three)]).toEqual([['1', 0], ['3', 2], ['4', 1]]);
+    expect([...assignLooks(['1', '3', '4'], three)]).toEqual([
+      ['1', 0],
+      ['3', 2],
+      ['4', 1],
+    ]);
   });
 
   it('say in the legend how far their peak is', () => {
-    const overlay = { key: '1', label: 'b', colour: '', dash: null, peakBytes: 4352, peakEvent: 0, curve: { events: 1, event: [0], bytes: [1] } };
+    const overlay = {
+      key: '1',
+      label: 'b',
+      colour: '',
+      dash: null,
+      peakBytes: 4352,
+      peakEvent: 0,
+      curve: { events: 1, event: [0], bytes: [1] },
+    };
     expect(legendOf(makeTide(), [overlay]).at(-1)?.text).toBe('b: peak 4.25 KiB, 50.0% below');
   });
 
@@ -49,8 +72,15 @@ describe('other curves', () => {
 });
 
 describe('tables', () => {
-  const columns = [{ value: (row: { name: string; size: number }) => row.name }, { value: (row: { size: number }) => row.size }];
-  const rows = [{ name: 'conv MatMul', size: 1 }, { name: 'dense Relu', size: 3 }, { name: 'dense MatMul', size: 2 }];
+  const columns = [
+    { value: (row: { name: string; size: number }) => row.name },
+    { value: (row: { size: number }) => row.size },
+  ];
+  const rows = [
+    { name: 'conv MatMul', size: 1 },
+    { name: 'dense Relu', size: 3 },
+    { name: 'dense MatMul', size: 2 },
+  ];
 
   it('match all words, in any case, in texts only', () => {
     expect(matchRows(rows, columns, ' dense  matmul ')).toEqual([rows[2]]);
@@ -79,7 +109,8 @@ describe('words', () => {
 
   it('describe a tensor', () => {
     expect(describeTensor(data, [0])).toBe(
-      'dense · Relu · float32 100×10 · activations · 4 KiB · alive from event 1 to 5, 17% to 83% of the step · train.py:7');
+      'dense · Relu · float32 100×10 · activations · 4 KiB · alive from event 1 to 5, 17% to 83% of the step · train.py:7',
+    );
   });
 
   it('answer for a budget', () => {
@@ -88,12 +119,29 @@ describe('words', () => {
   });
 
   it('list recorded steps', () => {
-    expect(describeSteps({ allocator: 'cpu', limit_bytes: null, step: 12, steps: [[11, 8192], [12, 8704]] })).toBe(
-      'peaks of the recorded steps: 11 8 KiB, 12 (this one) 8.5 KiB');
+    expect(
+      describeSteps({
+        allocator: 'cpu',
+        limit_bytes: null,
+        step: 12,
+        steps: [
+          [11, 8192],
+          [12, 8704],
+        ],
+      }),
+    ).toBe('peaks of the recorded steps: 11 8 KiB, 12 (this one) 8.5 KiB');
   });
 
   it('write times as the command line does', () => {
-    expect([0, 0.4, 950, 999.6, 38200, 1.23e6, 2.5e8].map(formatTime)).toEqual(['0', '0', '950 µs', '1 ms', '38.2 ms', '1.23 s', '250 s']);
+    expect([0, 0.4, 950, 999.6, 38200, 1.23e6, 2.5e8].map(formatTime)).toEqual([
+      '0',
+      '0',
+      '950 µs',
+      '1 ms',
+      '38.2 ms',
+      '1.23 s',
+      '250 s',
+    ]);
     expect([0.142, -0.001, -0.03].map(formatSlowdown)).toEqual(['+14%', '+0%', '-3%']);
   });
 });

@@ -8,7 +8,8 @@ import { svgText } from '../../src/tide/svg';
 import { makeRecorded, makeTide, palette } from './tides';
 
 const size = { width: 688, height: 352 };
-const named = <Kind extends Shape>(shapes: Shape[], name: string) => shapes.find((shape) => shape.name === name) as Kind;
+const named = <Kind extends Shape>(shapes: Shape[], name: string) =>
+  shapes.find((shape) => shape.name === name) as Kind;
 
 describe('the curve', () => {
   it('stacks the kinds: the top of the last is the curve', () => {
@@ -29,7 +30,12 @@ describe('the curve', () => {
 
   it('draws other curves over the whole width, and makes room for a higher one', () => {
     const overlay: Overlay = {
-      key: '2', label: 'other', colour: '#d6336c', dash: null, peakBytes: 20000, peakEvent: 50,
+      key: '2',
+      label: 'other',
+      colour: '#d6336c',
+      dash: null,
+      peakBytes: 20000,
+      peakEvent: 50,
       curve: { events: 101, event: [0, 50, 100], bytes: [0, 20000, 0] },
     };
     const { frame, picture } = drawTide(makeTide(), [overlay], null, size, palette);
@@ -86,9 +92,13 @@ describe('the address space', () => {
 
   it('names a buffer, and what is free', () => {
     expect(tileFacts(data, space, 0)).toEqual({
-      name: 'dense/Relu:0', kind: 'activations', texts: ['dense', 'float32 100×10', '4 KiB', 'events 1 to 5'],
+      name: 'dense/Relu:0',
+      kind: 'activations',
+      texts: ['dense', 'float32 100×10', '4 KiB', 'events 1 to 5'],
     });
-    expect(describeFree(data, space, 5)).toBe('4.5 KiB lie free after event 5; the largest block is 4 KiB, 11% of it lies outside that.');
+    expect(describeFree(data, space, 5)).toBe(
+      '4.5 KiB lie free after event 5; the largest block is 4 KiB, 11% of it lies outside that.',
+    );
   });
 });
 
@@ -106,11 +116,16 @@ describe('files', () => {
     const whole = captioned(picture, { title: 'a tide', file: 'a', legend }, palette);
     expect(whole.height).toBeGreaterThan(picture.height + 44);
     expect(whole.shapes.filter((shape) => shape.kind === 'label' && shape.text.startsWith('entry'))).toHaveLength(9);
-    const down = named<Polygon>(whole.shapes, 'weights').points[1]! - named<Polygon>(picture.shapes, 'weights').points[1]!;
+    const down =
+      named<Polygon>(whole.shapes, 'weights').points[1]! - named<Polygon>(picture.shapes, 'weights').points[1]!;
     expect(down).toBe(44);
   });
 
   it('is named after the title', () => {
-    expect([fileName('examples/train.py · batch 32'), fileName('../..'), fileName('')]).toEqual(['examples-train.py-batch-32', 'lowtide', 'lowtide']);
+    expect([fileName('examples/train.py · batch 32'), fileName('../..'), fileName('')]).toEqual([
+      'examples-train.py-batch-32',
+      'lowtide',
+      'lowtide',
+    ]);
   });
 });
