@@ -101,6 +101,7 @@ export interface Screen {
   outgoing: Crossing[];
   hidden_items: number;
   hidden_edges: number;
+  notes?: string[];
 }
 
 export interface Neighbour {
@@ -129,9 +130,7 @@ export interface NodeDetails {
   readers: Neighbour[];
   reader_count: number;
   calls: { part: number; name: string }[];
-  /** The keys to open, outermost first, until this node is on a screen. */
-  trail?: string[];
-  tide: Record<string, unknown> | null;
+  tide?: Record<string, unknown> | null;
 }
 
 export interface SearchQuery {
@@ -196,10 +195,13 @@ export function createApi(base: URL) {
       get<Screen>(graphPath(graph, '/around'), { ...query }, signal),
     paths: (graph: string, query: PathsQuery, signal?: AbortSignal) =>
       get<Screen>(graphPath(graph, '/paths'), { ...query }, signal),
+    /** The keys to open, outermost first, until a node or scope is on a screen. */
+    trail: (graph: string, query: TrailQuery, signal?: AbortSignal) =>
+      get<{ trail: string[] }>(graphPath(graph, '/trail'), { ...query }, signal),
     locate: (graph: string, tensor: string, signal?: AbortSignal) =>
       get<{ part?: number; name: string | null }>(graphPath(graph, '/locate'), { tensor }, signal),
-    diff: (one: string, other: string, path: string, fold: string, signal?: AbortSignal) =>
-      get<Screen>('api/diff', { one, other, path, fold }, signal),
+    diff: (one: string, other: string, query: { path: string; fold: string }, signal?: AbortSignal) =>
+      get<Screen>('api/diff', { one, other, ...query }, signal),
     /** The answers of tides and plans are typed where they are drawn. */
     tide: <Answer>(id: number, signal?: AbortSignal) => get<Answer>(`api/tide/${id}`, {}, signal),
     plan: <Answer>(id: number, signal?: AbortSignal) => get<Answer>(`api/plan/${id}`, {}, signal),
@@ -219,6 +221,12 @@ export interface AroundQuery {
   name: string;
   hops: number;
   direction: string;
+}
+
+export interface TrailQuery {
+  part: number;
+  name: string;
+  kind: 'node' | 'scope';
 }
 
 export interface PathsQuery {

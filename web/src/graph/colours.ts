@@ -1,6 +1,6 @@
 // What the colour of a box says: kind of op, phase, device, bytes, memory from a tide, or what changed.
 import type { Item } from '../api';
-import { formatBytes, formatCount } from '../amounts';
+import { countOf, formatBytes, formatCount } from '../amounts';
 import { classifyOp } from './opclass';
 import { textOn, type Palette } from './palette';
 
@@ -46,8 +46,8 @@ export function createColouring(mode: string, items: Item[], palette: Palette): 
 }
 
 function tideFormat(mode: string): (value: number) => string {
-  if (mode === 'lifetime') return (value) => `${formatCount(Math.round(value))} steps`;
-  if (mode === 'recomputed') return (value) => (value ? 'recomputed' : 'kept');
+  if (mode === 'lifetime') return (value) => countOf(Math.round(value), 'event');
+  if (mode === 'recomputed') return (value) => `${formatCount(Math.round(value))} recomputed`;
   return formatBytes;
 }
 

@@ -6,9 +6,8 @@ import { errorCard, isAbort } from '../notice';
 import type { Direction } from '../route';
 import { shortDevice } from './colours';
 import { copyText } from './copy';
-import { describeItem } from './measures';
 import { neighbourSection } from './neighbours';
-import { canOpen, type Box } from './scene';
+import { canOpen, isFold, type Box } from './scene';
 
 export interface DetailsHandlers {
   ask(box: Box, from: { inputs: number; readers: number }, signal: AbortSignal): Promise<NodeDetails>;
@@ -66,10 +65,10 @@ export class Details {
     const { item } = box;
     return [
       element('section', {}, facts([
-        ['Holds', countOf(item.nodes, 'node')], ['Members', item.members ? formatCount(item.members) : null],
+        ['Holds', countOf(item.nodes, 'node')], ['Members', isFold(item) && item.members ? formatCount(item.members) : null],
         ['Kind', item.kind], ['Op', item.op ?? null], ['Output bytes', item.bytes === null ? null : formatBytes(item.bytes)],
         ['Phase', item.phase ?? null], ['Device', item.device ? shortDevice(item.device) : null],
-        ['Change', item.change ?? null], ['Shown as', describeItem(item)],
+        ['Change', item.change ?? null],
       ])),
       ...(box.inner ? [element('section', {}, element('p', { class: 'hint' }, `${countOf(box.inner.boxes.length, 'item')} shown inside.`))] : []),
     ];

@@ -3,11 +3,13 @@ import { formatBytes, formatShort } from '../amounts';
 import type { Crossing } from '../api';
 import { changeColour, type Colouring } from './colours';
 import type { Geometry, PlacedEdge, Rectangle } from './geometry';
-import { boundsOfRoute, type CurveMark, type Mark, type TextMark } from './marks';
+import { boundsOfRoute, overlap, type CurveMark, type Mark, type TextMark } from './marks';
 import { boxText, fonts, footerText, headingHeight, headingText } from './measures';
 import type { Palette } from './palette';
-import { canOpen, type Box, type Scene, type Sheet } from './scene';
+import { canOpen, isFold, type Box, type Scene, type Sheet } from './scene';
 import { truncate, type Font, type Measure } from './text';
+
+const farAcross = 420;
 
 export interface Look {
   palette: Palette;
@@ -22,7 +24,9 @@ export function buildMarks(scene: Scene, geometry: Geometry, look: Look): Mark[]
 }
 
 function addSheet(marks: Mark[], sheet: Sheet, geometry: Geometry, look: Look): void {
-  for (const edge of geometry.edges.get(sheet.owner?.id ?? '') ?? []) addEdge(marks, edge, look);
+  const edges = geometry.edges.get(sheet.owner?.id ?? '') ?? [];
+  for (const edge of edges) addEdge(marks, edge, sheet, look);
+  marks.push(...placeLabels(edges, sheet, geometry, look));
   addCrossings(marks, sheet, sheet.screen.incoming, geometry, look, 'in');
   addCrossings(marks, sheet, sheet.screen.outgoing, geometry, look, 'out');
   for (const box of sheet.boxes) {
@@ -35,13 +39,31 @@ function addSheet(marks: Mark[], sheet: Sheet, geometry: Geometry, look: Look): 
   }
 }
 
-function addEdge(marks: Mark[], { edge, route }: PlacedEdge, { palette, measure }: Look): void {
-  const [, , count, bytes, control, change] = edge;
-  const curve = curveMark(route, changeColour(change, palette) ?? palette.edge, edgeWidth(count, bytes));
+function addEdge(marks: Mark[], { edge, route }: PlacedEdge, sheet: Sheet, { palette }: Look): void {
+  const [from, to, count, bytes, control, change] = edge;
+  const ends = [sheet.boxes[from]?.item.change, sheet.boxes[to]?.item.change];
+  const seen = change ?? ends.find((end) => end === 'added' || end === 'removed');
+  const curve = curveMark(route, changeColour(seen, palette) ?? palette.edge, edgeWidth(count, bytes));
   curve.dashed = control >= count;
+  // What leads far across (a constant that all blocks read) would hide what is near; selecting a box brings it out.
+  if (curve.bounds.height > farAcross && seen === undefined) curve.opacity = 0.3;
   marks.push(curve);
-  const label = edgeLabel(count, bytes);
-  if (label && route.length >= 8) marks.push(edgeText(route, label, palette, measure));
+}
+
+/** Labels where there is room, those of the most edges first; the others are shown when pointed at. */
+function placeLabels(edges: PlacedEdge[], sheet: Sheet, geometry: Geometry, { palette, measure }: Look): Mark[] {
+  const taken = sheet.boxes.flatMap((box) => geometry.boxes.get(box.id)?.rectangle ?? []);
+  const marks: Mark[] = [];
+  for (const { edge: [, , count, bytes], route } of [...edges].sort((one, other) => other.edge[2] - one.edge[2])) {
+    const label = edgeLabel(count, bytes);
+    if (!label) continue;
+    const text = edgeText(route, label, palette, measure);
+    const place = { x: text.x - 2, y: text.y - 10, width: text.width + 4, height: 13 };
+    if (taken.some((other) => overlap(other, place))) continue;
+    taken.push(place);
+    marks.push(text);
+  }
+  return marks;
 }
 
 export function edgeWidth(count: number, bytes: number): number {
@@ -97,7 +119,7 @@ function addBox(marks: Mark[], box: Box, rectangle: Rectangle, look: Look): void
   const { palette, measure } = look;
   const { item } = box;
   const paint = look.colouring.paint(item);
-  const stacked = item.kind === 'series' || item.kind === 'range' || item.kind === 'cluster';
+  const stacked = isFold(item);
   const radius = item.kind === 'node' ? rectangle.height / 2 : 9;
   const outline = { type: 'rectangle', radius, fill: paint.fill, stroke: paint.stroke, lineWidth: 1.25 } as const;
   if (stacked) marks.push({ ...outline, ...moved(rectangle, 6) }, { ...outline, ...moved(rectangle, 3) });

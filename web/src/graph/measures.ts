@@ -2,7 +2,7 @@
 import type { Item } from '../api';
 import { countOf, formatBytes, formatCount } from '../amounts';
 import type { Sheet as LayoutSheet } from './layout/shapes';
-import type { Box, Sheet } from './scene';
+import { isFold, type Box, type Sheet } from './scene';
 import { truncate, type Font, type Measure } from './text';
 
 export const fonts = {
@@ -34,8 +34,8 @@ export function boxText(item: Item, measure: Measure): BoxText {
 export function describeItem(item: Item): string {
   const bytes = item.bytes ? formatBytes(item.bytes) : '';
   if (item.kind === 'node') return join(item.op ?? '', item.shape ?? '', item.shape ? '' : bytes);
-  const members = item.members ? `${formatCount(item.members)} × ${item.op ?? 'alike'}` : countOf(item.nodes, 'node');
-  return join(members, bytes);
+  const op = isFold(item) && item.op && item.label !== item.op ? `${formatCount(item.nodes)} × ${item.op}` : countOf(item.nodes, 'node');
+  return join(op, bytes);
 }
 
 function join(...parts: string[]): string {
@@ -67,7 +67,7 @@ export function layoutInput(sheet: Sheet, name: string, measure: Measure): Layou
   return {
     name: `${name} ${sheet.owner?.id ?? ''}`,
     cells: sheet.boxes.map((box) => layoutCell(box, name, measure)),
-    edges: sheet.screen.edges.filter(([from, to]) => from !== to).map(([from, to]) => [from, to]),
+    edges: sheet.screen.edges.filter(([from, to]) => from !== to).map(([from, to, count]) => [from, to, count]),
     top: sheet.owner ? headingHeight : 0,
     bottom: footerText(sheet) ? footerHeight : 0,
     leastWidth: sheet.owner ? headingWidth : 0,

@@ -2,6 +2,7 @@
 import type { Host } from './host';
 
 interface Drawn {
+  id: string;
   key: string;
   kind: string;
   label: string;
@@ -46,13 +47,14 @@ function listDrawn(host: Host | null): Drawn[] {
   const corner = stage.canvas.getBoundingClientRect();
   return [...stage.geometry.boxes.values()].map(({ box, rectangle }) => {
     const { x, y, width, height } = stage.placeOf(rectangle);
-    return { key: box.id, kind: box.item.kind, label: box.item.label, x: x + corner.left, y: y + corner.top, width, height, count: box.item.nodes };
+    return { id: box.id, key: box.item.key, kind: box.item.kind, label: box.item.label, x: x + corner.left, y: y + corner.top, width, height, count: box.item.nodes };
   });
 }
 
 function listEdges(host: Host | null): [string, string, number][] {
-  const edges = host ? [...host.pane.stage.geometry.edges.values()].flat() : [];
-  return edges.map(({ from, to, edge }) => [from, to, edge[2]]);
+  const geometry = host?.pane.stage.geometry;
+  const key = (id: string) => geometry?.boxes.get(id)?.box.item.key ?? id;
+  return [...(geometry?.edges.values() ?? [])].flat().map(({ from, to, edge }) => [key(from), key(to), edge[2]]);
 }
 
 function describeState(host: Host | null): object {

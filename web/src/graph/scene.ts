@@ -2,7 +2,7 @@
 import type { Item, Screen } from '../api';
 
 export interface Box {
-  /** Unique in the scene: the item's key, behind the calls that lead into the function it is in. */
+  /** Unique in the scene: mostly the item's key; see `boxId`. */
   id: string;
   item: Item;
   sheet: Sheet;
@@ -91,10 +91,20 @@ export class Scene {
 
   private addSheet(screen: Screen, owner: Box | null, prefix: string): Sheet {
     const sheet: Sheet = { screen, owner, prefix, boxes: [] };
-    sheet.boxes = screen.items.map((item) => ({ id: prefix + item.key, item, sheet, inner: null }));
+    sheet.boxes = screen.items.map((item) => ({ id: prefix + boxId(item, screen.path), item, sheet, inner: null }));
     for (const box of sheet.boxes) this.boxes.set(box.id, box);
     return sheet;
   }
+}
+
+/** A node can have the name of the scope it is in (`dense` in `dense`); its label, in brackets, then tells it apart. */
+export function boxId(item: Item, path: string): string {
+  return item.kind === 'node' && item.key === path && path !== '' ? `${path}/${item.label}` : item.key;
+}
+
+/** Several things that are shown as one because they are alike. */
+export function isFold(item: Item): boolean {
+  return item.kind === 'series' || item.kind === 'range' || item.kind === 'cluster';
 }
 
 export function canOpen(item: Item): boolean {

@@ -40,10 +40,7 @@ export function graphSource(api: Api, choice: GraphChoice, parts: () => Part[]):
 }
 
 export function diffSource(api: Api, one: string, other: string): Source {
-  const screen = (key: string, signal: AbortSignal) => {
-    const { path, fold } = splitKey(key);
-    return api.diff(one, other, path, fold, signal);
-  };
+  const screen = (key: string, signal: AbortSignal) => api.diff(one, other, splitKey(key), signal);
   return {
     root: (signal) => screen('', signal),
     inside: async (box, signal) => ({ screen: await screen(box.item.key, signal), enters: false }),

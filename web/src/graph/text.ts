@@ -43,6 +43,6 @@ export function truncate(text: string, width: number, font: Font, measure: Measu
 }
 
 function shorten(text: string, kept: number): string {
-  const end = Math.floor(kept * 0.4);
+  const end = Math.floor(kept * (text.includes('/') ? 0.7 : 0.4));
   return `${text.slice(0, kept - end)}…${end ? text.slice(-end) : ''}`;
 }

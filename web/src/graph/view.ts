@@ -1,5 +1,6 @@
 // The graph view: one pane, or two beside each other, between the outline with its search and the details.
-import type { GraphReady, NodeDetails, SearchResult } from '../api';
+import type { GraphReady, SearchResult } from '../api';
+import { formatCount } from '../amounts';
 import type { Context, View } from '../context';
 import { element } from '../dom';
 import { openHelp } from '../help';
@@ -17,6 +18,9 @@ import { Search } from './search';
 import { Toolbar } from './toolbar';
 
 type ShownRoute = GraphRoute | DiffRoute;
+
+/** More scopes inside each other than this cannot be read, however they are drawn. */
+const mostNested = 60;
 
 export class GraphView implements View {
   private route: ShownRoute | null = null;
@@ -222,28 +226,28 @@ export class GraphView implements View {
 
   private async chooseResult(result: SearchResult): Promise<void> {
     this.workspace.classList.remove('side-open');
-    if (result.kind === 'scope') this.revealAlong(result.part, scopesAround(result.name), result.name);
-    else await this.reveal(result.part, result.name);
+    await this.reveal(result.part, result.name, result.kind);
   }
 
-  private async reveal(part: number, name: string): Promise<void> {
-    try {
-      const details: NodeDetails = await this.context.api.node(this.activeGraph(), { part, name });
-      this.revealAlong(part, details.trail ?? scopesAround(name), name);
-    } catch (problem) {
-      if (!isAbort(problem)) this.say(problem instanceof Error ? problem.message : String(problem));
-    }
-  }
-
-  private revealAlong(part: number, trail: string[], name: string): void {
+  /** Opens what is around a node or scope, and selects it. */
+  private async reveal(part: number, name: string, kind: 'node' | 'scope' = 'node'): Promise<void> {
+    const { trail, id } = await this.findTrail(this.activeGraph(), part, name, kind);
     const { route } = this;
-    if (route?.view === 'graph' && (route.part !== part || route.focus)) {
-      this.show({ part, open: trail, select: name, focus: null, tensor: null });
-    } else {
-      void this.active.pane.reveal(trail, name).then((found) => {
-        if (!found) this.say(`${name} is folded into a group of the scope that is now selected.`);
-      });
+    if (trail.length > mostNested) {
+      this.show({ part, open: [], select: name, focus: { kind: 'around', name, hops: 1, direction: 'both' } });
+      this.say(`${name} lies in ${formatCount(trail.length)} scopes, too many to open: its neighbours are shown instead.`);
+    } else if (route?.view === 'graph' && (route.part !== part || route.focus)) {
+      this.show({ part, open: trail, select: id, focus: null });
+    } else if (!await this.active.pane.reveal(trail, id)) {
+      this.say(`${name} is folded into a group of the scope that is now selected.`);
     }
+  }
+
+  private async findTrail(graph: string, part: number, name: string, kind: 'node' | 'scope'): Promise<{ trail: string[]; id: string }> {
+    const { trail } = await this.context.api.trail(graph, { part, name, kind }).catch(() => ({ trail: scopesAround(name) }));
+    // A node with the name of the scope that it is in: see `boxId`.
+    const last = name.slice(name.lastIndexOf('/') + 1);
+    return { trail, id: kind === 'node' && trail.includes(name) ? `${name}/(${last})` : name };
   }
 
   private async followTensor(route: GraphRoute, tensor: string): Promise<void> {
@@ -251,8 +255,8 @@ export class GraphView implements View {
       const { part, name } = await this.context.api.locate(route.graph, tensor);
       const found: Partial<GraphRoute> = { tensor: null };
       if (name !== null) {
-        const details = await this.context.api.node(route.graph, { part: part ?? 0, name });
-        Object.assign(found, { part: part ?? 0, open: details.trail ?? scopesAround(name), select: name, focus: null });
+        const { trail, id } = await this.findTrail(route.graph, part ?? 0, name, 'node');
+        Object.assign(found, { part: part ?? 0, open: trail, select: id, focus: null });
       } else this.say(`${tensor} is not in this graph.`);
       if (this.route === route) this.context.navigate({ ...route, ...found }, { replace: true });
     } catch (problem) {

@@ -1,35 +1,33 @@
 // Which row each box goes to: below everything it reads, and as near to its readers as that allows.
 
-export type Edge = [from: number, to: number];
+export type Edge = [from: number, to: number, weight?: number];
 
-/** Edges without those that close a cycle, found by walking depth first in the given order. */
+/** Edges without the lightest of each cycle: the heaviest are taken first, and one that would close a cycle is left out. */
 export function dropCycles(count: number, edges: Edge[]): Edge[] {
   const leaving: number[][] = Array.from({ length: count }, () => []);
-  edges.forEach(([from], position) => leaving[from]?.push(position));
-  const state = new Uint8Array(count); // 0 not seen, 1 on the way, 2 done
-  const kept = new Uint8Array(edges.length);
-  for (let start = 0; start < count; start += 1) {
-    if (state[start]) continue;
-    state[start] = 1;
-    const way: { cell: number; next: number }[] = [{ cell: start, next: 0 }];
-    for (let top = way.at(-1); top; top = way.at(-1)) {
-      const position = leaving[top.cell]?.[top.next];
-      if (position === undefined) {
-        state[top.cell] = 2;
-        way.pop();
-        continue;
-      }
-      top.next += 1;
-      const to = edges[position]?.[1] ?? 0;
-      if (state[to] === 1) continue;
-      kept[position] = 1;
-      if (state[to] === 0) {
-        state[to] = 1;
-        way.push({ cell: to, next: 0 });
+  const kept = new Set<Edge>();
+  for (const edge of [...edges].sort((one, other) => (other[2] ?? 1) - (one[2] ?? 1))) {
+    const [from, to] = edge;
+    if (from === to || leads(leaving, to, from)) continue;
+    leaving[from]?.push(to);
+    kept.add(edge);
+  }
+  return edges.filter((edge) => kept.has(edge));
+}
+
+function leads(leaving: number[][], from: number, to: number): boolean {
+  const seen = new Set([from]);
+  const waiting = [from];
+  for (let cell = waiting.pop(); cell !== undefined; cell = waiting.pop()) {
+    if (cell === to) return true;
+    for (const next of leaving[cell] ?? []) {
+      if (!seen.has(next)) {
+        seen.add(next);
+        waiting.push(next);
       }
     }
   }
-  return edges.filter((_, position) => kept[position]);
+  return false;
 }
 
 /** The row of each cell; `edges` must be free of cycles. */

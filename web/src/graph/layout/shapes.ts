@@ -7,12 +7,12 @@ export interface Cell {
   inner: Sheet | null;
 }
 
-/** The boxes of one screen and the edges between them, as positions in `cells`. */
+/** The boxes of one screen and the edges between them, as positions in `cells`, with how much each one weighs. */
 export interface Sheet {
   /** What the screen is; the same name, sizes and edges give the same layout, so it need not be computed again. */
   name: string;
   cells: Cell[];
-  edges: [from: number, to: number][];
+  edges: [from: number, to: number, weight: number][];
   /** Room for the heading and the line below, and the least width these need. */
   top: number;
   bottom: number;

@@ -50,7 +50,10 @@ function placePart(cells: number[], sizes: Size[], edges: Edge[], widest: number
   }
   const place = new Map(cells.map((cell, position) => [cell, position]));
   const positions = edges.flatMap(([from], position) => (place.has(from) ? [position] : []));
-  const inner = positions.map((position) => edges[position]?.map((cell) => place.get(cell) ?? 0) as Edge);
+  const inner = positions.map((position): Edge => {
+    const [from, to, weight] = edges[position] as Edge;
+    return [place.get(from) ?? 0, place.get(to) ?? 0, weight];
+  });
   return { cells, positions, placed: placeGroup(own, inner, widest) };
 }
 
