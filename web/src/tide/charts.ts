@@ -112,7 +112,8 @@ export function createSpaceChart(shown: () => Shown & { space: Space }, actions:
     className: 'space',
     surface: 'canvas',
     label: () =>
-      `${describeSpace(shown().data, shown().space)}. Up and down go through the buffers that are alive, left and right through the step; Enter selects a buffer.`,
+      `${describeSpace(shown().data, shown().space)}. Up and down go through the buffers that are alive, ` +
+      'left and right through the step; Enter selects a buffer.',
     paint: (size, palette) => {
       const { data, space } = shown();
       const drawn = drawSpace(data, space, size, palette);

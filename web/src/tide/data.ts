@@ -148,14 +148,22 @@ export function isAlive(buffers: Buffers, row: number, event: number): boolean {
   return buffers.born[row]! <= event && event < buffers.died[row]!;
 }
 
-/** The rows of a tensor, the largest first; where only its node is named, those of all its outputs. */
+/**
+ * The rows of a tensor, the largest first. Where only its node is named, those of all its outputs; and where a graph
+ * names it without the calls around it, which the step that ran puts before a name, those that end so.
+ */
 export function rowsOfTensor(buffers: Buffers, tensor: string): number[] {
-  const named = (matches: (name: string) => boolean) =>
-    buffers.name
-      .flatMap((name, row) => (matches(name) ? [row] : []))
-      .sort((one, other) => buffers.bytes[other]! - buffers.bytes[one]!);
-  const exact = named((name) => name === tensor);
-  return exact.length ? exact : named((name) => nodeOfTensor(name) === nodeOfTensor(tensor));
+  const node = nodeOfTensor(tensor);
+  const tests: ((name: string) => boolean)[] = [
+    (name) => name === tensor,
+    (name) => nodeOfTensor(name) === node,
+    (name) => nodeOfTensor(name).endsWith(`/${node}`),
+  ];
+  for (const test of tests) {
+    const rows = buffers.name.flatMap((name, row) => (test(name) ? [row] : []));
+    if (rows.length) return rows.sort((one, other) => buffers.bytes[other]! - buffers.bytes[one]!);
+  }
+  return [];
 }
 
 /** The highest moment while one of the rows is alive; the peak without rows. */

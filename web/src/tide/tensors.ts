@@ -147,7 +147,9 @@ export function describeTensor(data: TideData, rows: number[]): string {
   const { buffers, curve, kinds } = data;
   const row = rows[0]!;
   const percent = (event: number) => `${Math.round(100 * Math.min(1, shareOf(curve, event)))}%`;
-  const life = `alive from event ${formatCount(buffers.born[row]!)} to ${formatCount(buffers.died[row]!)}, ${percent(buffers.born[row]!)} to ${percent(buffers.died[row]!)} of the step`;
+  const [born, died] = [buffers.born[row]!, buffers.died[row]!];
+  const events = `alive from event ${formatCount(born)} to ${formatCount(died)}`;
+  const life = `${events}, ${percent(born)} to ${percent(died)} of the step`;
   const parts = [
     textOf(buffers, 'layer', row),
     textOf(buffers, 'op', row),

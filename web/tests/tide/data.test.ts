@@ -93,6 +93,7 @@ describe('a tensor', () => {
     expect(rowsOfTensor(buffers, 'dense/Relu:0')).toEqual([0]);
     expect(rowsOfTensor(buffers, 'dense/Relu')).toEqual([0]);
     expect(rowsOfTensor(buffers, 'dense')).toEqual([]);
+    expect(rowsOfTensor(buffers, 'MatMul')).toEqual([3]);
   });
 
   it('has its largest buffer first', () => {
