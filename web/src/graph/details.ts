@@ -18,6 +18,8 @@ export interface DetailsHandlers {
   pathTo(part: number, name: string): void;
   enter(part: number): void;
   close(): void;
+  /** Where the node's first tensor is in the tide that colours the graph. */
+  tideAddress(name: string): string | null;
   /** Where paths start, when the user said so. */
   pathStart(): string | null;
 }
@@ -84,7 +86,7 @@ export class Details {
         ['Size in the file', formatBytes(details.bytes_in_file)], ['Change', box.item.change ?? null],
       ])),
       outputSection(details),
-      tideSection(details.tide),
+      tideSection(details.tide, this.handlers.tideAddress(details.name)),
       callSection(details, (called) => this.handlers.enter(called)),
       this.walkSection(part, details.name),
       neighbourSection({
@@ -168,10 +170,10 @@ function callSection({ calls }: NodeDetails, enter: (part: number) => void): HTM
       element('span', { class: 'name' }, name), element('span', { class: 'count' }, 'enter'))))));
 }
 
-function tideSection(tide: NodeDetails['tide']): HTMLElement | null {
-  if (!tide) return null;
-  const pairs = Object.entries(tide).filter(([, value]) => ['number', 'string', 'boolean'].includes(typeof value));
+function tideSection(tide: NodeDetails['tide'], address: string | null): HTMLElement | null {
+  if (!tide && address === null) return null;
+  const pairs = Object.entries(tide ?? {}).filter(([, value]) => ['number', 'string', 'boolean'].includes(typeof value));
   return element('section', {}, element('h3', {}, 'In the tide'), facts(pairs.map(([name, value]) => [
     name.replaceAll('_', ' ').replace(/ bytes$/, ''), name.endsWith('bytes') ? formatBytes(Number(value)) : String(value),
-  ])));
+  ])), address !== null && element('p', {}, element('a', { href: address }, 'Show in the tide')));
 }

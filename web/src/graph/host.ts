@@ -22,6 +22,8 @@ export interface HostHandlers {
   rebuilt(): void;
   ready(info: GraphReady): void;
   notice(text: string): void;
+  /** The address selects something that is not on the screens it opens. */
+  missing(name: string): void;
 }
 
 export class Host {
@@ -92,6 +94,7 @@ export class Host {
       this.over.hidden = true;
       await this.pane.load(this.source(choice), viewName(choice), open, select);
       this.handlers.rebuilt();
+      if (select !== null && this.pane.scene && this.pane.selected === null) this.handlers.missing(select);
     } catch (problem) {
       if (!isAbort(problem)) this.fail(problem);
     }

@@ -5,7 +5,7 @@ import type { Context, View } from '../context';
 import { element } from '../dom';
 import { openHelp } from '../help';
 import { isAbort } from '../notice';
-import { graphRoute, type DiffRoute, type GraphRoute, type Route } from '../route';
+import { formatRoute, graphRoute, type DiffRoute, type GraphRoute, type Route } from '../route';
 import { Details } from './details';
 import { savePng, saveSvg } from './export';
 import { Host, type HostChoice } from './host';
@@ -74,8 +74,8 @@ export class GraphView implements View {
       this.beside?.update({ ...mainChoice(route), graph: beside, tide: null }, route.besideOpen, null, theme);
     }
     this.toolbar.update({
-      graph: route.view === 'graph' ? route.graph : route.one, colour: route.view === 'graph' ? route.colour : '',
-      tide: route.view === 'graph' ? route.tide : null, comparing: route.view === 'diff' || beside !== null,
+      graph: route.view === 'graph' ? route.graph : route.one, colour: route.view === 'graph' ? colourOf(route) : '',
+      tide: route.view === 'graph' ? route.tide : null, comparing: route.view === 'diff' || beside !== null, difference: route.view === 'diff',
     });
     this.parts.select(route.view === 'graph' ? route.part : 0);
     this.drawBanner();
@@ -96,9 +96,13 @@ export class GraphView implements View {
       rebuilt: () => this.mirror(host),
       ready: (info) => this.ready(host, info),
       notice: (text) => this.say(text),
+      missing: (name) => this.revealMissing(name),
     });
     host.element.addEventListener('focusin', () => this.activate(host));
-    host.element.addEventListener('pointerdown', () => this.activate(host));
+    host.element.addEventListener('pointerdown', () => {
+      this.activate(host);
+      this.workspace.classList.remove('side-open');
+    });
     host.pane.stage.canvas.addEventListener('keydown', (event) => {
       if (handleKey(event, host.pane)) event.preventDefault();
     });
@@ -130,6 +134,8 @@ export class GraphView implements View {
       pathTo: (part, name) => this.showPaths(part, name),
       enter: (part) => this.enter(part),
       close: () => this.active.pane.choose(null),
+      tideAddress: (name) => (this.route?.view === 'graph' && this.route.tide !== null
+        ? formatRoute({ view: 'tide', id: this.route.tide, options: { tensor: `${name}:0` } }) : null),
       pathStart: () => this.pathStart?.name ?? null,
     });
   }
@@ -182,7 +188,10 @@ export class GraphView implements View {
   private askForFiles(): void {
     if (this.asked) return;
     this.asked = true;
-    this.context.api.files().then((files) => this.toolbar.setFiles(files)).catch(() => (this.asked = false));
+    this.context.api.files().then((files) => {
+      this.toolbar.setFiles(files);
+      this.drawBanner();
+    }).catch(() => (this.asked = false));
   }
 
   private activate(host: Host): void {
@@ -250,6 +259,11 @@ export class GraphView implements View {
     return { trail, id: kind === 'node' && trail.includes(name) ? `${name}/(${last})` : name };
   }
 
+  // A short link may name what to select and leave out what to open.
+  private revealMissing(name: string): void {
+    if (this.route?.view === 'graph' && !this.route.focus) void this.reveal(this.route.part, name);
+  }
+
   private async followTensor(route: GraphRoute, tensor: string): Promise<void> {
     try {
       const { part, name } = await this.context.api.locate(route.graph, tensor);
@@ -288,7 +302,7 @@ export class GraphView implements View {
       this.banner.replaceChildren(element('span', {}, `Around ${focus.name}, ${focus.hops} ${focus.hops === 1 ? 'hop' : 'hops'} ${way}`), back);
     } else if (focus) this.banner.replaceChildren(element('span', {}, `Paths from ${focus.from} to ${focus.to}`), back);
     else if (route?.view === 'diff') {
-      this.banner.replaceChildren(element('span', {}, `Difference of ${route.one} and ${route.other}`),
+      this.banner.replaceChildren(element('span', {}, `From ${this.toolbar.nameOf(route.one)} to ${this.toolbar.nameOf(route.other)}`),
         element('button', { type: 'button', onclick: () => this.show({}) }, 'Show one graph only'));
     }
     this.banner.hidden = !focus && route?.view !== 'diff';
@@ -330,8 +344,13 @@ export class GraphView implements View {
 
 function mainChoice(route: ShownRoute): HostChoice {
   return route.view === 'graph'
-    ? { graph: route.graph, other: null, part: route.part, focus: route.focus, tide: route.tide, colour: route.colour }
+    ? { graph: route.graph, other: null, part: route.part, focus: route.focus, tide: route.tide, colour: colourOf(route) }
     : { graph: route.one, other: route.other, part: 0, focus: null, tide: null, colour: '' };
+}
+
+// A link from a tide names the tide alone.
+function colourOf({ colour, tide }: GraphRoute): string {
+  return colour || (tide === null ? '' : 'peak');
 }
 
 function scopesAround(name: string): string[] {
