@@ -34,6 +34,8 @@ _GRAPH_PLUGINS = b"graph_"
 # The time, the step, and the tag of a summary.
 _BEFORE_SUMMARY = re.compile(rb"\x09.{8}(?:\x10[\x80-\xff]*+[\x00-\x7f])?\x2a", re.DOTALL)
 _SMALL = 1 << 16
+# Each becomes a file in the cache.
+_MOST_MODELS = 100
 
 
 class KerasModel(NamedTuple):
@@ -88,6 +90,9 @@ def _read_record(data: Buffer, record: Record, cache: Path, findings: Findings) 
 
 def _add_keras_model(data: Buffer, model: KerasModel, cache: Path, findings: Findings, notes: tuple[str, ...]) -> None:
     label = f"{model.tag} · conceptual graph of the Keras model"
+    if sum(span.path != findings.path for span in findings.spans) >= _MOST_MODELS:
+        findings.note(f"it holds more than {_MOST_MODELS} Keras models; the others are left out")
+        return
     try:
         found = find_keras_json(data, model.start, model.end, label, findings.path, cache)
     except LowtideError as error:
