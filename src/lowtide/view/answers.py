@@ -15,6 +15,7 @@ from lowtide.atlas.phases import PHASES
 from lowtide.atlas.screen import Values, make_node_screen
 from lowtide.atlas.screens import screen_data
 from lowtide.atlas.search import Query, search
+from lowtide.atlas.trail import trail_to_node, trail_to_scope
 from lowtide.atlas.walks import BOTH, INPUTS, READERS, around, shortest_ways
 from lowtide.sources.spans import Span
 from lowtide.view.indexes import Index, Indexes, Opened
@@ -53,6 +54,7 @@ class Answers:
             "around": _around,
             "paths": _paths,
             "locate": _locate,
+            "trail": _trail,
         }
 
     def files(self, seconds: float = _LOOKING_SECONDS) -> Answer:
@@ -276,3 +278,12 @@ def _paths(atlas: Atlas, parameters: Parameters) -> Answer:
 def _locate(atlas: Atlas, parameters: Parameters) -> Answer:
     (node,) = locate(atlas, [parameters.needed("tensor")])
     return {"name": None} if node is None else {"part": atlas.part_of(node), "name": atlas.name(node)}
+
+
+def _trail(atlas: Atlas, parameters: Parameters) -> Answer:
+    if parameters.choice("kind", ("node", "scope")) == "node":
+        return {"trail": trail_to_node(atlas, _node_named(atlas, parameters, "name"))}
+    scope = atlas.find_scope(parameters.needed("name"), _part(atlas, parameters))
+    if scope is None:
+        raise Refusal(404, "there is no scope of this name in the graph", "search for it")
+    return {"trail": trail_to_scope(atlas, scope)}
