@@ -34,6 +34,8 @@ class Source:
     start: int
     end: int
     label: str = "graph"
+    is_settled: bool = False
+    """Whether these bytes stay as they are while the file changes, as in one that is only appended to."""
 
 
 class Atlas:

@@ -63,7 +63,7 @@ def unfold(members: Members, fold: str) -> tuple[Members, int]:
         elif step == _OTHER:
             members = members.take(np.isin(members.op(), _rare_ops(members)))
         elif step == _REST:
-            members = _rest(members, _largest(_by_name(members, prefix)))
+            members = _rest(members, _largest(members, prefix))
         else:
             text = _unescape(step)
             members = members.take(_begins(members, text))
@@ -86,10 +86,7 @@ def fold_members(members: Members, fold: str = "", prefix: int = 0) -> list[Grou
     elif step.startswith(("*", "@")):
         groups = _ranges(members)
     else:
-        groups = _by_name(members, prefix)
-        if len(groups) > MOST:
-            kept = _largest(groups)
-            groups = [*kept, Group(_rest(members, kept), _REST)] if kept else _by_kind(members)
+        groups = _by_name(members, prefix) or _largest_and_rest(members, prefix) or _by_kind(members)
     if len(groups) == 1 and len(members) > 1:
         groups = _ranges(members)
     return sorted(groups, key=lambda group: int(group.members.first.min()))
@@ -98,44 +95,70 @@ def fold_members(members: Members, fold: str = "", prefix: int = 0) -> list[Grou
 # -- by name ----------------------------------------------------------------------------------------------
 
 
-def _by_name(members: Members, prefix: int) -> list[Group]:
-    """Split by the next part of the names, then the largest of what came out, while there is room."""
-    groups = _split(Group(members, prefix=prefix))
+def _by_name(members: Members, prefix: int) -> list[Group] | None:
+    """Split by the next part of the names, then the largest of what came out, while there is room.
+
+    None where the names have more different parts than a screen has room for.
+    """
+    whole = Group(members, prefix=prefix)
+    groups = _split(whole, MOST)
     # What all have in common tells nothing.
-    while len(groups) == 1 and groups[0].prefix > prefix:
-        prefix = groups[0].prefix
-        groups = _split(groups[0])
-    if len(groups) > LIMIT:
-        return groups
+    while groups is not None and len(groups) == 1 and groups[0].prefix > whole.prefix:
+        whole = groups[0]
+        groups = _split(whole, MOST)
+    if groups is None:
+        return None
     done: list[Group] = []
     while groups:
         largest = max(groups, key=lambda group: len(group.members))
         groups.remove(largest)
-        parts = _split(largest) if len(largest.members) > 1 else [largest]
-        if len(parts) > 1 and len(parts) + len(groups) + len(done) <= LIMIT:
-            groups += parts
-        elif len(parts) == 1 and parts[0].prefix > largest.prefix:
-            groups.append(parts[0])
-        else:
+        room = LIMIT - len(groups) - len(done)
+        parts = _split(largest, room) if len(largest.members) > 1 else None
+        if parts is None or (len(parts) == 1 and parts[0].prefix == largest.prefix):
             done.append(largest)
+        else:
+            groups += parts
     return done
 
 
-def _split(group: Group) -> list[Group]:
-    """Split by what comes next in the names, up to a separator."""
-    members, prefix = group.members, group.prefix
-    starts, ends = members.places()
-    length, hashes = next_parts(members.atlas.texts, starts + prefix, ends, _SEPARATORS)
-    _, which = np.unique(hashes, return_inverse=True)
-    order = np.argsort(which, kind="stable")
-    found = []
-    for rows in np.split(order, np.flatnonzero(np.diff(which[order])) + 1):
-        inside = members.take(np.sort(rows))
-        end = prefix + int(length[rows[0]])
-        begin = int(starts[rows[0]])
-        text = members.atlas.texts[begin : begin + end].tobytes().decode(errors="surrogateescape")
-        found.append(Group(inside, _escape(text), _kind_of(inside), end))
-    return found
+def _split(group: Group, most: int) -> list[Group] | None:
+    """Split by what comes next in the names, up to a separator; None where that gives more than `most` groups."""
+    parts = _Parts.of(group)
+    return parts.groups(np.arange(len(parts.count))) if len(parts.count) <= most else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Parts:
+    """The members of a group by the next part of their names."""
+
+    group: Group
+    length: npt.NDArray[np.int64]
+    """Of each member, how long the next part of its name is."""
+    order: npt.NDArray[np.int64]
+    """Members of one part together."""
+    count: npt.NDArray[np.int64]
+    """How many members each part has."""
+
+    @staticmethod
+    def of(group: Group) -> _Parts:
+        members = group.members
+        starts, ends = members.places()
+        length, hashes = next_parts(members.atlas.texts, starts + group.prefix, ends, _SEPARATORS)
+        _, which, count = np.unique(hashes, return_inverse=True, return_counts=True)
+        return _Parts(group, length, np.argsort(which, kind="stable"), count)
+
+    def groups(self, parts: npt.NDArray[np.int64]) -> list[Group]:
+        """Some of the parts as groups."""
+        members, ends = self.group.members, np.cumsum(self.count)
+        found = []
+        for part in parts.tolist():
+            rows = self.order[ends[part] - self.count[part] : ends[part]]
+            inside = members.take(np.sort(rows))
+            prefix = self.group.prefix + int(self.length[rows[0]])
+            begin = int(inside.places()[0][0])
+            text = members.atlas.texts[begin : begin + prefix].tobytes().decode(errors="surrogateescape")
+            found.append(Group(inside, _escape(text), _kind_of(inside), prefix))
+        return found
 
 
 def _begins(members: Members, text: str) -> npt.NDArray[np.int64]:
@@ -160,10 +183,21 @@ def _kind_of(members: Members) -> str:
 # -- by kind, and in ranges -------------------------------------------------------------------------------
 
 
-def _largest(groups: list[Group]) -> list[Group]:
-    """Of too many groups of names those that hold most members, for half of a screen."""
-    several = [group for group in groups if len(group.members) > 1]
-    return sorted(several, key=lambda group: -len(group.members))[: LIMIT // 2]
+def _largest(members: Members, prefix: int) -> list[Group]:
+    """Of too many parts of names those that most members have, for half of a screen."""
+    whole = Group(members, prefix=prefix)
+    parts = _Parts.of(whole)
+    while len(parts.count) == 1 and parts.length.max() > 0:
+        whole = parts.groups(np.array([0]))[0]
+        parts = _Parts.of(whole)
+    by_count = np.argsort(-parts.count, kind="stable")[: LIMIT // 2]
+    return parts.groups(by_count[parts.count[by_count] > 1])
+
+
+def _largest_and_rest(members: Members, prefix: int) -> list[Group]:
+    kept = _largest(members, prefix)
+    left = _rest(members, kept)
+    return [*kept, Group(left, _REST)] if kept and len(left) else kept
 
 
 def _rest(members: Members, kept: list[Group]) -> Members:

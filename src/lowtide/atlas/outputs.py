@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.atlas.text import Bytes, Places, gather, hash_of, hashes_of
+from lowtide.atlas.text import Bytes, Places, hash_of, hash_pieces
 from lowtide.graph.dtypes import element_bytes
 from lowtide.sources.wire import BYTES, VARINT
 from lowtide.sources.wire_columns import Fields, scan
@@ -106,7 +106,7 @@ def read_attributes(data: Bytes, attributes: Fields) -> Attributes:
     entries = scan(data, attributes.start, attributes.end)
     keys, values = entries.of(ENTRY_KEY), entries.of(ENTRY_VALUE)
     key = np.zeros(len(attributes), np.uint64)
-    key[keys.owner] = hashes_of(gather(data, keys.start, keys.end))
+    key[keys.owner] = hash_pieces(data, keys.start, keys.end)
     inner = scan(data, values.start, values.end)
     of = values.owner[inner.owner]
     value = Fields(of, inner.number, inner.kind, inner.start, inner.end, inner.broken)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.atlas.columns import Column, ragged
+from lowtide.atlas.columns import Column, distinct, ragged
+from lowtide.atlas.references import CONTROL
 
 FORWARD, BACKWARD, OPTIMIZER = range(3)
 PHASES = ("forward", "backward", "optimizer")
@@ -22,45 +23,63 @@ _ROUNDS = 30
 
 
 def find_phases(
-    is_gradient: Marks, first_input: Column, inputs: Column, first_reader: Column, readers: Column
+    is_gradient: Marks, first_input: Column, inputs: Column, ports: Column, first_reader: Column, readers: Column
 ) -> npt.NDArray[np.uint8]:
     """Return the phase of each node.
 
-    Backward are the gradients; the optimizer is what uses them without being one, and what nobody but the optimizer
-    reads.
+    Backward are the gradients, and what is computed from gradients for others of them, as custom gradients are. The
+    optimizer is what uses gradients without being one, and what nobody but the optimizer reads.
     """
     phase = np.where(is_gradient, BACKWARD, FORWARD).astype(np.uint8)
     if not is_gradient.any():
         return phase
-    after = _reachable(is_gradient, first_reader, readers)
+    after = _after(is_gradient, first_reader, readers)
     phase[after & ~is_gradient] = OPTIMIZER
-    count = len(phase)
-    frontier = np.flatnonzero(phase == OPTIMIZER)
-    for _ in range(_ROUNDS):
-        places, _counts = ragged(first_input, frontier)
-        before = np.unique(inputs[places])
-        before = before[before < count]
-        before = before[phase[before] == FORWARD]
-        places, counts = ragged(first_reader, before)
-        others = (phase[readers[places]] != OPTIMIZER).astype(np.int64)
-        total = np.zeros(len(before) + 1, np.int64)
-        ends = np.cumsum(counts)
-        running = np.concatenate([[0], np.cumsum(others)])
-        total = running[ends] - running[ends - counts]
-        frontier = before[total == 0]
-        if not len(frontier):
-            break
-        phase[frontier] = OPTIMIZER
+    between = _before(is_gradient, after, first_input, inputs, ports)
+    phase[between] = BACKWARD
+    _spread(phase, first_input, inputs, first_reader, readers)
     return phase
 
 
-def _reachable(marks: Marks, first_reader: Column, readers: Column) -> Marks:
-    """All that reads one of the marked nodes, directly or not, and they themselves."""
+def _after(marks: Marks, first_reader: Column, readers: Column) -> Marks:
+    """All that reads one of the marked nodes or waits for it, directly or not, and they themselves."""
     seen = marks.copy()
     frontier = np.flatnonzero(marks)
     while len(frontier):
         places, _ = ragged(first_reader, frontier)
-        following = np.unique(readers[places]) if len(places) else np.zeros(0, np.uint32)
-        frontier = following[~seen[following]].astype(np.int64)
+        following = readers[places]
+        frontier = distinct(following[~seen[following]])
         seen[frontier] = True
     return seen
+
+
+def _before(marks: Marks, among: Marks, first_input: Column, inputs: Column, ports: Column) -> Marks:
+    """Those among some nodes whose values reach a marked node, and the marked ones."""
+    seen = marks.copy()
+    frontier = np.flatnonzero(marks)
+    while len(frontier):
+        places, _ = ragged(first_input, frontier)
+        places = places[(ports[places] != CONTROL) & (inputs[places] < len(marks))]
+        before = inputs[places]
+        frontier = distinct(before[among[before] & ~seen[before]])
+        seen[frontier] = True
+    return seen
+
+
+def _spread(
+    phase: npt.NDArray[np.uint8], first_input: Column, inputs: Column, first_reader: Column, readers: Column
+) -> None:
+    """Give to the optimizer what nobody else reads, step by step further back."""
+    frontier = np.flatnonzero(phase == OPTIMIZER)
+    for _ in range(_ROUNDS):
+        places, _counts = ragged(first_input, frontier)
+        before = distinct(inputs[places])
+        before = before[before < len(phase)]
+        before = before[phase[before] == FORWARD]
+        places, counts = ragged(first_reader, before)
+        others = np.concatenate([[0], np.cumsum(phase[readers[places]] != OPTIMIZER)])
+        ends = np.cumsum(counts)
+        frontier = before[others[ends] == others[ends - counts]]
+        if not len(frontier):
+            break
+        phase[frontier] = OPTIMIZER

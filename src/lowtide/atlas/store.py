@@ -17,10 +17,10 @@ from lowtide.atlas.screens import write_heavy_screens
 from lowtide.errors import LowtideError
 
 # With every change of the columns or of how names are hashed.
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 _HEADER = "header.json"
-# A checksum of a whole file would take as long as its index: so many pieces of it tell one from another.
+# A checksum of a whole graph would take as long as its index: so many pieces of it tell one from another.
 _SAMPLES, _SAMPLE_BYTES = 64, 4096
 
 
@@ -40,10 +40,11 @@ def open_atlas(source: Source, tell: Tell | None = None, cache: Path | None = No
 
 def find_atlas(source: Source, cache: Path | None = None) -> Atlas | None:
     """The index of a graph if there is one for the file as it is."""
-    folder = _folder(source, cache)
     try:
+        state = _state(source)
+        folder = _folder(source, state, cache)
         header = json.loads((folder / _HEADER).read_text(encoding="utf-8"))
-        if header["schema_version"] != SCHEMA_VERSION or header["file"] != _state(source.path):
+        if header["schema_version"] != SCHEMA_VERSION or header["file"] != state:
             return None
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -52,8 +53,8 @@ def find_atlas(source: Source, cache: Path | None = None) -> Atlas | None:
 
 def build_atlas(source: Source, tell: Tell | None = None, cache: Path | None = None) -> Atlas:
     """Build the index of a graph, whatever lies there."""
-    folder = _folder(source, cache)
-    state = _state(source.path)
+    state = _state(source)
+    folder = _folder(source, state, cache)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         fresh = Path(tempfile.mkdtemp(prefix="building-", dir=folder.parent))
@@ -68,28 +69,42 @@ def build_atlas(source: Source, tell: Tell | None = None, cache: Path | None = N
         if tell is not None:
             tell("folding large scopes", 0.99, int(header["nodes"]))
         write_heavy_screens(Atlas(fresh, header, source))
-        # Whoever has the old one open keeps it: its files live on until they are closed.
-        with contextlib.suppress(OSError):
-            shutil.rmtree(folder)
+        # Whoever has an old one open keeps what is mapped of it. A new one lies in a folder of its own, so that nobody
+        # takes one column from the old and another from the new.
+        for old in folder.parent.glob(f"{folder.name.partition('-')[0]}-*"):
+            shutil.rmtree(old, ignore_errors=True)
         with contextlib.suppress(OSError):
             # Another process may have been quicker; then its index is as good.
             fresh.rename(folder)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
+    return read_atlas(folder, source)
+
+
+def read_atlas(folder: Path, source: Source) -> Atlas:
+    """The index that was built into a folder, even if the file has changed since."""
     return Atlas(folder, json.loads((folder / _HEADER).read_text(encoding="utf-8")), source)
 
 
-def _folder(source: Source, cache: Path | None) -> Path:
-    key = f"{source.path.resolve()}\0{source.start}\0{source.end}"
-    return (cache or cache_folder()) / "graphs" / hashlib.blake2b(key.encode(), digest_size=12).hexdigest()
+def _folder(source: Source, state: dict[str, Any], cache: Path | None) -> Path:
+    place, version = _digest(source.path.resolve(), source.start), _digest(source.end, json.dumps(state))
+    return (cache or cache_folder()) / "graphs" / f"{place}-{version}"
 
 
-def _state(path: Path) -> dict[str, Any]:
-    """What tells whether a file is the same: its size, its time, and a checksum of pieces of it."""
-    status = path.stat()
+def _digest(*values: object) -> str:
+    text = "\0".join(map(str, values))
+    return hashlib.blake2b(text.encode(errors="surrogateescape"), digest_size=12).hexdigest()
+
+
+def _state(source: Source) -> dict[str, Any]:
+    """What tells whether a graph is the same: its file's size and time, and a checksum of pieces of the graph."""
+    status = source.path.stat()
+    end = min(source.end, status.st_size)
     digest = hashlib.blake2b(digest_size=16)
-    with path.open("rb") as file:
+    with source.path.open("rb") as file:
         for piece in range(_SAMPLES):
-            file.seek(piece * max(status.st_size - _SAMPLE_BYTES, 0) // max(_SAMPLES - 1, 1))
+            file.seek(source.start + piece * max(end - source.start - _SAMPLE_BYTES, 0) // max(_SAMPLES - 1, 1))
             digest.update(file.read(_SAMPLE_BYTES))
-    return {"bytes": status.st_size, "time": status.st_mtime_ns, "checksum": digest.hexdigest()}
+    state: dict[str, Any] = {"bytes": end - source.start, "checksum": digest.hexdigest()}
+    # Beside a graph that is settled the file may grow.
+    return state if source.is_settled else state | {"time": status.st_mtime_ns, "file_bytes": status.st_size}

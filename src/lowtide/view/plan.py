@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from lowtide.planning.plan import MICROBATCH, ORDER, PRECISION, RECOMPUTE, Action, Plan
+from lowtide.planning.plan import MICROBATCH, ORDER, PRECISION, RECOMPUTE, Action, Plan, format_slowdown
 from lowtide.tide.tide import Tide
 from lowtide.units import format_bytes, parse_bytes
 from lowtide.view.frontier import Frontier
@@ -27,6 +27,17 @@ class Total:
     actions: int
     saves_bytes: int
     costs_us: float
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One of the answers a plan begins with: what it is about, the answer, and the grounds for it."""
+
+    about: str
+    value: str
+    grounds: str
+    fits: bool | None = None
+    """None where the answer is not about the budget."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +87,22 @@ class PlanReport:
             f"peak {format_bytes(before.peak_bytes)} -> {format_bytes(after.peak_bytes)}, "
             f"safe bound {format_bytes(before.safe_bytes)} -> {format_bytes(after.safe_bytes)}"
         )
+
+    @property
+    def answers(self) -> list[Answer]:
+        """The answers, from what it took to what it changes."""
+        plan, after = self.plan, self.after
+        kept = f"{after.verdict}; peak {format_bytes(plan.after.peak_bytes)} at {plan.after.peak_place}"
+        if plan.changes_nothing:
+            return [Answer("As it is", format_bytes(plan.peak_bytes), kept, after.fits)]
+        held = f"safe bound as it is; peak {format_bytes(plan.before.peak_bytes)} at {plan.before.peak_place}"
+        changed = "Changed" if plan.changes_results else "Unchanged"
+        return [
+            Answer("Before", format_bytes(plan.before.safe_bytes), held),
+            Answer("With this plan", format_bytes(plan.peak_bytes), kept, after.fits),
+            Answer("Time", format_slowdown(plan.slowdown), plan.summary().partition(": ")[2].partition(";")[0]),
+            Answer("Results", changed, self.results_line.removeprefix("unchanged: ")),
+        ]
 
     @property
     def results_line(self) -> str:

@@ -1,19 +1,15 @@
 """A plan as one page that needs nothing else."""
 
 from html import escape
-from typing import Any
 
 from lowtide.planning.plan import Action, FrontierPoint, format_slowdown
-from lowtide.tide.sample import sample_events
-from lowtide.tide.tide import Tide
 from lowtide.units import format_bytes
 from lowtide.view.frontier import Frontier, point_text
-from lowtide.view.page import intern, page_frame
+from lowtide.view.page import page_frame
 from lowtide.view.plan import DONE, PlanReport, Total, format_time, total_of
-from lowtide.view.scale import COLOURS
+from lowtide.view.plan_data import drawn_data
 
-_POINTS = 1200
-_FRONTIER_POINTS, _FRONTIER_ROWS = 200, 10
+_FRONTIER_ROWS = 10
 # More rows than anybody reads make a page slow; what is beyond is added up.
 _ROWS = 1000
 
@@ -44,28 +40,17 @@ def render_plan_page(report: PlanReport) -> str:
         _actions(report),
         _grounds(report),
     ]
-    return page_frame(report.title, "\n".join(filter(None, sections)), _STYLE, script="plan.js", data=_data(report))
+    return page_frame(
+        report.title, "\n".join(filter(None, sections)), _STYLE, script="plan.js", data=drawn_data(report)
+    )
 
 
 def _answers(report: PlanReport) -> str:
-    plan, after = report.plan, report.after
-    fits = "good" if after.fits else "over"
-    kept = f"peak {format_bytes(plan.after.peak_bytes)} at {plan.after.peak_place}"
-    if plan.changes_nothing:
-        cards = [(fits, "As it is", format_bytes(plan.peak_bytes), f"{after.verdict}; {kept}")]
-    else:
-        held = f"safe bound as it is; peak {format_bytes(plan.before.peak_bytes)} at {plan.before.peak_place}"
-        changed = "Changed" if plan.changes_results else "Unchanged"
-        cards = [
-            ("", "Before", format_bytes(plan.before.safe_bytes), held),
-            (fits, "With this plan", format_bytes(plan.peak_bytes), f"{after.verdict}; {kept}"),
-            ("", "Time", format_slowdown(plan.slowdown), plan.summary().partition(": ")[2].partition(";")[0]),
-            ("", "Results", changed, report.results_line.removeprefix("unchanged: ")),
-        ]
+    moods = {None: "", True: "good", False: "over"}
     return "".join(
-        f'<div class="answer {style}"><div class="what">{what}</div><div class="value">{value}</div>'
-        f'<div class="why">{escape(why)}</div></div>'
-        for style, what, value, why in cards
+        f'<div class="answer {moods[answer.fits]}"><div class="what">{answer.about}</div>'
+        f'<div class="value">{answer.value}</div><div class="why">{escape(answer.grounds)}</div></div>'
+        for answer in report.answers
     )
 
 
@@ -175,47 +160,3 @@ def _grounds(report: PlanReport) -> str:
     listed = "".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in rows)
     title = "How to use it, and how it was found" if report.usage else "How this was found"
     return f'<section class="card grounds"><h2>{title}</h2><dl>{listed}</dl></section>'
-
-
-def _data(report: PlanReport) -> dict[str, Any]:
-    frontier = report.frontier
-    return {
-        "budget_bytes": report.plan.budget_bytes,
-        "top_bytes": report.top_bytes,
-        "curves": [_curve_data(*curve) for curve in report.curves],
-        "frontier": _frontier_data(frontier) if frontier.worth_showing else None,
-    }
-
-
-def _curve_data(tide: Tide, name: str, colour: str) -> dict[str, Any]:
-    events = sample_events(tide.curve.bytes_in_use, _POINTS)
-    node, nodes = intern([None if event == 0 else tide.curve.nodes[tide.curve.node[event]] for event in events])
-    return {
-        "name": name,
-        "colour": colour,
-        "peak_bytes": tide.peak_bytes,
-        "peak_event": tide.peak_event,
-        "events": len(tide.curve),
-        "event": events.tolist(),
-        "bytes": tide.curve.bytes_in_use[events].tolist(),
-        "node": node,
-        "nodes": nodes,
-    }
-
-
-def _frontier_data(frontier: Frontier) -> dict[str, Any]:
-    def plain(point: FrontierPoint) -> dict[str, Any]:
-        return {"bytes": point.peak_bytes, "slowdown": point.slowdown, "recomputed": point.recomputed}
-
-    def named(point: FrontierPoint) -> dict[str, Any]:
-        name = frontier.name_of(point)
-        words = point_text(point) + (f", {name}" if name else "")
-        return plain(point) | {"name": name, "chosen": point == frontier.chosen, "words": words}
-
-    return {
-        "colour": COLOURS["workspace"],
-        "top_bytes": frontier.top_bytes,
-        "top_slowdown": frontier.top_slowdown,
-        "steps": [plain(point) for point in frontier.points],
-        "points": [named(point) for point in frontier.rows(_FRONTIER_POINTS)],
-    }

@@ -1,0 +1,152 @@
+"""lowtide view PATH...: graphs, tides and plans in the browser."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lowtide.errors import LowtideError
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+
+    from lowtide.view.indexes import Progress, Tell
+
+SCHEMA_VERSION = 1
+# So long files are looked at before the server starts, to say here and now if there is nothing to show.
+_LOOKING_SECONDS = 10.0
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option("--host", default="127.0.0.1", help="Listen at this address, not only for this machine.")
+@click.option("--port", type=click.IntRange(0, 65535), help="Listen at this port; 0 is any that is free.")
+@click.option("--json", "as_json", is_flag=True, help="Print the address and the files as one line of JSON.")
+def command(paths: tuple[str, ...], host: str, port: int | None, as_json: bool) -> int:
+    """Show graphs of any size, tides and plans in the browser; without TensorFlow.
+
+    PATH is an event file, a SavedModel, a .pb, .pbtxt or .keras file, a .tide, a .plan, or a folder of any of these.
+    The address is printed; open it in a browser. Files that appear or change are shown as they are. Whoever can reach
+    the address can see what is below PATH: that is only this machine, unless --host says otherwise.
+
+    Ends with Ctrl-C. Exits 0; 2 on a usage error, or if there is nothing to show.
+    """
+    from lowtide.view.answers import Answers
+    from lowtide.view.app import App, known_hosts
+    from lowtide.view.background import Background
+    from lowtide.view.indexes import Indexes
+    from lowtide.view.library import open_library
+    from lowtide.view.server import open_server
+
+    background = Background()
+    try:
+        with _shown_progress() as tell, _ended_by_signals():
+            answers = Answers(open_library(paths, background), Indexes(background, tell))
+            with open_server(host, port, App(answers, known_hosts(host))) as server:
+                found = answers.files(_LOOKING_SECONDS)["files"]
+                _check_something_is_there(found, paths)
+                _greet(server.address, found, as_json=as_json)
+                server.serve_forever()
+    except KeyboardInterrupt:
+        # Ctrl-C is how this verb ends.
+        return 0
+    finally:
+        background.close()
+    return 0
+
+
+def _check_something_is_there(files: list[dict[str, Any]], paths: tuple[str, ...]) -> None:
+    given = ", ".join(paths)
+    if not files:
+        cure = "give a folder with event files, SavedModels, graphs, tides or plans, or one of these"
+        raise LowtideError("nothing to show here", given=given, cure=cure)
+    if all(file["kind"] == "unreadable" for file in files):
+        (note, *_) = (note for file in files for note in file["notes"])
+        cure = "give an event file, a SavedModel, a .pb, .pbtxt or .keras file, a tide or a plan"
+        raise LowtideError(f"nothing to show: {note}", given=given, cure=cure)
+
+
+def _greet(address: str, files: list[dict[str, Any]], *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps({"schema_version": SCHEMA_VERSION, "address": address, "files": files}))
+    else:
+        click.echo(f"{_count(files)}: {address}  (Ctrl-C ends it)")
+    sys.stdout.flush()
+
+
+def _count(files: list[dict[str, Any]]) -> str:
+    """How many of what there are, in words."""
+    counts = {
+        "graph": sum(len(file.get("graphs", ())) for file in files),
+        "tide": sum(file["kind"] == "tide" for file in files),
+        "plan": sum(file["kind"] == "plan" for file in files),
+        "file still being read": sum(file["kind"] == "reading" for file in files),
+    }
+    words = [f"{count:,} {name if count == 1 else _plural(name)}" for name, count in counts.items() if count]
+    return ", ".join(words) or "no graph yet"
+
+
+def _plural(name: str) -> str:
+    first, _, rest = name.partition(" ")
+    return f"{first}s {rest}".rstrip()
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Have a polite request to end taken for Ctrl-C, so that the process that builds ends too."""
+
+    def end(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _shown_progress() -> Iterator[Tell | None]:
+    """Show how far an index is on standard error, if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    shown = _Bar()
+    try:
+        yield shown.tell
+    finally:
+        shown.end()
+
+
+class _Bar:
+    """A line of progress that is there only while something is being built."""
+
+    def __init__(self) -> None:
+        self._bar: Bar | None = None
+
+    def tell(self, label: str, progress: Progress | None) -> None:
+        from rich.console import Console
+        from rich.markup import escape
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        if progress is None:
+            self.end()
+            return
+        if self._bar is None:
+            columns = (TextColumn("{task.description}"), BarColumn(bar_width=20), TimeElapsedColumn())
+            self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+            self._bar.add_task("", total=1.0)
+            self._bar.start()
+        words = f"{escape(label)}: {progress.stage}, {progress.nodes:,} nodes"
+        self._bar.update(self._bar.task_ids[0], description=words, completed=progress.share or 0)
+
+    def end(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None

@@ -1,0 +1,206 @@
+"""Screens: what is folded, how edges are bundled, and that nothing is lost on the way."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lowtide.atlas.compare import compare_screens
+from lowtide.atlas.folding import LIMIT, MOST
+from lowtide.atlas.screen import make_node_screen, make_screen
+from lowtide.atlas.screens import screen_data
+from lowtide.atlas.search import Query, search
+from lowtide.atlas.walks import around, shortest_ways
+from lowtide.errors import LowtideError
+from tests.unit.graph_bytes import FLOAT, TRAINING, shape, typed
+from tests.unit.protos import node
+
+
+def labels(screen):
+    return [item.label for item in screen.items]
+
+
+def edges(screen):
+    return {
+        (screen.items[a].label, screen.items[b].label): (count, size, waits)
+        for a, b, count, size, waits in screen.edges
+    }
+
+
+def test_a_screen_of_a_small_graph_has_each_child_and_bundled_edges(atlas_of):
+    screen = make_screen(atlas_of(*TRAINING))
+    assert labels(screen) == ["x", "lr", "dense", "gradient_tape", "adam"]
+    assert [item.kind for item in screen.items] == ["node", "node", "scope", "scope", "scope"]
+    assert edges(screen) == {
+        ("x", "dense"): (2, 48, 0),
+        ("x", "gradient_tape"): (1, 48, 0),
+        ("dense", "gradient_tape"): (1, 32, 0),
+        ("dense", "adam"): (2, 160, 1),
+        ("gradient_tape", "adam"): (1, 24, 0),
+        ("lr", "adam"): (1, 4, 0),
+    }
+    assert [item.phase for item in screen.items] == ["forward", "optimizer", "mixed", "backward", "optimizer"]
+    assert (screen.nodes, screen.children, screen.hidden_edges) == (8, 5, 0)
+
+
+def test_edges_across_the_border_are_told(atlas_of):
+    screen = make_screen(atlas_of(*TRAINING), path="dense")
+    assert labels(screen) == ["MatMul", "Less", "kernel"]
+    assert [(labels(screen)[row], count) for row, count, _ in screen.incoming] == [("MatMul", 1), ("Less", 1)]
+    assert [(labels(screen)[row], count) for row, count, _ in screen.outgoing] == [
+        ("MatMul", 1),
+        ("Less", 1),
+        ("kernel", 1),
+    ]
+    assert screen.items[0].shape == "4×2"
+    assert make_screen(atlas_of(*TRAINING), path="dense/kernel").items[0].label == "(kernel)"
+
+
+def chain(names, op="Relu"):
+    """Nodes that each read the one before."""
+    return [node(name, op, *names[max(place - 1, 0) : place]) for place, name in enumerate(names)]
+
+
+def opened(atlas, key):
+    path, _, fold = key.partition("|")
+    return make_screen(atlas, path=path, fold=fold)
+
+
+def test_a_long_series_is_one_item_and_opens_into_ranges(atlas_of):
+    atlas = atlas_of(*chain([f"MatMul_{number}" for number in range(5000)], "MatMul"), node("out", "Identity"))
+    screen = make_screen(atlas)
+    assert [(item.kind, item.label, item.nodes, item.op) for item in screen.items] == [
+        ("series", "MatMul_0 … MatMul_4999", 5000, "MatMul"),
+        ("node", "out", 1, "Identity"),
+    ]
+    inner = opened(atlas, screen.items[0].key)
+    assert [item.label for item in inner.items[:2]] == ["MatMul_0 … MatMul_99", "MatMul_100 … MatMul_199"]
+    assert inner.edges == [(row, row + 1, 1, 0, 0) for row in range(49)]
+    assert labels(opened(atlas, inner.items[1].key))[:2] == ["MatMul_100", "MatMul_101"]
+
+
+def test_blocks_of_a_flat_graph_are_found_by_their_names(atlas_of):
+    layers = ("conv", "bn", "relu", "pad", "pool")
+    names = [f"conv{stage}_block{block}_{part}" for stage in range(2, 6) for block in range(1, 7) for part in layers]
+    screen = make_screen(atlas_of(*chain(["stem", *names, "top"])))
+    assert labels(screen)[0] == "stem"
+    assert len(screen.items) <= LIMIT
+    assert any(item.label == "conv2_block1…" or item.key == "|conv2_block1" for item in screen.items)
+    assert sum(item.nodes for item in screen.items) == len(names) + 2
+
+
+def test_names_that_tell_nothing_are_folded_by_op(atlas_of):
+    names = [f"{letter}{number}x" for letter in "abcdef" for number in range(100)]
+    atlas = atlas_of(*(node(name, f"Op{place % 7}") for place, name in enumerate(names)))
+    screen = make_screen(atlas)
+    assert sorted(labels(screen)) == [f"Op{number}" for number in range(7)]
+    assert sum(len(opened(atlas, item.key).items) for item in screen.items) == 600
+
+
+names = st.lists(
+    st.text(alphabet="ab1_./", min_size=1, max_size=12).filter(lambda name: not name.startswith("/")),
+    unique=True,
+    min_size=1,
+    max_size=300,
+)
+
+
+@settings(max_examples=20, deadline=None)
+@given(names, st.integers(1, 6))
+def test_every_node_is_reached_by_opening_and_every_screen_is_small(tmp_path_factory, names, ops):
+    from lowtide.atlas.atlas import Source
+    from lowtide.atlas.store import build_atlas
+
+    folder = tmp_path_factory.mktemp("graph")
+    path = folder / "graph.pb"
+    # Many numbered names beside the drawn ones, so that folds come up.
+    every = [*names, *(f"{name}_{number}" for name in names[:3] for number in range(130))]
+    every = list(dict.fromkeys(every))
+    path.write_bytes(b"".join(node(name, f"Op{place % ops}") for place, name in enumerate(every)))
+    atlas = build_atlas(Source(path, 0, path.stat().st_size), cache=folder)
+    assert sorted(atlas.names(range(len(atlas)))) == sorted(every)
+    waiting, seen = [""], []
+    while waiting:
+        screen = opened(atlas, waiting.pop())
+        assert len(screen.items) <= MOST + 1
+        for item in screen.items:
+            if item.kind == "node":
+                seen.append(item.key)
+            else:
+                waiting.append(item.key)
+    assert sorted(seen) == sorted(every)
+
+
+def test_a_fold_or_a_scope_that_is_not_there(atlas_of):
+    atlas = atlas_of(*TRAINING)
+    with pytest.raises(LowtideError, match="no such scope"):
+        make_screen(atlas, path="nowhere")
+    with pytest.raises(LowtideError, match="nothing is folded so"):
+        make_screen(atlas, fold="@7-9")
+    with pytest.raises(LowtideError, match="no such scope"):
+        make_screen(atlas, part=3)
+
+
+def test_values_are_summed_over_items(atlas_of):
+    screen = make_screen(atlas_of(*TRAINING), values=lambda nodes: nodes.astype(float))
+    assert [item.value for item in screen.items] == [0.0, 1.0, 2.0 + 3 + 4 + 5, 6.0, 7.0]
+    assert screen_data(atlas_of(*TRAINING))["items"][0]["value"] is None
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        (Query("matmul"), {"dense/MatMul", "gradient_tape/MatMul"}),
+        (Query("dense/Mat"), {"dense/MatMul"}),
+        (Query("ense/kernel/R"), {"dense/kernel/Read"}),
+        (Query("placeholder"), {"x"}),
+        (Query(ops=("Less", "Const")), {"dense/Less", "lr"}),
+        (Query(scope="dense/"), {"dense/MatMul", "dense/Less", "dense/kernel", "dense/kernel/Read"}),
+        (Query(device="cpu"), {"dense/MatMul"}),
+        (Query(dtype="bool"), {"dense/Less"}),
+        (Query(phase="backward"), {"gradient_tape/MatMul"}),
+        (Query(least_bytes=40), {"x", "dense/kernel"}),
+        (Query("mat", phase="forward"), {"dense/MatMul"}),
+        (Query("nobody"), set()),
+        (Query(phase="sideways"), set()),
+    ],
+    ids=str,
+)
+def test_search(atlas_of, query, expected):
+    atlas = atlas_of(*TRAINING)
+    answer = search(atlas, query)
+    assert set(atlas.names(answer.nodes)) == expected
+    assert answer.total == len(expected) + len(answer.scopes)
+
+
+def test_search_finds_scopes_and_says_how_many_there_are(atlas_of):
+    atlas = atlas_of(*TRAINING)
+    answer = search(atlas, Query("e"), limit=4)
+    assert [atlas.scope_name(int(scope)) for scope in answer.scopes] == ["dense", "gradient_tape"]
+    assert (len(answer.nodes), answer.total) == (2, 8)
+
+
+def test_around_a_node_and_the_way_to_another(atlas_of):
+    atlas = atlas_of(*TRAINING)
+    start = atlas.find("dense/kernel/Read")
+    assert set(atlas.names(around(atlas, start, 1).nodes)) == {"dense/kernel/Read", "dense/kernel", "dense/MatMul"}
+    assert set(atlas.names(around(atlas, start, 1, "inputs").nodes)) == {"dense/kernel/Read", "dense/kernel"}
+    near = around(atlas, start, 4, most=3)
+    assert (len(near.nodes), near.hidden) == (3, 5)
+    way = shortest_ways(atlas, atlas.find("x"), atlas.find("adam/apply"))
+    assert way is not None
+    assert set(atlas.names(way.nodes)) == {"x", "dense/Less", "gradient_tape/MatMul", "adam/apply"}
+    assert shortest_ways(atlas, atlas.find("adam/apply"), atlas.find("x")) is None
+    screen = make_node_screen(atlas, way.nodes, 0, "from x to adam/apply", way.hidden)
+    assert edges(screen)["x", "dense/Less"] == (1, 0, 0)
+
+
+def test_two_graphs_compared(atlas_of):
+    after = list(TRAINING)
+    after[3] = node("dense/MatMul", "BatchMatMul", "x", "dense/kernel/Read", attributes=typed(FLOAT, shape(4, 2)))
+    after[6] = node("rate", "Const")
+    screen = compare_screens(atlas_of(*TRAINING), atlas_of(*after, name="after.pb"))
+    assert {item.label: item.change for item in screen.items} == {
+        "x": "same", "rate": "added", "lr": "removed", "dense": "same", "gradient_tape": "same", "adam": "same",
+    }  # fmt: skip
+    inner = compare_screens(atlas_of(*TRAINING), atlas_of(*after, name="after.pb"), path="dense")
+    assert {item.label: item.change for item in inner.items} == {"MatMul": "changed", "Less": "same", "kernel": "same"}

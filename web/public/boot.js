@@ -1,0 +1,3 @@
+import { render } from './index.js';
+
+render();

@@ -1,0 +1,20 @@
+// What the shell gives to each view, and what it expects back.
+import type { Api } from './api';
+import type { Route } from './route';
+
+export type Theme = 'light' | 'dark';
+
+export interface Context {
+  readonly api: Api;
+  /** Go to an address; `replace` does not add an entry to the history (for moves of a pointer, say). */
+  navigate(route: Route, options?: { replace?: boolean }): void;
+  theme(): Theme;
+}
+
+export interface View {
+  /** The address or the theme changed; the route is of the kind this view was mounted for. */
+  update(route: Route): void;
+  destroy(): void;
+}
+
+export type Mount = (container: HTMLElement, context: Context) => View;

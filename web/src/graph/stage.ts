@@ -1,0 +1,250 @@
+// The canvas: shows a drawing through a camera, animates from one drawing to the next, and says what the pointer is on.
+import { element } from '../dom';
+import { bringIntoView, centreOn, fit, keepInPlace, readableScale, toScene, toScreen, visible, zoomAt, type Camera, type Size } from './camera';
+import { paintMarks } from './canvas';
+import { buildMarks, glyphOf, type Look } from './display';
+import { blend, boxAt, contains, emptyGeometry, type Geometry, type Rectangle } from './geometry';
+import { listenForGestures } from './gestures';
+import { edgeAt, highlightMarks, type Pointed } from './highlight';
+import type { Mark } from './marks';
+import type { Box, Scene } from './scene';
+
+export interface Drawing {
+  scene: Scene;
+  geometry: Geometry;
+  look: Look;
+}
+
+export interface StageHandlers {
+  choose(box: Box | null): void;
+  toggle(box: Box): void;
+  completed(): void;
+}
+
+const movingTime = 180;
+// With more boxes than this a move is a jump: building every step of it would take longer than a frame.
+const mostMoving = 500;
+
+export class Stage {
+  readonly canvas = element('canvas', { tabindex: '0', class: 'stage', role: 'application' });
+  camera: Camera = { scale: 1, left: 0, top: 0 };
+  private size: Size = { width: 1, height: 1 };
+  private drawing: Drawing | null = null;
+  private marks: Mark[] = [];
+  private selected: string | null = null;
+  private pointed: Pointed = { box: null, edge: null };
+  private frame = 0;
+  private fitted = false;
+  private covered = 0;
+  /** The drawing was not painted since it changed; moving the camera changes nothing about it. */
+  private fresh = false;
+  private moving: { from: Geometry; start: number } | null = null;
+  private readonly observer: ResizeObserver;
+
+  constructor(private readonly handlers: StageHandlers) {
+    this.observer = new ResizeObserver(() => this.resize());
+    this.observer.observe(this.canvas);
+    listenForGestures(this.canvas, {
+      camera: () => this.camera,
+      move: (camera) => this.moveTo(camera),
+      point: (x, y) => this.point(x, y),
+      leave: () => this.setPointed({ box: null, edge: null }),
+      click: (x, y, touch) => this.click(x, y, touch),
+      doubleClick: (x, y) => this.doubleClick(x, y),
+    });
+  }
+
+  /** A new drawing; the box `anchor` stays where it is on the canvas, without one everything is shown. */
+  show(drawing: Drawing, anchor: string | null): void {
+    const before = this.geometry;
+    const held = anchor === null ? null : heldPlaces(before, drawing.geometry, anchor);
+    this.drawing = drawing;
+    this.marks = buildMarks(drawing.scene, drawing.geometry, drawing.look);
+    this.pointed = { box: null, edge: null };
+    this.fresh = true;
+    if (held) {
+      this.camera = keepInPlace(this.camera, held.before, held.after);
+      if (canMove(drawing.geometry)) this.moving = { from: shifted(before, held.after.x - held.before.x, held.after.y - held.before.y), start: performance.now() };
+    } else if (!anchor) this.fit(readableScale);
+    this.fitted = held === null && anchor === null;
+    this.requestPaint();
+  }
+
+  /** The same places in other colours. */
+  recolour(look: Look): void {
+    if (!this.drawing) return;
+    this.drawing = { ...this.drawing, look };
+    this.fresh = true;
+    this.marks = buildMarks(this.drawing.scene, this.drawing.geometry, look);
+    this.requestPaint();
+  }
+
+  select(id: string | null): void {
+    this.selected = id;
+    this.requestPaint();
+  }
+
+  bringIntoView(id: string): void {
+    const rectangle = this.geometry.boxes.get(id)?.rectangle;
+    if (rectangle) this.moveTo(bringIntoView(this.camera, this.open, rectangle));
+  }
+
+  /** So much at the bottom lies under something else. */
+  cover(height: number): void {
+    this.covered = height;
+  }
+
+  /** To the middle, as a link to it would be opened. */
+  centre(id: string): void {
+    const rectangle = this.geometry.boxes.get(id)?.rectangle;
+    if (rectangle) this.moveTo(centreOn(Math.max(this.camera.scale, readableScale), this.open, rectangle));
+  }
+
+  /** Everything, or as much as can be read: then the top, where the graph begins. */
+  fit(least?: number): void {
+    this.moveTo(fit(this.geometry, this.size, least, middleOfTop(this.geometry)));
+    this.fitted = true;
+  }
+
+  zoom(factor: number): void {
+    this.moveTo(zoomAt(this.camera, this.size.width / 2, this.size.height / 2, factor));
+  }
+
+  private get open(): Size {
+    return { width: this.size.width, height: Math.max(80, this.size.height - this.covered) };
+  }
+
+  get geometry(): Geometry {
+    return this.drawing?.geometry ?? emptyGeometry;
+  }
+
+  get shown(): { marks: Mark[]; geometry: Geometry; look: Look } | null {
+    return this.drawing && { marks: this.marks, geometry: this.drawing.geometry, look: this.drawing.look };
+  }
+
+  placeOf(rectangle: Rectangle): Rectangle {
+    return toScreen(this.camera, rectangle);
+  }
+
+  destroy(): void {
+    this.observer.disconnect();
+    cancelAnimationFrame(this.frame);
+    this.canvas.remove();
+  }
+
+  private moveTo(camera: Camera): void {
+    this.camera = camera;
+    this.fitted = false;
+    this.requestPaint();
+  }
+
+  private resize(): void {
+    const { clientWidth: width, clientHeight: height } = this.canvas;
+    if (!width || !height) return;
+    this.size = { width, height };
+    this.canvas.width = Math.round(width * devicePixelRatio);
+    this.canvas.height = Math.round(height * devicePixelRatio);
+    if (this.fitted) this.fit(readableScale);
+    this.paint();
+  }
+
+  private requestPaint(): void {
+    this.frame ||= requestAnimationFrame(() => this.paint());
+  }
+
+  private paint(): void {
+    cancelAnimationFrame(this.frame);
+    this.frame = 0;
+    const context = this.canvas.getContext('2d', { alpha: false });
+    if (!context || !this.drawing) return;
+    const { palette } = this.drawing.look;
+    const ratio = this.canvas.width / this.size.width;
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    context.fillStyle = palette.page;
+    context.fillRect(0, 0, this.canvas.width, this.canvas.height);
+    context.setTransform(this.camera.scale * ratio, 0, 0, this.camera.scale * ratio, this.camera.left * ratio, this.camera.top * ratio);
+    const view = visible(this.camera, this.size);
+    const settled = this.paintMoving(context, view);
+    if (settled) {
+      paintMarks(context, this.marks, view, this.camera.scale);
+      const over = highlightMarks(this.geometry, this.selected, this.pointed, palette, this.drawing.look.measure);
+      paintMarks(context, over, view, this.camera.scale);
+      if (this.fresh) this.handlers.completed();
+      this.fresh = false;
+    }
+  }
+
+  /** One step of a move; true when there is none. */
+  private paintMoving(context: CanvasRenderingContext2D, view: Rectangle): boolean {
+    if (!this.moving || !this.drawing) return true;
+    const share = (performance.now() - this.moving.start) / movingTime;
+    if (share >= 1) {
+      this.moving = null;
+      return true;
+    }
+    const eased = 1 - (1 - share) ** 3;
+    const { scene, look } = this.drawing;
+    paintMarks(context, buildMarks(scene, blend(this.moving.from, this.geometry, eased), look), view, this.camera.scale);
+    this.requestPaint();
+    return false;
+  }
+
+  private point(x: number, y: number): void {
+    const at = toScene(this.camera, x, y);
+    const box = boxAt(this.geometry, at.x, at.y);
+    const edge = box && !box.inner ? null : edgeAt(this.geometry, at.x, at.y, 5 / this.camera.scale);
+    this.setPointed({ box: edge ? null : box?.id ?? null, edge });
+    this.canvas.style.cursor = box || edge ? 'pointer' : 'grab';
+  }
+
+  private setPointed(pointed: Pointed): void {
+    if (pointed.box === this.pointed.box && pointed.edge === this.pointed.edge) return;
+    this.pointed = pointed;
+    this.requestPaint();
+  }
+
+  private click(x: number, y: number, touch: boolean): void {
+    this.canvas.focus({ preventScroll: true });
+    const at = toScene(this.camera, x, y);
+    const box = boxAt(this.geometry, at.x, at.y);
+    const rectangle = box && this.geometry.boxes.get(box.id)?.rectangle;
+    if (box && rectangle && contains(grown(glyphOf(box, rectangle), (touch ? 10 : 3) / this.camera.scale), at.x, at.y)) this.handlers.toggle(box);
+    else this.handlers.choose(box);
+  }
+
+  private doubleClick(x: number, y: number): void {
+    const at = toScene(this.camera, x, y);
+    const box = boxAt(this.geometry, at.x, at.y);
+    const rectangle = box && this.geometry.boxes.get(box.id)?.rectangle;
+    // The two clicks on a + or − have each had their effect.
+    if (box && rectangle && !contains(grown(glyphOf(box, rectangle), 3), at.x, at.y)) this.handlers.toggle(box);
+  }
+}
+
+function heldPlaces(before: Geometry, after: Geometry, id: string): { before: Rectangle; after: Rectangle } | null {
+  const was = before.boxes.get(id)?.rectangle;
+  const is = after.boxes.get(id)?.rectangle;
+  return was && is ? { before: was, after: is } : null;
+}
+
+function middleOfTop(geometry: Geometry): number | undefined {
+  let top: Rectangle | undefined;
+  for (const { rectangle } of geometry.boxes.values()) if (!top || rectangle.y < top.y) top = rectangle;
+  return top && top.x + top.width / 2;
+}
+
+function shifted(geometry: Geometry, right: number, down: number): Geometry {
+  const boxes: Geometry['boxes'] = new Map();
+  for (const [id, { box, rectangle }] of geometry.boxes) {
+    boxes.set(id, { box, rectangle: { ...rectangle, x: rectangle.x + right, y: rectangle.y + down } });
+  }
+  return { ...geometry, boxes };
+}
+
+function canMove(geometry: Geometry): boolean {
+  return geometry.boxes.size <= mostMoving && !matchMedia('(prefers-reduced-motion: reduce)').matches;
+}
+
+function grown({ x, y, width, height }: Rectangle, by: number): Rectangle {
+  return { x: x - by, y: y - by, width: width + 2 * by, height: height + 2 * by };
+}

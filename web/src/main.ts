@@ -1,0 +1,102 @@
+// The shell: header, choice of file, theme, help, and the view that the address asks for.
+import { createApi, type Files } from './api';
+import type { Context, Mount, View } from './context';
+import { element } from './dom';
+import { createHeader } from './header';
+import { openHelp } from './help';
+import { errorCard } from './notice';
+import { formatRoute, graphRoute, parseRoute, type Route } from './route';
+import { watchTheme } from './theme';
+import { mount as mountGraph } from './graph/index';
+import { mount as mountPlan } from './plan/index';
+import { mount as mountTide } from './tide/index';
+
+const mounts: Record<Exclude<Route['view'], 'files'>, Mount> = {
+  graph: mountGraph, diff: mountGraph, tide: mountTide, plan: mountPlan,
+};
+
+const readingTime = 1000;
+
+export function startPage(body: HTMLElement, base: URL): void {
+  const api = createApi(base);
+  const main = element('main', { id: 'main', tabindex: '-1' });
+  let view: { kind: Route['view']; view: View } | null = null;
+  let files: Files | null = null;
+
+  const themes = watchTheme(() => view?.view.update(parseRoute(location.hash)));
+  const header = createHeader({ navigate, toggleTheme: () => themes.toggle(), openHelp });
+  const context: Context = { api, navigate, theme: () => themes.current() };
+
+  function navigate(route: Route, options: { replace?: boolean } = {}): void {
+    const hash = formatRoute(route);
+    if (hash === location.hash) return;
+    if (options.replace) history.replaceState(null, '', hash);
+    else history.pushState(null, '', hash);
+    show();
+  }
+
+  function show(): void {
+    const route = parseRoute(location.hash);
+    header.update(route);
+    if (route.view === 'files') return showFirst();
+    if (view?.kind !== route.view) {
+      view?.view.destroy();
+      main.replaceChildren();
+      main.dataset.view = route.view;
+      view = { kind: route.view, view: mounts[route.view](main, context) };
+    }
+    view.view.update(route);
+  }
+
+  // Without an address the first thing in the list is shown; an empty list says so.
+  function showFirst(): void {
+    const first = files && firstRoute(files);
+    if (first) navigate(first, { replace: true });
+    else if (files && !files.files.some(({ kind }) => kind === 'reading')) main.replaceChildren(emptyCard(files));
+  }
+
+  async function loadFiles(): Promise<void> {
+    try {
+      files = await api.files();
+      document.title = `${files.title} · lowtide`;
+      header.showFiles(files);
+      if (parseRoute(location.hash).view === 'files') show();
+      // The list comes before all files have been looked into.
+      if (files.files.some(({ kind }) => kind === 'reading')) setTimeout(() => void loadFiles(), readingTime);
+    } catch (problem) {
+      if (parseRoute(location.hash).view === 'files') main.replaceChildren(errorCard(problem, () => void loadFiles()));
+    }
+  }
+
+  body.replaceChildren(element('a', { class: 'unseen skip', href: '#main', onclick: skipTo(main) }, 'Skip to the view'),
+    header.element, main);
+  addEventListener('hashchange', show);
+  show();
+  void loadFiles();
+}
+
+function firstRoute(files: Files): Route | null {
+  for (const file of files.files) {
+    const graph = file.graphs?.[0];
+    if (graph) return graphRoute(graph.id);
+    if (file.kind === 'tide' || file.kind === 'plan') return { view: file.kind, id: file.id, options: {} };
+  }
+  return null;
+}
+
+function emptyCard({ title, files }: Files): HTMLElement {
+  return element('div', { class: 'card problem' },
+    element('h2', {}, 'Nothing to show'),
+    element('p', {}, `No graph, tide or plan was found in ${title}.`),
+    ...files.flatMap(({ path, notes }) => (notes ?? []).map((note) => element('p', { class: 'hint' }, `${path}: ${note}`))).slice(0, 20),
+    element('p', { class: 'hint' },
+      'Point lowtide view at event files, a SavedModel, a .pb or .pbtxt graph, a .keras model, a tide or a plan.'));
+}
+
+// The hash is the address of the view, so this link moves the focus itself.
+function skipTo(main: HTMLElement): EventListener {
+  return (event) => {
+    event.preventDefault();
+    main.focus();
+  };
+}

@@ -1,0 +1,17 @@
+// What went wrong, and what to do about it, as a card.
+import { ApiError } from './api';
+import { element } from './dom';
+
+export function errorCard(problem: unknown, retry?: () => void): HTMLElement {
+  const message = problem instanceof Error ? problem.message : String(problem);
+  const cure = problem instanceof ApiError ? problem.cure : 'Reload the page.';
+  return element('div', { class: 'card problem', role: 'alert' },
+    element('h2', {}, 'This could not be shown'),
+    element('p', {}, message),
+    element('p', { class: 'hint' }, cure),
+    retry && element('button', { type: 'button', onclick: retry }, 'Try again'));
+}
+
+export function isAbort(problem: unknown): boolean {
+  return problem instanceof DOMException && problem.name === 'AbortError';
+}
