@@ -20,7 +20,7 @@ from lowtide.atlas.exports.library import write_library
 from lowtide.atlas.exports.patch import Patch, head, patch_node
 from lowtide.atlas.exports.rewire import Rewiring, rewire
 from lowtide.atlas.outputs import ENTRY_KEY
-from lowtide.atlas.text import Bytes, gather, hash_of, hashes_of
+from lowtide.atlas.text import Bytes, hash_of, hash_pieces
 from lowtide.atlas.walk import GRAPH_LIBRARY, GRAPH_NODE, read_heads
 from lowtide.errors import LowtideError
 from lowtide.sources.encode import encode_bytes
@@ -106,7 +106,7 @@ class _Writer:
             marks[attributes.owner[attributes.end - attributes.start > self.limit]] = True
         if self.is_cut:
             keys = scan(self.data, attributes.start, attributes.end).of(ENTRY_KEY)
-            hashes = hashes_of(gather(self.data, keys.start, keys.end))
+            hashes = hash_pieces(self.data, keys.start, keys.end)
             marks[attributes.owner[keys.owner[hashes == _COLOCATION]]] = True
         return marks
 
@@ -143,10 +143,10 @@ class _Writer:
             page = self.data[position : min(position + _PAGE, end)].tobytes()
             heads, after = read_heads(page, position, end)
             for number, first, last in zip(heads.number, heads.start, heads.end, strict=True):
-                if first >= stop:
+                if position + first >= stop:
                     return
                 if number != GRAPH_NODE:
-                    yield number, first, last
+                    yield number, position + first, position + last
             if heads.problem is not None or after <= position:
                 return
             position = after

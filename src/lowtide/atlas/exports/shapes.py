@@ -11,7 +11,7 @@ from lowtide.atlas.atlas import Atlas
 from lowtide.atlas.columns import offsets
 from lowtide.atlas.cut import Marks, Places
 from lowtide.atlas.outputs import read_attributes, read_shapes
-from lowtide.atlas.text import Bytes, gather, hash_of, hashes_of
+from lowtide.atlas.text import Bytes, hash_of, hash_pieces
 from lowtide.sources.wire_columns import scan
 
 NODE_ATTRIBUTE = 5
@@ -79,5 +79,5 @@ def read_shapes_of(atlas: Atlas, data: Bytes, nodes: Places) -> Shapes:
         offsets(np.concatenate(counts or none)),
         all_starts,
         all_ends,
-        hashes_of(gather(data, all_starts, all_ends)),
+        hash_pieces(data, all_starts, all_ends),
     )
