@@ -158,10 +158,9 @@ def test_through_edges_are_wired_by_shape_or_by_waiting(tmp_path):
     }
     assert nodes["d"][2] == {"dtype": b"\x30\x01", "shape": b"\x3a\x04\x12\x02\x08\x03"}
     assert others == [(4, b"\x08\xda\x0e")]
-    assert told == (
-        "at the cuts 1 inputs read the kept node before, 1 placeholders stand for what was left out, "
-        "1 control edges keep nodes connected",
-    )
+    (note,) = told
+    assert note.startswith("at the cuts 1 inputs read the kept node before, 1 placeholders stand for what was left out")
+    assert note.endswith("1 control edges keep nodes connected")
 
 
 def test_later_outputs_have_placeholders_of_their_own(tmp_path):
@@ -230,7 +229,7 @@ def test_functions_that_are_called_are_kept_whole(tmp_path):
 def test_what_cannot_be_written_says_so(chain, tmp_path):
     with pytest.raises(LowtideError, match=r"end it in \.svg"):
         write(chain, tmp_path / "out.gif")
-    with pytest.raises(LowtideError, match="only a .pb"):
+    with pytest.raises(LowtideError, match=r"only a \.pb"):
         write(chain, tmp_path / "out.json", limit_attributes=1)
     with pytest.raises(LowtideError, match="collapsed"):
         write(collapse(chain, 1), tmp_path / "out.pb")

@@ -16,7 +16,7 @@ import numpy as np
 
 from lowtide.atlas.columns import Mapped
 from lowtide.atlas.cut import Cut, Marks, Places
-from lowtide.atlas.exports.library import write_library
+from lowtide.atlas.exports.library import called_parts, write_library
 from lowtide.atlas.exports.patch import Patch, head, patch_node
 from lowtide.atlas.exports.rewire import Rewiring, rewire
 from lowtide.atlas.outputs import ENTRY_KEY
@@ -67,9 +67,10 @@ class _Writer:
         emptied = self._write_nodes(file, rewiring)
         for stand_in in rewiring.stand_ins:
             file.write(stand_in.encode())
+        called = called_parts(self.atlas, self.nodes) if self.is_cut else np.ones(len(self.atlas.parts), np.bool_)
         for number, start, end in self._other_fields():
             if number == GRAPH_LIBRARY:
-                emptied += write_library(file, self.atlas, self.nodes, self.data, start, end, self.limit)
+                emptied += write_library(file, self.atlas, called, self.data, start, end, self.limit)
             else:
                 file.write(encode_bytes(number, self.data[start:end].tobytes()))
         return (*rewiring.notes(), *_told(emptied, self.limit))
