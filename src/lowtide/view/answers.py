@@ -32,6 +32,13 @@ _MOST_HOPS, _MOST_RESULTS = 20, 500
 _MOST_SEARCHED, _MOST_OPS = 1000, 200
 
 
+class StillReading(Refusal):
+    """What a file holds is not known yet."""
+
+    def __init__(self) -> None:
+        super().__init__(503, "this file is still being read", "ask again in a moment")
+
+
 class Asked(NamedTuple):
     """A graph that was asked for."""
 
@@ -79,7 +86,10 @@ class Answers:
 
     def graph(self, name: str) -> Answer:
         """What a graph is made of, or how far its index is."""
-        asked = self._asked(name)
+        try:
+            asked = self._asked(name)
+        except StillReading:
+            return {"state": "waiting", "progress": None, "nodes": 0, "stage": "reading the file"}
         index = self._indexes.ask(*asked)
         if index.opened is None:
             return _unfinished(index)
@@ -144,6 +154,9 @@ class Answers:
         if file is None:
             raise Refusal(404, "there is no such graph", "choose one from the list of files")
         self.library.look([file])
+        self.library.wait([file], _LOOKING_SECONDS)
+        if not file.is_known:
+            raise StillReading
         spans = file.contents.spans if file.contents is not None else ()
         if int(place) >= len(spans):
             raise Refusal(404, "there is no such graph in the file", "choose one from the list of files")
