@@ -27,6 +27,7 @@ Answer = dict[str, Any]
 
 # A list of files waits so long for those that nobody has looked at yet.
 _LOOKING_SECONDS = 0.5
+_PATIENT_SECONDS = 60.0
 _MOST_HOPS, _MOST_RESULTS = 20, 500
 # What is searched for is compared with every name, letter by letter.
 _MOST_SEARCHED, _MOST_OPS = 1000, 200
@@ -83,6 +84,18 @@ class Answers:
             "title": self.library.title,
             "files": [self._file(file) for file in files],
         }
+
+    def has_something(self) -> bool:
+        """Whether there is anything to show; files are looked at only until that is known."""
+        files = self.library.files()
+        if any(file.path.suffix in (".tide", ".plan") for file in files):
+            return True
+        for file in files:
+            self.library.look([file])
+            self.library.wait([file], _PATIENT_SECONDS)
+            if file.contents is not None and file.contents.spans:
+                return True
+        return False
 
     def graph(self, name: str) -> Answer:
         """What a graph is made of, or how far its index is."""
