@@ -1,65 +1,51 @@
-"""The way to a node or a scope: which scopes and folds to open, from the outside in, until it is on a screen."""
+"""The way from the top of a graph to a node or a scope: what has to be opened, one after the other, to see it."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from lowtide.atlas.atlas import Atlas
-from lowtide.atlas.folding import LIMIT, Group, fold_members, unfold
+from lowtide.atlas.folding import Group, fold_members, unfold
 from lowtide.atlas.members import Members
 
-_MOST_KEYS = 500
+# Nobody opens more inside each other; names of ten thousand scopes would take seconds to fold.
+MOST_KEYS = 200
 
 
 def trail_to_node(atlas: Atlas, node: int) -> list[str]:
-    """The keys of what is opened on the way to a node; only the first of very many."""
-    scope = int(atlas.scope[node])
-    keys = _scopes_to(atlas, scope)
-    return keys if len(keys) >= _MOST_KEYS else [*keys, *_folds_to(Members.of(atlas, scope), _path(keys), node)]
+    """The keys of the scopes and folds around a node, the outermost first."""
+    return _trail(atlas, atlas.part_of(node), node, None)
 
 
 def trail_to_scope(atlas: Atlas, scope: int) -> list[str]:
-    """The keys of what is opened on the way to a scope, which stays closed itself; only the first of very many."""
-    return _scopes_to(atlas, scope)[:-1]
+    """The keys of the scopes and folds around a scope, the outermost first."""
+    return _trail(atlas, atlas.part_of_scope(scope), int(atlas.scope_first[scope]), scope)
 
 
-def _scopes_to(atlas: Atlas, scope: int) -> list[str]:
-    """The keys of what is opened until a scope is open."""
-    above = []
-    while (parent := int(atlas.scope_parent[scope])) != scope:
-        above.append((parent, scope))
-        scope = parent
+def _trail(atlas: Atlas, part: int, node: int, goal: int | None) -> list[str]:
     keys: list[str] = []
-    # Each key holds the whole path: those of ten thousand scopes in each other would be a hundred megabytes.
-    for parent, child in reversed(above[-_MOST_KEYS:]):
-        path = _path(keys)
-        keys += _folds_to(Members.of(atlas, parent), path, child, is_scope=True)
-        keys.append("/".join(filter(None, (path, atlas.text(int(atlas.scope_leaf[child]))))))
+    scope = atlas.find_scope("", part)
+    while scope is not None and scope != goal and len(keys) < MOST_KEYS:
+        path = atlas.scope_name(scope)
+        if keys or path:
+            keys.append(path)
+        scope = _step(Members.of(atlas, scope), path, node, keys)
     return keys
 
 
-def _path(keys: list[str]) -> str:
-    """The scope that is open when all of these are."""
-    return keys[-1] if keys else ""
-
-
-def _folds_to(everything: Members, path: str, wanted: int, *, is_scope: bool = False) -> list[str]:
-    """The keys of the folds in a scope that are opened until one of its members is seen."""
-    fold, members, prefix = "", everything, 0
-    keys: list[str] = []
-    while len(members) > LIMIT:
-        group = _holding(fold_members(members, fold, prefix), wanted, is_scope=is_scope)
-        if group is None or len(group.members) in (1, len(members)):
-            break
+def _step(everything: Members, path: str, node: int, keys: list[str]) -> int | None:
+    """Go through the folds of a scope; the scope that comes next, or None where the node itself does."""
+    fold = ""
+    while True:
+        members, prefix = unfold(everything, fold)
+        group = next((each for each in fold_members(members, fold, prefix) if _holds(each, node)), None)
+        if group is None:
+            return None
+        if len(group.members) == 1:
+            return int(group.members.id[0]) if group.members.is_scope[0] else None
         fold = "|".join(filter(None, (fold, group.step)))
         keys.append(f"{path}|{fold}")
-        members, prefix = unfold(everything, fold)
-    return keys
 
 
-def _holding(groups: list[Group], wanted: int, *, is_scope: bool) -> Group | None:
-    for group in groups:
-        members = group.members
-        if np.any((members.id == wanted) & (members.is_scope == is_scope)):
-            return group
-    return None
+def _holds(group: Group, node: int) -> bool:
+    return bool(np.any((group.members.first <= node) & (node < group.members.last)))

@@ -12,7 +12,7 @@ from lowtide.sources.converted import convert
 from lowtide.sources.encode import encode_bytes, encode_padded, encode_tag
 from lowtide.sources.found import CUT, Findings, Found, Place
 from lowtide.sources.text_schema import SCHEMAS, Field, Schema
-from lowtide.sources.text_tokens import END, NUMBER, SIGN, WORD, CutError, TextError, Token, Tokens
+from lowtide.sources.text_tokens import END, NUMBER, SIGN, WORD, CutError, PlainField, TextError, Token, Tokens
 from lowtide.sources.text_values import encode_value, kind_of
 from lowtide.sources.wire import Buffer
 
@@ -100,29 +100,43 @@ class _Reader:
     def _read_field(self) -> bool:
         """Read one field, or what closes a message; False at the end of the file."""
         frame = self._frames[-1]
+        if frame.closing == b"}" and (plain := self._tokens.take_plain()) is not None:
+            self._read_plain(frame, plain)
+            return True
         token = self._tokens.take()
         if token.kind == END:
             return False
-        if token.value in (b",", b";"):
-            return True
-        if token.value == frame.closing:
+        sign = token.value if token.kind == SIGN else None
+        if sign == frame.closing:
             self._close()
-            return True
-        if frame.is_list:
+        elif frame.is_list and sign != b",":
             self._read_value(frame.known, token)
-            return True
+        elif sign not in (b",", b";"):
+            self._read_named(frame, token)
+        return True
+
+    def _read_named(self, frame: _Frame, token: Token) -> None:
         known = frame.schema.get(self._field_name(token))
         token = self._take()
-        has_colon = token.value == b":" and token.kind == SIGN
-        if has_colon:
-            token = self._take()
-        elif token.value not in _OPENING:
+        sign = token.value if token.kind == SIGN else None
+        if sign != b":" and sign not in _OPENING:
             raise TextError(f"a colon is expected, not {_shown(token)}")
-        if token.value == b"[" and token.kind == SIGN:
+        if sign == b":":
+            token = self._take()
+        if token.kind == SIGN and token.value == b"[":
             self._push(_Frame(frame.schema, known, b"]", is_list=True))
         else:
             self._read_value(known, token)
-        return True
+
+    def _read_plain(self, frame: _Frame, plain: PlainField) -> None:
+        if plain.name is None:
+            self._close()
+            return
+        known = frame.schema.get(plain.name.decode())
+        if plain.value is None:
+            self._open(known, b"}")
+        elif known is not None:
+            self._write_value(known, plain.value, plain.is_negative)
 
     def _field_name(self, token: Token) -> str:
         if token.kind == SIGN and token.value == b"[":

@@ -307,9 +307,13 @@ def _locate(atlas: Atlas, parameters: Parameters) -> Answer:
 
 
 def _trail(atlas: Atlas, parameters: Parameters) -> Answer:
-    if parameters.choice("kind", ("node", "scope")) == "node":
-        return {"trail": trail_to_node(atlas, _node_named(atlas, parameters, "name"))}
-    scope = atlas.find_scope(parameters.needed("name"), _part(atlas, parameters))
+    """What to open until a node or a scope is on the screen; a name can be of both, and then the node is meant."""
+    name, part = parameters.needed("name"), _part(atlas, parameters)
+    kind = parameters.choice("kind", ("", "node", "scope"))
+    node = None if kind == "scope" else atlas.find(name, part)
+    if node is not None:
+        return {"kind": "node", "trail": trail_to_node(atlas, node)}
+    scope = None if kind == "node" else atlas.find_scope(name, part)
     if scope is None:
-        raise Refusal(404, "there is no scope of this name in the graph", "search for it")
-    return {"trail": trail_to_scope(atlas, scope)}
+        raise Refusal(404, "there is no node or scope of this name in the graph", "search for it")
+    return {"kind": "scope", "trail": trail_to_scope(atlas, scope)}
