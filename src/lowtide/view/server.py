@@ -65,6 +65,8 @@ class _Handler(WSGIRequestHandler):
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Answer what is not even a request, as all else is answered."""
         response = error_response(code, HTTPStatus(code).phrase.lower(), "ask with a browser")
+        # Of a request that cannot be read the version is unknown, and the oldest one has no headers.
+        self.request_version = "HTTP/1.0"
         self.send_response(code)
         for name, value in (*response.headers, *security_headers(is_framed=False)):
             self.send_header(name, value)
