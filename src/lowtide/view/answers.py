@@ -186,6 +186,8 @@ class Answers:
             for each in asked:
                 self._indexes.forget(each.file, each.number)
             return answer([self._atlas(each) for each in asked])
+        finally:
+            self._indexes.release_memory()
 
     def _atlas(self, asked: Asked) -> Atlas:
         index = self._indexes.ask(*asked)
