@@ -91,8 +91,7 @@ class Answers:
         if any(file.path.suffix in (".tide", ".plan") for file in files):
             return True
         for file in files:
-            self.library.look([file])
-            self.library.wait([file], _PATIENT_SECONDS)
+            self.library.look_now(file, _PATIENT_SECONDS)
             if file.contents is not None and file.contents.spans:
                 return True
         return False
@@ -166,8 +165,7 @@ class Answers:
         file = self.library.file(int(number)) if is_name else None
         if file is None:
             raise Refusal(404, "there is no such graph", "choose one from the list of files")
-        self.library.look([file])
-        self.library.wait([file], _LOOKING_SECONDS)
+        self.library.look_now(file, _LOOKING_SECONDS)
         if not file.is_known:
             raise StillReading
         spans = file.contents.spans if file.contents is not None else ()

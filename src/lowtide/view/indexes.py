@@ -61,7 +61,8 @@ class Index:
     label: str
     opened: Opened | None = None
     progress: Progress | None = None
-    failed: tuple[Version, Problem] | None = None
+    failed: tuple[Version | None, Problem] | None = None
+    """Of which version there is none, and why; of None if it may be tried again."""
 
     @property
     def problem(self) -> Problem | None:
@@ -98,7 +99,7 @@ class Index:
                 self.opened = None
         elif "error" in message:
             self.progress = None
-            self.failed = version, Problem(message["error"], message["cure"])
+            self.failed = None if "may_help" in message else version, Problem(message["error"], message["cure"])
         else:
             self.progress = Progress(message["progress"], message["nodes"], message["stage"])
 

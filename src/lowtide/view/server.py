@@ -112,7 +112,7 @@ class Server(socketserver.ThreadingMixIn, WSGIServer):
     def address(self) -> str:
         """What to open in a browser."""
         host, port = self.server_address[:2]
-        name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(str(host), str(host))
+        name = socket.gethostname() if host in ("0.0.0.0", "::") else str(host)
         return f"http://{f'[{name}]' if ':' in name else name}:{port}/"
 
 
