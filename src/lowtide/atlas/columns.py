@@ -108,6 +108,15 @@ def open_column(path: Path, dtype: str) -> Column:
     return column.view(np.ndarray)
 
 
+def release(column: Column) -> None:
+    """Give back the memory of what was read of a mapped column; it is read again when it is needed."""
+    base: object = column
+    while isinstance(base, np.ndarray):
+        base = base.base
+    if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        base.madvise(mmap.MADV_DONTNEED)
+
+
 def ragged(first: Column, rows: Column) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Where the entries of `rows` stand in a column of compressed rows, one after the other, and how many each has."""
     starts = first[rows].astype(np.int64)
