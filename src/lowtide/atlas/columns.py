@@ -76,6 +76,15 @@ class Writer:
         if name in self._files:
             self._files[name].flush()
 
+    def rename(self, name: str, other: str) -> None:
+        """Let a column take the place of another one; whoever has that one open keeps what he sees."""
+        if name in self._files:
+            self._files.pop(name).close()
+        if other in self._files:
+            self._files.pop(other).close()
+        self.dtypes[other] = self.dtypes.pop(name)
+        (self.folder / name).replace(self.folder / other)
+
     def drop(self, name: str) -> None:
         """Remove a column that was needed on the way only."""
         if name in self._files:
