@@ -122,6 +122,8 @@ def test_search_finds_nodes_and_scopes(site):
     answer = site.ask("graph/0.0/search", "op=MatMul,Less&dtype=bool")
     assert ([each["name"] for each in answer["results"]], answer["total"]) == (["dense/Less"], 1)
     assert site.ask("graph/0.0/search", "q=matmul&limit=1")["total"] == 2
+    large = site.ask("graph/0.0/search", "bytes=32")["results"]
+    assert [each["name"] for each in large] == ["x", "dense/MatMul", "dense/kernel"]
     assert site.ask("graph/0.0/search", "phase=backward")["results"][0]["name"] == "gradient_tape/MatMul"
     assert site.ask("graph/1.0/search", "q=relu&part=1")["results"] == [
         {"part": 1, "name": "relu", "op": "Relu", "kind": "node", "nodes": 1}
@@ -142,8 +144,14 @@ def test_a_tensor_of_a_tide_is_found_in_the_graph(site):
 
 
 def test_the_way_to_a_node_is_what_to_open(site):
-    assert site.ask("graph/0.0/trail", "name=dense/kernel/Read") == {"trail": ["dense", "dense/kernel"]}
-    assert site.ask("graph/0.0/trail", "name=dense/kernel&kind=scope") == {"trail": ["dense"]}
+    assert site.ask("graph/0.0/trail", "name=dense/kernel/Read") == {
+        "kind": "node",
+        "trail": ["dense", "dense/kernel"],
+    }
+    assert site.ask("graph/0.0/trail", "name=dense/kernel&kind=scope") == {
+        "kind": "scope",
+        "trail": ["dense"],
+    }
     assert site.refused("/api/graph/0.0/trail", "name=nobody&kind=scope")[0] == 404
 
 

@@ -18,7 +18,7 @@ from lowtide.atlas.search import Query, search
 from lowtide.atlas.trail import trail_to_node, trail_to_scope
 from lowtide.atlas.walks import BOTH, INPUTS, READERS, around, shortest_ways
 from lowtide.sources.spans import Span
-from lowtide.view.indexes import Index, Indexes, Opened
+from lowtide.view.indexes import Index, Indexes
 from lowtide.view.library import File, Library
 from lowtide.view.queries import Parameters, Refusal
 from lowtide.view.tides import Tides
@@ -27,6 +27,7 @@ Answer = dict[str, Any]
 
 # A list of files waits so long for those that nobody has looked at yet.
 _LOOKING_SECONDS = 0.5
+_PATIENT_SECONDS = 60.0
 _MOST_HOPS, _MOST_RESULTS = 20, 500
 # What is searched for is compared with every name, letter by letter.
 _MOST_SEARCHED, _MOST_OPS = 1000, 200
@@ -84,16 +85,24 @@ class Answers:
             "files": [self._file(file) for file in files],
         }
 
+    def has_something(self) -> bool:
+        """Whether there is anything to show; files are looked at only until that is known."""
+        files = self.library.files()
+        if any(file.path.suffix in (".tide", ".plan") for file in files):
+            return True
+        for file in files:
+            self.library.look_now(file, _PATIENT_SECONDS)
+            if file.contents is not None and file.contents.spans:
+                return True
+        return False
+
     def graph(self, name: str) -> Answer:
         """What a graph is made of, or how far its index is."""
         try:
             asked = self._asked(name)
         except StillReading:
             return {"state": "waiting", "progress": None, "nodes": 0, "stage": "reading the file"}
-        index = self._indexes.ask(*asked)
-        if index.opened is None:
-            return _unfinished(index)
-        return _described(asked, index, index.opened)
+        return self._steadily([asked], lambda: _described(asked, self._indexes.ask(*asked)))
 
     def about_graph(self, name: str, verb: str, parameters: Parameters) -> Answer:
         """What is asked about a graph whose index is there."""
@@ -153,8 +162,7 @@ class Answers:
         file = self.library.file(int(number)) if is_name else None
         if file is None:
             raise Refusal(404, "there is no such graph", "choose one from the list of files")
-        self.library.look([file])
-        self.library.wait([file], _LOOKING_SECONDS)
+        self.library.look_now(file, _LOOKING_SECONDS)
         if not file.is_known:
             raise StillReading
         spans = file.contents.spans if file.contents is not None else ()
@@ -166,13 +174,18 @@ class Answers:
 
     def _with_atlases(self, names: list[str], answer: Callable[[list[Atlas]], Answer]) -> Answer:
         asked = [self._asked(name) for name in names]
+        return self._steadily(asked, lambda: answer([self._atlas(each) for each in asked]))
+
+    def _steadily(self, asked: list[Asked], answer: Callable[[], Answer]) -> Answer:
+        """Answer, and once more if the files of an index are gone: a newer one has replaced it meanwhile."""
         try:
-            return answer([self._atlas(each) for each in asked])
+            return answer()
         except FileNotFoundError:
-            # Its files were replaced by a newer index, or the cache was emptied, between one column and the next.
             for each in asked:
                 self._indexes.forget(each.file, each.number)
-            return answer([self._atlas(each) for each in asked])
+            return answer()
+        finally:
+            self._indexes.release_memory()
 
     def _atlas(self, asked: Asked) -> Atlas:
         index = self._indexes.ask(*asked)
@@ -210,8 +223,11 @@ def _unfinished(index: Index) -> Answer:
     }
 
 
-def _described(asked: Asked, index: Index, opened: Opened) -> Answer:
-    atlas, contents = opened.atlas, asked.file.contents
+def _described(asked: Asked, index: Index) -> Answer:
+    opened, contents = index.opened, asked.file.contents
+    if opened is None:
+        return _unfinished(index)
+    atlas = opened.atlas
     file_notes = () if contents is None else contents.notes
     changed = ("the file has changed; its index is being built again",) if index.progress is not None else ()
     return {
