@@ -7,7 +7,7 @@ import { errorCard, isAbort } from '../notice';
 import { warmUpWorker } from './layout/client';
 import { isTideColour, type LegendEntry } from './colours';
 import { Pane } from './pane';
-import { waitUntilReady } from './progress';
+import { sleep, waitUntilReady } from './progress';
 import { canOpen, countFolded, type Scene } from './scene';
 import { diffSource, graphSource, type GraphChoice, type Source } from './source';
 
@@ -25,6 +25,8 @@ export interface HostHandlers {
   /** The address selects something that is not on the screens it opens. */
   missing(name: string): void;
 }
+
+const changeTime = 1000;
 
 export class Host {
   readonly element: HTMLElement;
@@ -95,6 +97,7 @@ export class Host {
       await this.pane.load(this.source(choice), viewName(choice), open, select);
       this.handlers.rebuilt();
       if (select !== null && this.pane.scene && this.pane.selected === null) this.handlers.missing(select);
+      await this.followChange(choice, info, signal);
     } catch (problem) {
       if (!isAbort(problem)) this.fail(problem);
     }
@@ -105,6 +108,16 @@ export class Host {
     const info = await waitUntilReady(this.api, choice.graph, report, signal);
     if (choice.other !== null) await waitUntilReady(this.api, choice.other, report, signal);
     return info;
+  }
+
+  // A file that is being written is drawn again when more of it was read, with the same boxes open.
+  private async followChange(choice: HostChoice, shown: GraphReady, signal: AbortSignal): Promise<void> {
+    while (shown.changing) {
+      await sleep(changeTime, signal);
+      const info = await this.api.graph(choice.graph, signal);
+      if (info.state === 'ready' && info.changing && info.nodes === shown.nodes) continue;
+      return this.load(this.choice ?? choice, this.pane.scene?.openIds ?? [], this.pane.selected);
+    }
   }
 
   private source(choice: HostChoice): Source {
