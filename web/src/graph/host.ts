@@ -26,6 +26,13 @@ export interface HostHandlers {
   missing(name: string): void;
 }
 
+/** What the address says should be open and selected. */
+interface Wanted {
+  open: string[];
+  select: string | null;
+}
+
+const nothingWanted: Wanted = { open: [], select: null };
 const changeTime = 1000;
 
 export class Host {
@@ -37,6 +44,7 @@ export class Host {
   private readonly legend = element('div', { class: 'legend' });
   private readonly heading = element('div', { class: 'pane-heading', hidden: true });
   private choice: HostChoice | null = null;
+  private wanted: Wanted = nothingWanted;
   private work = new AbortController();
 
   constructor(private readonly api: Api, private readonly handlers: HostHandlers) {
@@ -56,14 +64,15 @@ export class Host {
   /** Follows an address: another graph is loaded, another set of open boxes is opened, colours are changed. */
   update(choice: HostChoice, open: string[], select: string | null, theme: Theme): void {
     this.pane.setLook(theme, choice.colour);
+    this.wanted = { open, select };
     if (this.choice && sourceName(choice) === sourceName(this.choice)) {
       this.choice = choice;
-      if (this.pane.scene) void this.follow(open, select);
+      if (this.pane.scene) void this.follow(this.wanted);
       this.drawLegend();
       return;
     }
     this.choice = choice;
-    void this.load(choice, open, select);
+    void this.load(choice);
   }
 
   setHeading(...content: (Node | string)[]): void {
@@ -77,7 +86,7 @@ export class Host {
     this.element.remove();
   }
 
-  private async follow(open: string[], select: string | null): Promise<void> {
+  private async follow({ open, select }: Wanted): Promise<void> {
     await this.pane.setOpen(open);
     if (select !== this.pane.selected) {
       this.pane.mark(select);
@@ -85,7 +94,7 @@ export class Host {
     }
   }
 
-  private async load(choice: HostChoice, open: string[], select: string | null): Promise<void> {
+  private async load(choice: HostChoice): Promise<void> {
     this.work.abort();
     this.work = new AbortController();
     const { signal } = this.work;
@@ -94,8 +103,12 @@ export class Host {
       this.info = info;
       this.handlers.ready(info);
       this.over.hidden = true;
-      await this.pane.load(this.source(choice), viewName(choice), open, select);
+      const { wanted } = this;
+      await this.pane.load(this.source(choice), viewName(choice), wanted.open, wanted.select);
+      // The address may have changed meanwhile: a tensor that it names was found.
+      if (this.wanted !== wanted) await this.follow(this.wanted);
       this.handlers.rebuilt();
+      const { select } = this.wanted;
       if (select !== null && this.pane.scene && this.pane.selected === null) this.handlers.missing(select);
       await this.followChange(choice, info, signal);
     } catch (problem) {
@@ -116,7 +129,7 @@ export class Host {
       await sleep(changeTime, signal);
       const info = await this.api.graph(choice.graph, signal);
       if (info.state === 'ready' && info.changing && info.nodes === shown.nodes) continue;
-      return this.load(this.choice ?? choice, this.pane.scene?.openIds ?? [], this.pane.selected);
+      return this.load(this.choice ?? choice);
     }
   }
 
@@ -142,7 +155,8 @@ export class Host {
     const choice = this.choice;
     const retry = () => {
       this.over.hidden = true;
-      if (choice && !this.pane.scene) void this.load(choice, [], null);
+      this.wanted = nothingWanted;
+      if (choice && !this.pane.scene) void this.load(choice);
     };
     const card = errorCard(problem, retry);
     if (this.pane.scene) card.querySelector('button')?.replaceWith(element('button', { type: 'button', onclick: () => (this.over.hidden = true) }, 'Close'));
