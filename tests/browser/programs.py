@@ -45,7 +45,10 @@ TOWER = tuple(
     )
 )
 METRICS = (
-    *(node(f"metrics/loss_{number}", "Const", attributes=typed(FLOAT, shape(), key="dtype")) for number in range(LOSSES)),
+    *(
+        node(f"metrics/loss_{number}", "Const", attributes=typed(FLOAT, shape(), key="dtype"))
+        for number in range(LOSSES)
+    ),
     *(node(f"metrics/scale_{number}", "Mul", f"metrics/loss_{number}", "call") for number in range(SCALES)),
     node("metrics/total", "AddN", *(f"metrics/scale_{number}" for number in range(SCALES))),
 )

@@ -85,14 +85,14 @@ def test_the_link_that_is_copied_opens_the_same(look, site, browser):
     assert link.startswith(f"{site}#graph/0.0?")
     browser.get("about:blank")
     browser.get(link)
-    viewer.wait(lambda: viewer.selected == "tower/block_2/MatMul")
-    assert viewer.keys() == keys
+    viewer.wait(lambda: viewer.keys() == keys)
+    assert viewer.selected == "tower/block_2/MatMul"
 
 
 def test_a_short_link_opens_what_is_around_its_node(look, site):
     viewer = look(site, "#graph/0.0?select=tower/block_3/scale")
+    viewer.wait_for_keys("tower/block_3/scale")
     viewer.wait(lambda: viewer.selected == "tower/block_3/scale")
-    assert {"tower", "tower/block_3"} <= viewer.keys()
 
 
 def test_the_back_button_goes_back(look, site):
@@ -173,8 +173,8 @@ def test_everything_is_reached_by_tab(look, site, view):
     missed = viewer.run("return window.controls.filter((each) => !window.reached.has(each)).map((e) => e.outerHTML)")
     assert missed == []
     nameless = """
-    return window.controls.filter((each) => !each.textContent.trim() && !each.ariaLabel && !each.labels?.length && !each.title)
-        .map((each) => each.outerHTML)
+    const nameOf = (each) => each.textContent.trim() || each.ariaLabel || each.labels?.length || each.title;
+    return window.controls.filter((each) => !nameOf(each)).map((each) => each.outerHTML)
     """
     assert viewer.run(nameless) == []
 
@@ -250,17 +250,14 @@ def test_help_tells_the_keys(look, site):
 # -- names of any kind ----------------------------------------------------------------------------------
 
 SCRIPT, IMAGE = "<script>alert(1)</script>", "<img src=x onerror=alert(2)>"
-NASTY = (
-    b"".join(
-        (
-            node(SCRIPT, "Placeholder", attributes=typed(FLOAT, shape(2), key="dtype")),
-            node(f"{IMAGE}/{IMAGE}", IMAGE, SCRIPT, f"^missing {IMAGE}", device=IMAGE),
-            node("<b>bold", SCRIPT, f"{IMAGE}/{IMAGE}", attributes=attribute(IMAGE, message(2, IMAGE))),
-            node("call", "PartitionedCall", "<b>bold", attributes=attribute("f", message(10, message(1, IMAGE)))),
-        )
+NASTY = b"".join(
+    (
+        node(SCRIPT, "Placeholder", attributes=typed(FLOAT, shape(2), key="dtype")),
+        node(f"{IMAGE}/{IMAGE}", IMAGE, SCRIPT, f"^missing {IMAGE}", device=IMAGE),
+        node("<b>bold", SCRIPT, f"{IMAGE}/{IMAGE}", attributes=attribute(IMAGE, message(2, IMAGE))),
+        node("call", "PartitionedCall", "<b>bold", attributes=attribute("f", message(10, message(1, IMAGE)))),
     )
-    + message(2, function(IMAGE, ["x"], [node(IMAGE, "Relu", "x")], {"y": f"{IMAGE}:y:0"}))
-)
+) + message(2, function(IMAGE, ["x"], [node(IMAGE, "Relu", "x")], {"y": f"{IMAGE}:y:0"}))
 
 
 @pytest.fixture
@@ -328,7 +325,7 @@ def damaged_graphs() -> dict[str, tuple[bytes, str, int]]:
     flipped = bytearray(events(event(message(4, TRAIN_STEP))))
     flipped[-10] ^= 1
     return {
-        "cut.pb": (start[:-40], "damaged or cut", len(DENSE)),
+        "cut.pb": (start[:-40], "damaged or cut", len(DENSE) - 1),
         "cut.tfevents": (events(event(message(4, TRAIN_STEP)))[:-3000], "the file ends in the middle of it", 100),
         "checksum.tfevents": (bytes(flipped), "checksum does not match", 296),
         "missing.pb": (start + node("y", "AddN", "gone", "away"), "2 inputs name nodes that are not there", 7),
@@ -349,7 +346,7 @@ def test_what_is_wrong_with_a_file_is_on_the_screen(view, tmp_path):
         viewer.run("location.hash = arguments[0]", f"#graph/{number}.0")
         viewer.wait(lambda note=note: any(note in said for said in viewer.texts(".below .note")), f"{name}: {note}")
         viewer.wait_for_keys("x", "dense")
-        assert sum(box["count"] for box in viewer.drawn()) >= min(least, 6)
+        assert sum(box["count"] for box in viewer.drawn()) >= least
         assert viewer.find(".below .note").is_displayed()
 
 
@@ -367,7 +364,7 @@ def test_a_file_that_grows_shows_more(view, tmp_path):
     viewer = view(path)
     viewer.wait_for_keys("x", "dense")
     viewer.wait(lambda: any("ends in the middle" in note for note in viewer.texts(".below .note")))
-    assert "adam" not in viewer.keys()
+    assert viewer.keys().isdisjoint({"adam"})
     path.write_bytes(whole)
     viewer.browser.refresh()
     viewer.wait_for_keys("adam", "metrics")
@@ -377,8 +374,9 @@ def test_a_file_that_grows_shows_more(view, tmp_path):
 def test_progress_is_shown_while_an_index_is_built(view, tmp_path, browser):
     path = tmp_path / "large.pb"
     with path.open("wb") as file:
+        tower = b"".join(flat_nodes(20_000, "tower_00"))
         for scope in range(12):
-            file.writelines(flat_nodes(20_000, f"tower_{scope}"))
+            file.write(tower.replace(b"tower_00", b"tower_%02d" % scope))
     # What is on the page only for a moment is noted by the page itself.
     watch = """
     window.seen = [];
@@ -390,7 +388,7 @@ def test_progress_is_shown_while_an_index_is_built(view, tmp_path, browser):
     added = browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": watch})
     try:
         viewer = view(path)
-        viewer.wait_for_keys(*(f"tower_{scope}" for scope in range(12)))
+        viewer.wait_for_keys(*(f"tower_{scope:02}" for scope in range(12)))
         seen = viewer.run("return window.seen")
     finally:
         browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", {"identifier": added["identifier"]})

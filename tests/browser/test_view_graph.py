@@ -1,11 +1,13 @@
 """Graphs in the page of `lowtide view`: what is drawn is what the file says."""
 
+from itertools import pairwise
+
 import pytest
 
 from lowtide.atlas.screen import make_screen
 from lowtide.units import format_bytes
 from tests.browser.programs import LOSSES, SCALES
-from tests.browser.viewer import ENTER, ESCAPE, DOWN, drawn_items, shown_edges, shown_items
+from tests.browser.viewer import DOWN, ENTER, ESCAPE, drawn_items, shown_edges, shown_items
 
 pytestmark = pytest.mark.browser
 
@@ -222,7 +224,7 @@ def test_paths_between_two_nodes(graph):
     viewer.press("Path to here", ".details")
     way = ["dense/Relu", "call", *(f"tower/block_{number}/MatMul" for number in (1, 2, 3)), "gradient_tape/MatMul"]
     viewer.wait(lambda: viewer.keys() == set(way))
-    assert viewer.edges() == {(one, other, 1) for one, other in zip(way, way[1:], strict=False)}
+    assert viewer.edges() == {(one, other, 1) for one, other in pairwise(way)}
 
 
 # -- colours --------------------------------------------------------------------------------------------
@@ -239,7 +241,7 @@ def test_colours_by_phase(graph):
     assert len(set(shades.values())) == 3
 
 
-def shade_of(viewer, key: str) -> list[int]:
+def shade_of(viewer, key: str) -> tuple[int, ...]:
     """The colour of a box on the canvas, near its lower border where no text is."""
     script = """
     const canvas = document.querySelector('canvas.stage'), corner = canvas.getBoundingClientRect();
@@ -250,7 +252,7 @@ def shade_of(viewer, key: str) -> list[int]:
     copy.drawImage(canvas, x * ratio, y * ratio, 1, 1, 0, 0, 1, 1);
     return [...copy.getImageData(0, 0, 1, 1).data];
     """
-    return viewer.run(script, key)
+    return tuple(viewer.run(script, key))
 
 
 def test_colours_by_the_bytes_of_a_tide(graph):
@@ -313,7 +315,7 @@ def test_two_graphs_side_by_side(graph, train_step):
     # They open in step.
     viewer.find("[data-id='tower'] .twist").click()
     viewer.wait_for_keys("tower/block_1")
-    assert "tower/block_3" not in viewer.keys()
+    assert viewer.keys().isdisjoint({"tower/block_3"})
     left.click()
     viewer.wait_for_keys("tower/block_3")
 

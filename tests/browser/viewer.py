@@ -91,7 +91,9 @@ class Viewer:
 
     def rows(self, selector: str) -> list[list[str]]:
         """The cells of all rows of a table."""
-        script = "return [...document.querySelectorAll(arguments[0])].map((r) => [...r.cells].map((c) => c.textContent))"
+        script = (
+            "return [...document.querySelectorAll(arguments[0])].map((r) => [...r.cells].map((c) => c.textContent))"
+        )
         return self.run(script, selector)
 
     @property
