@@ -18,7 +18,7 @@ from lowtide.atlas.search import Query, search
 from lowtide.atlas.trail import trail_to_node, trail_to_scope
 from lowtide.atlas.walks import BOTH, INPUTS, READERS, around, shortest_ways
 from lowtide.sources.spans import Span
-from lowtide.view.indexes import Index, Indexes, Opened
+from lowtide.view.indexes import Index, Indexes
 from lowtide.view.library import File, Library
 from lowtide.view.queries import Parameters, Refusal
 from lowtide.view.tides import Tides
@@ -104,10 +104,7 @@ class Answers:
             asked = self._asked(name)
         except StillReading:
             return {"state": "waiting", "progress": None, "nodes": 0, "stage": "reading the file"}
-        index = self._indexes.ask(*asked)
-        if index.opened is None:
-            return _unfinished(index)
-        return _described(asked, index, index.opened)
+        return self._steadily([asked], lambda: _described(asked, self._indexes.ask(*asked)))
 
     def about_graph(self, name: str, verb: str, parameters: Parameters) -> Answer:
         """What is asked about a graph whose index is there."""
@@ -184,13 +181,16 @@ class Answers:
 
     def _with_atlases(self, names: list[str], answer: Callable[[list[Atlas]], Answer]) -> Answer:
         asked = [self._asked(name) for name in names]
+        return self._steadily(asked, lambda: answer([self._atlas(each) for each in asked]))
+
+    def _steadily(self, asked: list[Asked], answer: Callable[[], Answer]) -> Answer:
+        """Answer, and once more if the files of an index are gone: a newer one has replaced it meanwhile."""
         try:
-            return answer([self._atlas(each) for each in asked])
+            return answer()
         except FileNotFoundError:
-            # Its files were replaced by a newer index, or the cache was emptied, between one column and the next.
             for each in asked:
                 self._indexes.forget(each.file, each.number)
-            return answer([self._atlas(each) for each in asked])
+            return answer()
         finally:
             self._indexes.release_memory()
 
@@ -230,8 +230,11 @@ def _unfinished(index: Index) -> Answer:
     }
 
 
-def _described(asked: Asked, index: Index, opened: Opened) -> Answer:
-    atlas, contents = opened.atlas, asked.file.contents
+def _described(asked: Asked, index: Index) -> Answer:
+    opened, contents = index.opened, asked.file.contents
+    if opened is None:
+        return _unfinished(index)
+    atlas = opened.atlas
     file_notes = () if contents is None else contents.notes
     is_built = index.progress is not None
     changed = ("the file has changed; its index is being built again",) if is_built else ()
