@@ -27,6 +27,8 @@ Answer = dict[str, Any]
 
 # A list of files waits so long for those that nobody has looked at yet.
 _LOOKING_SECONDS = 0.5
+# Tides and plans are small: who asks for one waits until it was read.
+_READING_SECONDS = 10.0
 _PATIENT_SECONDS = 60.0
 _MOST_HOPS, _MOST_RESULTS = 20, 500
 # What is searched for is compared with every name, letter by letter.
@@ -152,7 +154,12 @@ class Answers:
 
     def _file_of(self, name: str, kind: str) -> File:
         file = self.library.file(int(name)) if name.isascii() and name.isdecimal() and len(name) < 10 else None
+        if file is not None:
+            # A link to it may be the first that is asked of a server.
+            self.library.look_now(file, _READING_SECONDS)
         if file is None or file.contents is None or file.contents.kind != kind:
+            if file is not None and not file.is_known:
+                raise StillReading
             raise Refusal(404, f"there is no such {kind}", "choose one from the list of files")
         return file
 
@@ -229,7 +236,8 @@ def _described(asked: Asked, index: Index) -> Answer:
         return _unfinished(index)
     atlas = opened.atlas
     file_notes = () if contents is None else contents.notes
-    changed = ("the file has changed; its index is being built again",) if index.progress is not None else ()
+    is_built = index.progress is not None
+    changed = ("the file has changed; its index is being built again",) if is_built else ()
     return {
         "state": "ready",
         "label": asked.span.label,
@@ -238,6 +246,7 @@ def _described(asked: Asked, index: Index) -> Answer:
         "edges": atlas.edge_count,
         "bytes_of_file": asked.file.stamp[0],
         "notes": list(dict.fromkeys((*atlas.notes, *asked.span.notes, *file_notes, *changed))),
+        "changing": is_built or asked.file.looked_at != asked.file.stamp,
         "built": {"seconds": atlas.header.get("seconds"), "peak_bytes": opened.peak_bytes},
     } | opened.summary
 
