@@ -227,9 +227,19 @@ def test_a_description_that_unpacks_to_too_much_is_not_read(read):
     assert found.notes == ("the description of the Keras model is larger than 32 MiB; it is not read",)
 
 
-def test_a_damaged_archive_says_so(tmp_path):
+def test_an_event_file_of_models_alone_stays_within_bounds(tmp_path):
+    path = tmp_path / "tfevents"
+    model = json.dumps(sequential("chain", layer("Dense", "a"))).encode()
+    path.write_bytes(events(*[summary("keras", "graph_keras_model", model)] * 150))
+    found = find_graphs(path, tmp_path / "cache")
+    assert len(found.spans) == len(list((tmp_path / "cache").glob("*.graph"))) == 100
+    assert found.notes == ("it holds more than 100 Keras models; the others are left out",)
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 and no more", b"\x89HDF\r\n\x1a\n"])
+def test_a_damaged_archive_says_so(content, tmp_path):
     path = tmp_path / "model.keras"
-    path.write_bytes(b"PK\x03\x04 and no more")
+    path.write_bytes(content)
     found = find_graphs(path, tmp_path / "cache")
     assert (found.kind, found.spans) == ("keras", ())
     assert "its config.json cannot be read" in found.notes[0]

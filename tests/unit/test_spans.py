@@ -1,5 +1,7 @@
 """Where the graphs of a file lie, of bytes written here."""
 
+import os
+
 import pytest
 
 from lowtide.errors import LowtideError
@@ -204,6 +206,9 @@ def test_what_is_not_there_is_refused(tmp_path):
         find_graphs(tmp_path / "nothing.pb", tmp_path)
     with pytest.raises(LowtideError, match="no SavedModel is in this folder"):
         find_graphs(tmp_path, tmp_path)
+    os.mkfifo(tmp_path / "pipe.pb")
+    with pytest.raises(LowtideError, match="not a file that can be read"):
+        find_graphs(tmp_path / "pipe.pb", tmp_path)
 
 
 def test_tides_and_plans_are_recognised(tide_file, plan_file, tmp_path):

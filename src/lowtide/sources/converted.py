@@ -45,27 +45,30 @@ def _reuse(target: Path, kind: str) -> Found | None:
 
 
 def _make(target: Path, whose: str, kind: str, write: Write) -> Found:
+    findings = Findings(target, 1 << 62)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         (target.parent / CACHE_MARK).write_text(_MARK, "utf-8")
         with NamedTemporaryFile(dir=target.parent, suffix=".part", delete=False) as file:
             try:
-                findings = Findings(target, 1 << 62)
                 write(file, findings)
-                file.seek(0, os.SEEK_END)
-                size = file.tell()
                 file.close()
-                os.replace(file.name, target)
-            except BaseException:
-                os.unlink(file.name)
-                raise
-        _forget_others(target, whose)
-        found = findings.found(kind)
-        spans = [(span.start, span.end, span.label, span.notes) for span in found.spans]
-        _index(target).write_text(json.dumps({"bytes": size, "spans": spans, "notes": found.notes}), "utf-8")
+                # What holds no graph is not worth a file.
+                if findings.spans:
+                    _keep(Path(file.name), target, findings)
+                    _forget_others(target, whose)
+            finally:
+                Path(file.name).unlink(missing_ok=True)
     except OSError as error:
         raise LowtideError(f"cannot write a converted graph: {error.strerror}", given=target.parent) from error
-    return found
+    return findings.found(kind)
+
+
+def _keep(written: Path, target: Path, findings: Findings) -> None:
+    spans = [(span.start, span.end, span.label, span.notes) for span in findings.spans]
+    told = json.dumps({"bytes": written.stat().st_size, "spans": spans, "notes": findings.notes})
+    written.replace(target)
+    _index(target).write_text(told, "utf-8")
 
 
 def _forget_others(target: Path, whose: str) -> None:

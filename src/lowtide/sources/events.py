@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,6 +29,13 @@ _STRINGS = 8
 _RUN_METADATA_PLUGINS = ("graph_run_metadata", "graph_run_metadata_graph")
 # What Keras writes of a model beside the graph of its step.
 _KERAS_PLUGIN = "graph_keras_model"
+_GRAPH_PLUGINS = b"graph_"
+
+# The time, the step, and the tag of a summary.
+_BEFORE_SUMMARY = re.compile(rb"\x09.{8}(?:\x10[\x80-\xff]*+[\x00-\x7f])?\x2a", re.DOTALL)
+_SMALL = 1 << 16
+# Each becomes a file in the cache.
+_MOST_MODELS = 100
 
 
 class KerasModel(NamedTuple):
@@ -48,8 +56,20 @@ def find_event_graphs(data: Buffer, path: Path, cache: Path) -> Found:
     """Find every graph of an event file, in the order in which they were written."""
     findings = Findings(path, len(data))
     for record in read_records(data, findings.note):
-        _read_record(data, record, cache, findings)
+        if not _is_other_summary(data, record):
+            _read_record(data, record, cache, findings)
     return findings.found("events")
+
+
+def _is_other_summary(data: Buffer, record: Record) -> bool:
+    """Whether a record is one of the many that hold a loss or the like: small, whole, and not of a graph."""
+    return (
+        record.end - record.start < _SMALL
+        and record.end <= len(data)
+        and record.is_intact
+        and _BEFORE_SUMMARY.match(data, record.start, record.end) is not None
+        and data.find(_GRAPH_PLUGINS, record.start, record.end) < 0
+    )
 
 
 def _read_record(data: Buffer, record: Record, cache: Path, findings: Findings) -> None:
@@ -70,6 +90,9 @@ def _read_record(data: Buffer, record: Record, cache: Path, findings: Findings) 
 
 def _add_keras_model(data: Buffer, model: KerasModel, cache: Path, findings: Findings, notes: tuple[str, ...]) -> None:
     label = f"{model.tag} · conceptual graph of the Keras model"
+    if sum(span.path != findings.path for span in findings.spans) >= _MOST_MODELS:
+        findings.note(f"it holds more than {_MOST_MODELS} Keras models; the others are left out")
+        return
     try:
         found = find_keras_json(data, model.start, model.end, label, findings.path, cache)
     except LowtideError as error:

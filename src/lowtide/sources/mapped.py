@@ -15,6 +15,9 @@ from lowtide.sources.wire import Buffer
 def map_file(path: Path) -> Iterator[Buffer]:
     """Give the content of a file, as long as it was when this was called."""
     try:
+        # Opening a pipe would wait for somebody to write into it.
+        if path.exists() and not path.is_file():
+            raise LowtideError("not a file that can be read", given=path, cure="give a file")
         with path.open("rb") as file:
             # Nothing can be mapped of a file that is empty.
             if path.stat().st_size == 0:

@@ -32,6 +32,7 @@ class Record(NamedTuple):
 def read_records(data: Buffer, note: Callable[[str], None]) -> Iterator[Record]:
     """Yield every record that can be made out, and note what is wrong with the file."""
     position, left = 0, _SEARCHED
+    released = 0
     while position + _HEADER.size <= len(data):
         length = read_length(data, position)
         believed = length is not None
@@ -49,6 +50,9 @@ def read_records(data: Buffer, note: Callable[[str], None]) -> Iterator[Record]:
         end = start + length
         yield Record(start, end, believed and _matches(data, start, end))
         position = end + _FOOTER.size
+        if position - released > _PIECE:
+            release(data, released, min(position, len(data)))
+            released = position
     if position != len(data):
         note("the file ends in the middle of a record: it was cut, or is still being written")
 
@@ -86,7 +90,8 @@ def _matches(data: Buffer, start: int, end: int) -> bool:
     for piece in range(start, end, _PIECE):
         last = min(piece + _PIECE, end)
         checksum = google_crc32c.extend(checksum, data[piece:last])
-        release(data, piece, last)
+        if last < end:
+            release(data, piece, last)
     return footer == _FOOTER.pack(_mask(checksum))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from lowtide.errors import LowtideError
 from lowtide.sources.events import find_event_graphs, is_event_file
 from lowtide.sources.files import MODEL_FILES, find_files
-from lowtide.sources.found import Found, Place, Span
+from lowtide.sources.found import Found, Span
 from lowtide.sources.keras_graph import CONFIG, find_keras_graph
 from lowtide.sources.mapped import map_file
 from lowtide.sources.recognize import GRAPH, META_GRAPH, SAVED_MODEL, recognize
@@ -16,7 +16,7 @@ from lowtide.sources.saved_model import find_meta_file_graphs, find_saved_model_
 from lowtide.sources.text_graph import find_text_graphs, first_field
 from lowtide.sources.wire import Buffer
 
-__all__ = ["Found", "Place", "Span", "find_files", "find_graphs"]
+__all__ = ["Found", "Span", "find_files", "find_graphs"]
 
 _ZIP = b"PK\x03\x04"
 # The files of lowtide's own; they are told apart by their header's name.
@@ -50,7 +50,7 @@ def _model_file(folder: Path) -> Path:
 def _find(path: Path, data: Buffer, cache: Path) -> Found | None:
     if path.suffix in _OWN:
         return Found(path.suffix[1:])
-    if data[:4] == _ZIP:
+    if data[:4] == _ZIP or path.suffix == ".keras":
         return _find_in_archive(path, cache)
     if "tfevents" in path.name or is_event_file(data):
         return find_event_graphs(data, path, cache)

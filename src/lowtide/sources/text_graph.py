@@ -12,7 +12,7 @@ from lowtide.sources.converted import convert
 from lowtide.sources.encode import encode_bytes, encode_padded, encode_tag
 from lowtide.sources.found import CUT, Findings, Found, Place
 from lowtide.sources.text_schema import SCHEMAS, Field, Schema
-from lowtide.sources.text_tokens import END, NUMBER, SIGN, WORD, CutError, TextError, Token, Tokens
+from lowtide.sources.text_tokens import END, NUMBER, SIGN, WORD, CutError, PlainField, TextError, Token, Tokens
 from lowtide.sources.text_values import encode_value, kind_of
 from lowtide.sources.wire import Buffer
 
@@ -100,6 +100,9 @@ class _Reader:
     def _read_field(self) -> bool:
         """Read one field, or what closes a message; False at the end of the file."""
         frame = self._frames[-1]
+        if frame.closing == b"}" and (plain := self._tokens.take_plain()) is not None:
+            self._read_plain(frame, plain)
+            return True
         token = self._tokens.take()
         if token.kind == END:
             return False
@@ -123,6 +126,16 @@ class _Reader:
         else:
             self._read_value(known, token)
         return True
+
+    def _read_plain(self, frame: _Frame, plain: PlainField) -> None:
+        if plain.name is None:
+            self._close()
+            return
+        known = frame.schema.get(plain.name.decode())
+        if plain.value is None:
+            self._open(known, b"}")
+        elif known is not None:
+            self._write_value(known, plain.value, plain.is_negative)
 
     def _field_name(self, token: Token) -> str:
         if token.kind == SIGN and token.value == b"[":

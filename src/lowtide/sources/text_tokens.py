@@ -23,6 +23,11 @@ _TOKEN = re.compile(
     rb"|\"(?P<text>[^\"\\\n]*+)\""
     rb"|(?P<sign>[^\"'#\s]))"
 )
+# A field on its own, as most are: `name: "text"`, `name: -1`, `name {` or `}`, with the next one behind it.
+_PLAIN = re.compile(
+    rb"\s*+(?:(?P<name>[A-Za-z_]\w*+)(?::\s*+(?:\"(?P<text>[^\"\\\n]*+)\"|(?P<minus>-)?(?P<bare>[\w.]++))|\s*+(?P<open>{))"
+    rb"|(?P<close>}))(?=\s*+[A-Za-z_}])"
+)
 # What decoding "unicode_escape" reads as the text form does. Others are read one by one.
 _UNUSUAL = re.compile(rb"\\(?![0-3nrtabfv\\'\"])")
 _ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|[xX]([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.)|$)", re.DOTALL)
@@ -47,6 +52,14 @@ class Token(NamedTuple):
     value: bytes
 
 
+class PlainField(NamedTuple):
+    """A name with its value, or with an opening brace; without a name, a closing brace."""
+
+    name: bytes | None
+    value: Token | None
+    is_negative: bool
+
+
 class Tokens:
     """Gives one token after the other; memory is bounded by the longest."""
 
@@ -62,6 +75,19 @@ class Tokens:
     def line(self) -> int:
         """The number of the line that was reached."""
         return self._lines_before + self._text.count(b"\n", 0, self._position)
+
+    def take_plain(self) -> PlainField | None:
+        """The next field, if it can be seen at once what it is; otherwise nothing is taken."""
+        match = _PLAIN.match(self._text, self._position) if self._returned is None else None
+        if match is None:
+            return None
+        self._position = match.end()
+        name, text, minus, bare, _, _ = match.groups()
+        if text is not None:
+            return PlainField(name, Token(TEXT, text), False)
+        if bare is not None:
+            return PlainField(name, Token(NUMBER if bare[:1].isdigit() else WORD, bare), minus is not None)
+        return PlainField(name, None, False)
 
     def take(self) -> Token:
         """The next token; a text is joined with those that follow it."""

@@ -41,26 +41,8 @@ def signed(value: int) -> int:
 
 def read_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
     """Yield each field's number and value: int for a varint, the raw bytes for all else."""
-    position, end = 0, len(data)
-    while position < end:
-        tag, position = read_varint(data, position)
-        kind = tag & 7
-        if kind == VARINT:
-            value, position = read_varint(data, position)
-            yield tag >> 3, value
-            continue
-        if kind == BYTES:
-            length, position = read_varint(data, position)
-        elif kind == FIXED64:
-            length = 8
-        elif kind == FIXED32:
-            length = 4
-        else:
-            raise WireError(f"unknown wire type {kind} at byte {position}")
-        if position + length > end:
-            raise WireError("the data end in the middle of a field")
-        yield tag >> 3, data[position : position + length]
-        position += length
+    for number, kind, value, end in walk(data, 0, len(data)):
+        yield number, value if kind == VARINT else data[value:end]
 
 
 def walk(data: Buffer, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
@@ -88,7 +70,7 @@ def walk(data: Buffer, start: int, end: int) -> Iterator[tuple[int, int, int, in
         else:
             raise WireError(f"unknown wire type {kind} at byte {position}")
         if position + length > end:
-            raise WireError(f"a field at byte {position} is longer than what it lies in")
+            raise WireError(f"the data end in the middle of a field, at byte {position}")
         yield number, kind, position, position + length
         position += length
 

@@ -1,0 +1,1 @@
+"""How lowtide reads and shows graphs of any size, and files that are not what they should be."""
