@@ -26,6 +26,8 @@ _TREASURES = (
     b"\\",
     b'"',
     b"#",
+    b"''",
+    b"'}'",
     b"node {",
     b'{"config":{"layers":[',
     b"-1e999",

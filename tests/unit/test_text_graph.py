@@ -95,6 +95,14 @@ def test_every_kind_of_attribute(read, text):
     assert graph == node("n", "Op", attributes=attribute("k", ATTRIBUTES[text]))
 
 
+def test_signs_in_texts_are_texts(read):
+    text = "node { name: '}' op: \"{\" input: [',', ']', ';'] attr { key: ':' value { s: '<' } } }"
+    assert read(text)[1][0][1] == node("}", "{", ",", "]", ";", attributes=attribute(":", message(2, "<")))
+    for wrong in ("''", "node { '}' }", "node '{' name: 'x' }"):
+        with pytest.raises(LowtideError, match=r"line 1: (the name of a field|a colon) is expected"):
+            read(wrong)
+
+
 def test_a_library(read):
     text = """
     library {

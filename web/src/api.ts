@@ -130,7 +130,15 @@ export interface NodeDetails {
   readers: Neighbour[];
   reader_count: number;
   calls: { part: number; name: string }[];
-  tide?: Record<string, unknown> | null;
+  tide?: NodeTide | null;
+}
+
+/** What a tide tells of a node's tensors; the largest are listed. */
+export interface NodeTide {
+  bytes: number;
+  bytes_at_peak: number;
+  tensor_count: number;
+  tensors: { name: string; bytes: number; kind: string; born: number; died: number; at_peak: boolean }[];
 }
 
 export interface SearchQuery {
@@ -197,7 +205,7 @@ export function createApi(base: URL) {
       get<Screen>(graphPath(graph, '/paths'), { ...query }, signal),
     /** The keys to open, outermost first, until a node or scope is on a screen. */
     trail: (graph: string, query: TrailQuery, signal?: AbortSignal) =>
-      get<{ trail: string[] }>(graphPath(graph, '/trail'), { ...query }, signal),
+      get<{ trail: string[]; kind: 'node' | 'scope' }>(graphPath(graph, '/trail'), { ...query }, signal),
     locate: (graph: string, tensor: string, signal?: AbortSignal) =>
       get<{ part?: number; name: string | null }>(graphPath(graph, '/locate'), { tensor }, signal),
     diff: (one: string, other: string, query: { path: string; fold: string }, signal?: AbortSignal) =>
@@ -226,7 +234,8 @@ export interface AroundQuery {
 export interface TrailQuery {
   part: number;
   name: string;
-  kind: 'node' | 'scope';
+  /** Without it, whichever there is; of both, the node. */
+  kind?: 'node' | 'scope' | undefined;
 }
 
 export interface PathsQuery {

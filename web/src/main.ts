@@ -15,6 +15,8 @@ const mounts: Record<Exclude<Route['view'], 'files'>, Mount> = {
   graph: mountGraph, diff: mountGraph, tide: mountTide, plan: mountPlan,
 };
 
+const readingTime = 1000;
+
 export function startPage(body: HTMLElement, base: URL): void {
   const api = createApi(base);
   const main = element('main', { id: 'main', tabindex: '-1' });
@@ -50,7 +52,7 @@ export function startPage(body: HTMLElement, base: URL): void {
   function showFirst(): void {
     const first = files && firstRoute(files);
     if (first) navigate(first, { replace: true });
-    else if (files) main.replaceChildren(emptyCard(files.title));
+    else if (files && !files.files.some(({ kind }) => kind === 'reading')) main.replaceChildren(emptyCard(files));
   }
 
   async function loadFiles(): Promise<void> {
@@ -59,6 +61,8 @@ export function startPage(body: HTMLElement, base: URL): void {
       document.title = `${files.title} · lowtide`;
       header.showFiles(files);
       if (parseRoute(location.hash).view === 'files') show();
+      // The list comes before all files have been looked into.
+      if (files.files.some(({ kind }) => kind === 'reading')) setTimeout(() => void loadFiles(), readingTime);
     } catch (problem) {
       if (parseRoute(location.hash).view === 'files') main.replaceChildren(errorCard(problem, () => void loadFiles()));
     }
@@ -80,10 +84,11 @@ function firstRoute(files: Files): Route | null {
   return null;
 }
 
-function emptyCard(title: string): HTMLElement {
+function emptyCard({ title, files }: Files): HTMLElement {
   return element('div', { class: 'card problem' },
     element('h2', {}, 'Nothing to show'),
     element('p', {}, `No graph, tide or plan was found in ${title}.`),
+    ...files.flatMap(({ path, notes }) => (notes ?? []).map((note) => element('p', { class: 'hint' }, `${path}: ${note}`))).slice(0, 20),
     element('p', { class: 'hint' },
       'Point lowtide view at event files, a SavedModel, a .pb or .pbtxt graph, a .keras model, a tide or a plan.'));
 }

@@ -20,8 +20,8 @@ MISSING = np.uint32(0xFFFFFFFF)
 """The source of an input that names no node."""
 
 # Edges are resolved so many at a time, and rows moved.
-_CHUNK = 1 << 20
-_ROWS = 1 << 18
+_CHUNK = 1 << 18
+_ROWS = 1 << 16
 
 Tell = Callable[[str, float], None]
 
@@ -79,11 +79,16 @@ def _scope_order(raw: Raw) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.bool_
     tree = depth_first(parent, roots)
     order = np.argsort(tree.place)
     # A node `a/b` beside a scope `a/b` is shown inside that scope, as the one that it is named for.
-    scope, hash_ = writer.read("scope"), writer.read("hash")
-    by_hash = np.argsort(hashes)
-    place = np.minimum(np.searchsorted(hashes[by_hash], hash_), len(hashes) - 1)
-    is_head = hashes[by_hash][place] == hash_
-    scope[is_head] = by_hash[place[is_head]]
+    scope, names = writer.read("scope"), writer.open("hash")
+    by_hash = np.argsort(hashes).astype(np.uint32)
+    hashes = hashes[by_hash]
+    is_head = np.zeros(len(scope), np.bool_)
+    for low in range(0, len(scope), _CHUNK):
+        wanted = names[low : low + _CHUNK]
+        place = np.minimum(np.searchsorted(hashes, wanted), len(hashes) - 1)
+        found = hashes[place] == wanted
+        is_head[low : low + _CHUNK] = found
+        scope[low : low + _CHUNK][found] = by_hash[place[found]]
     writer.write("scope_parent", tree.place[parent[order]].astype(np.uint32))
     writer.write("scope_leaf", leaf[order])
     writer.write("scope_size", tree.size[order].astype(np.uint32))
@@ -119,7 +124,7 @@ def _edges(raw: Raw, writer: Writer, order: Column, rank: Column) -> tuple[int, 
     """Write the inputs of each node in the new order; how many name nobody, and how many names are taken twice."""
     hashes = writer.read("hash")
     # Results are never read by name inside their function: their hashes were turned over.
-    by_hash = np.argsort(hashes, kind="stable")
+    by_hash = np.argsort(hashes, kind="stable").astype(np.uint32)
     known = hashes[by_hash]
     twice = int(np.count_nonzero(known[1:] == known[:-1]))
     del hashes
@@ -154,7 +159,7 @@ def _edges(raw: Raw, writer: Writer, order: Column, rank: Column) -> tuple[int, 
 def _names(writer: Writer, rank: Column) -> None:
     """Write what finds a node by the hash of its name; of several with one name the first in the file."""
     hashes = writer.read("hash")
-    by_hash = np.argsort(hashes, kind="stable")
+    by_hash = np.argsort(hashes, kind="stable").astype(np.uint32)
     writer.write("name_hash", hashes[by_hash])
     writer.write("name_node", rank[by_hash])
 

@@ -299,16 +299,35 @@ class Atlas:
 
     def names(self, nodes: Sequence[int] | npt.NDArray[Any]) -> list[str]:
         """The names of some nodes; those of one scope are put together once."""
-        scopes: dict[int, str] = {}
+        wanted = np.asarray(nodes, np.int64)
+        columns = (column[wanted].tolist() for column in (self.scope, self.leaf, self.is_head))
+        paths: dict[int, str] = {}
+        texts: dict[int, str] = {}
         found = []
-        for node in nodes:
-            scope = int(self.scope[node])
-            path = scopes.get(scope)
+        for scope, leaf, is_head in zip(*columns, strict=True):
+            path = paths.get(scope)
             if path is None:
-                path = scopes[scope] = self.scope_name(scope)
-            leaf = self.text(int(self.leaf[node]))
-            found.append(path if self.is_head[node] else f"{path}/{leaf}" if path else leaf)
+                path = self._path(scope, paths)
+            if is_head:
+                found.append(path)
+                continue
+            text = texts.get(leaf)
+            if text is None:
+                text = texts[leaf] = self.text(leaf)
+            found.append(f"{path}/{text}" if path else text)
         return found
+
+    def _path(self, scope: int, known: dict[int, str]) -> str:
+        """The path of a scope, by way of those that are known; it and all above it are known then."""
+        above = []
+        while scope not in known and (parent := int(self.scope_parent[scope])) != scope:
+            above.append(scope)
+            scope = parent
+        path = known.setdefault(scope, "")
+        for each in reversed(above):
+            text = self.text(int(self.scope_leaf[each]))
+            path = known[each] = f"{path}/{text}" if path else text
+        return path
 
     def find_scope(self, name: str, part: int = 0) -> int | None:
         """The scope of a name, "" being the root; None if there is none."""

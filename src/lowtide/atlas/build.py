@@ -15,7 +15,7 @@ from lowtide.atlas.columns import Mapped, Writer
 from lowtide.atlas.names import Scopes
 from lowtide.atlas.outputs import read_outputs
 from lowtide.atlas.references import read_references
-from lowtide.atlas.text import Bytes, Hashes, Numbers, Places, Pool, gather, hash_of, hashes_of
+from lowtide.atlas.text import Bytes, Hashes, Numbers, Places, Pool, hash_of, hash_pieces
 from lowtide.atlas.walk import ARGUMENT, CONTROL_RETURNED, NODE, RETURNED, Batch, Walk
 from lowtide.sources.wire import VARINT
 from lowtide.sources.wire_columns import Fields, scan
@@ -105,7 +105,7 @@ def _read(data: Bytes, batch: Batch, raw: Raw) -> None:
         raw.writer.append(name, values)
     caller, start, end = outputs.calls
     raw.writer.append("caller", caller + raw.count)
-    raw.writer.append("callee", hashes_of(gather(data, start, end)))
+    raw.writer.append("callee", hash_pieces(data, start, end))
     raw.count += count
     raw.broken += len(fields.broken)
     raw.nameless += int(np.count_nonzero(name_start == name_end))
@@ -123,7 +123,7 @@ def _ops(data: Bytes, batch: Batch, fields: Fields, pool: Pool) -> tuple[Numbers
     is_node = batch.made_from == NODE
     start, end = _last(fields.of(NODE_OP), len(is_node), batch.start)
     end = np.where(is_node, end, start)
-    hashes = hashes_of(gather(data, start, end))
+    hashes = hash_pieces(data, start, end)
     if is_node.all():
         return pool.add(data, start, end), hashes
     # Texts that are in no file are appended to what is given to the pool.

@@ -108,6 +108,14 @@ def ragged(first: Column, rows: Column) -> tuple[npt.NDArray[np.int64], npt.NDAr
     return np.arange(total) + np.repeat(starts - before, counts), counts
 
 
+def distinct(numbers: Column) -> npt.NDArray[np.int64]:
+    """The distinct numbers in ascending order; by sorting, which for many of them takes a fraction of `np.unique`."""
+    in_order = np.sort(numbers)
+    is_new = np.ones(len(in_order), np.bool_)
+    is_new[1:] = in_order[1:] != in_order[:-1]
+    return in_order[is_new].astype(np.int64)
+
+
 def offsets(counts: Column) -> npt.NDArray[np.int64]:
     """Where each row of so many entries begins, and where the last one ends."""
     first = np.zeros(len(counts) + 1, np.int64)

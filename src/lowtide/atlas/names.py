@@ -11,16 +11,15 @@ import numpy.typing as npt
 
 from lowtide.atlas.text import (
     SLASH,
+    BytePlaces,
     Bytes,
     Hashes,
     Numbering,
     Numbers,
     Places,
     Pool,
-    Texts,
-    gather,
-    hashes_of,
-    running_hashes,
+    hash_pieces,
+    hashes_of_texts,
 )
 
 # Parts of a graph have names of their own: the same name in two of them has two hashes.
@@ -51,50 +50,35 @@ class Scopes:
 
     def add(self, data: Bytes, starts: Places, ends: Places, part: npt.NDArray[np.uint32]) -> Named:
         """Number the scopes that these names have, and give each name's scope and leaf."""
-        self._add_roots(np.unique(part))
-        texts = gather(data, starts, ends)
-        sums = running_hashes(texts)
-        first, seed = texts.first[:-1], part_seeds(part)
-        before = sums[first] - seed
-        slashes = np.flatnonzero(texts.content == SLASH)
-        owner = np.searchsorted(texts.first, slashes, side="right") - 1
-        # Later slashes overwrite earlier ones: the last one of each name stays.
-        last = np.full(len(starts), -1, np.int64)
-        last[owner] = slashes
-        is_scoped = last >= 0
-        parent = np.where(is_scoped, sums[last] - before, seed)
-        distinct, named_first = np.unique(parent, return_index=True)
-        unknown = named_first[~self._numbering.find(distinct)[1]]
+        self._add_roots(_distinct(part))
+        seed = part_seeds(part)
+        slashes = BytePlaces(data, starts, ends, SLASH)
+        last = slashes.last(starts, ends)
+        parent = seed + hash_pieces(data, starts, np.maximum(last, starts))
+        # A name without a slash lies in its part's root.
+        parent = np.where(last < starts, seed, parent)
+        distinct, first = np.unique(parent, return_index=True)
+        unknown = np.sort(first[~self._numbering.find(distinct)[1]])
         if len(unknown):
-            within = np.isin(owner, unknown)
-            self._add_scopes(data, texts, sums, before, slashes[within], owner[within], starts - first, seed)
-        leaf_start = np.where(is_scoped, last + 1 - first + starts, starts)
+            owner, places = slashes.within(starts[unknown], ends[unknown])
+            self._add_scopes(data, starts, places, unknown[owner], seed)
         return Named(
-            sums[texts.first[1:]] - before, self._numbering.find(parent)[0], self.texts.add(data, leaf_start, ends)
+            hash_pieces(data, starts, ends) + seed,
+            self._numbering.find(parent)[0],
+            self.texts.add(data, last + 1, ends),
         )
 
-    def _add_scopes(
-        self,
-        data: Bytes,
-        texts: Texts,
-        sums: Hashes,
-        before: Hashes,
-        slashes: Places,
-        owner: Places,
-        shift: Places,
-        seed: Hashes,
-    ) -> None:
-        """Number the scopes that end at these slashes; `shift` leads from a place in the texts to one in the file."""
+    def _add_scopes(self, data: Bytes, starts: Places, slashes: Places, owner: Places, seed: Hashes) -> None:
+        """Number the scopes that end at these slashes."""
         # The first slash of a name ends a scope in the root, each further one a scope in the one before.
         is_first = np.ones(len(slashes), np.bool_)
         is_first[1:] = owner[1:] != owner[:-1]
-        prefix = sums[slashes] - before[owner]
+        prefix = hash_pieces(data, starts[owner], slashes) + seed[owner]
         above = np.where(is_first, seed[owner], np.roll(prefix, 1))
-        begin = np.where(is_first, texts.first[:-1][owner], np.roll(slashes, 1) + 1)
+        begin = np.where(is_first, starts[owner], np.roll(slashes, 1) + 1)
         _, fresh = self._numbering.add(prefix)
         self._parent.append(self._numbering.find(above[fresh])[0])
-        moved = shift[owner[fresh]]
-        self._leaf.append(self.texts.add(data, begin[fresh] + moved, slashes[fresh] + moved))
+        self._leaf.append(self.texts.add(data, begin[fresh], slashes[fresh]))
         self._hash.append(prefix[fresh])
 
     def _add_roots(self, parts: npt.NDArray[np.uint32]) -> None:
@@ -117,12 +101,15 @@ class Scopes:
         return np.concatenate(self._parent), np.concatenate(self._leaf), np.concatenate(self._hash)
 
 
+def _distinct(part: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+    """The parts of a batch; most often there is one."""
+    return part[:1] if len(part) and (part == part[0]).all() else np.unique(part)
+
+
 def name_hashes(names: Sequence[str], part: int) -> Hashes:
     """The hashes of names in a part, as `Named` has them."""
-    encoded = [name.encode() for name in names]
-    content = np.frombuffer(b"".join(encoded), np.uint8)
-    first = np.concatenate([[0], np.cumsum([len(each) for each in encoded])]).astype(np.int64)
-    return hashes_of(Texts(content, first)) + part_seeds(np.full(len(names), part, np.uint32))
+    seeds = part_seeds(np.full(len(names), part, np.uint32))
+    return hashes_of_texts([name.encode(errors="surrogateescape") for name in names]) + seeds
 
 
 def part_seeds(part: npt.NDArray[np.uint32]) -> Hashes:

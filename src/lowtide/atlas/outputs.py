@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.atlas.text import Bytes, Places, gather, hash_of, hashes_of
+from lowtide.atlas.text import Bytes, Places, hash_of, hash_pieces
 from lowtide.graph.dtypes import element_bytes
 from lowtide.sources.wire import BYTES, VARINT
 from lowtide.sources.wire_columns import Fields, scan
@@ -66,7 +66,7 @@ class Outputs:
 
 
 @dataclass(frozen=True, slots=True)
-class _Attributes:
+class Attributes:
     """Every attribute of a batch: whose it is, the hash of its name, and the one field of its value."""
 
     owner: Places
@@ -77,10 +77,10 @@ class _Attributes:
 
 def read_outputs(data: Bytes, count: int, attributes: Fields, op: npt.NDArray[np.uint64]) -> Outputs:
     """Read what the attributes of `count` nodes say; `op` is the hash of each node's op."""
-    read = _read_attributes(data, attributes)
+    read = read_attributes(data, attributes)
     owner, key, value = read.owner[read.value.owner], read.key[read.value.owner], read.value
     dtype = _dtypes(data, count, owner, key, value, op)
-    shapes = _shapes(data, owner, key, value, op)
+    shapes = read_shapes(data, owner, key, value, op)
     sizes = _Sizes.of(data, shapes)
     # A node's shapes come from one attribute: the list of all outputs where it is there.
     has_list = np.zeros(count, np.bool_)
@@ -101,15 +101,16 @@ def read_outputs(data: Bytes, count: int, attributes: Fields, op: npt.NDArray[np
     )
 
 
-def _read_attributes(data: Bytes, attributes: Fields) -> _Attributes:
+def read_attributes(data: Bytes, attributes: Fields) -> Attributes:
+    """Take the entries of attribute maps apart."""
     entries = scan(data, attributes.start, attributes.end)
     keys, values = entries.of(ENTRY_KEY), entries.of(ENTRY_VALUE)
     key = np.zeros(len(attributes), np.uint64)
-    key[keys.owner] = hashes_of(gather(data, keys.start, keys.end))
+    key[keys.owner] = hash_pieces(data, keys.start, keys.end)
     inner = scan(data, values.start, values.end)
     of = values.owner[inner.owner]
     value = Fields(of, inner.number, inner.kind, inner.start, inner.end, inner.broken)
-    return _Attributes(attributes.owner, key, value)
+    return Attributes(attributes.owner, key, value)
 
 
 def _dtypes(
@@ -145,7 +146,7 @@ def _dtypes(
 
 
 @dataclass(frozen=True, slots=True)
-class _Shapes:
+class Shapes:
     """Shapes of outputs: whose, where they lie, and whether they come from the list of all outputs."""
 
     owner: Places
@@ -154,16 +155,17 @@ class _Shapes:
     is_list: npt.NDArray[np.bool_]
 
 
-def _shapes(
+def read_shapes(
     data: Bytes, owner: Places, key: npt.NDArray[np.uint64], value: Fields, op: npt.NDArray[np.uint64]
-) -> _Shapes:
+) -> Shapes:
+    """Where the shapes of outputs lie: in the list of all of them, or in what the op itself says of the first."""
     lists = np.flatnonzero((key == _OUTPUT_SHAPES) & (value.number == VALUE_LIST) & (value.kind == BYTES))
     listed = scan(data, value.start[lists], value.end[lists]).of(LIST_SHAPE)
     is_handle = np.isin(op, np.array([hash_of(name) for name in _HANDLES], np.uint64))
     single = (key == _SHAPE) & (value.number == VALUE_SHAPE) & (value.kind == BYTES) & ~is_handle[owner]
     tensors = np.flatnonzero((key == _VALUE) & (value.number == VALUE_TENSOR) & (value.kind == BYTES))
     inside = scan(data, value.start[tensors], value.end[tensors]).of(TENSOR_SHAPE)
-    return _Shapes(
+    return Shapes(
         np.concatenate([owner[lists[listed.owner]], owner[single], owner[tensors[inside.owner]]]),
         np.concatenate([listed.start, value.start[single], inside.start]),
         np.concatenate([listed.end, value.end[single], inside.end]),
@@ -179,7 +181,7 @@ class _Sizes:
     is_known: npt.NDArray[np.bool_]
 
     @staticmethod
-    def of(data: Bytes, shapes: _Shapes) -> _Sizes:
+    def of(data: Bytes, shapes: Shapes) -> _Sizes:
         fields = scan(data, shapes.start, shapes.end)
         elements = np.ones(len(shapes.start), np.float64)
         is_known = np.ones(len(shapes.start), np.bool_)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.atlas.columns import Column, ragged
+from lowtide.atlas.columns import Column, distinct, ragged
 from lowtide.atlas.references import CONTROL
 
 FORWARD, BACKWARD, OPTIMIZER = range(3)
@@ -47,8 +47,8 @@ def _after(marks: Marks, first_reader: Column, readers: Column) -> Marks:
     frontier = np.flatnonzero(marks)
     while len(frontier):
         places, _ = ragged(first_reader, frontier)
-        following = np.unique(readers[places]) if len(places) else np.zeros(0, np.uint32)
-        frontier = following[~seen[following]].astype(np.int64)
+        following = readers[places]
+        frontier = distinct(following[~seen[following]])
         seen[frontier] = True
     return seen
 
@@ -60,8 +60,8 @@ def _before(marks: Marks, among: Marks, first_input: Column, inputs: Column, por
     while len(frontier):
         places, _ = ragged(first_input, frontier)
         places = places[(ports[places] != CONTROL) & (inputs[places] < len(marks))]
-        before = np.unique(inputs[places]).astype(np.int64)
-        frontier = before[among[before] & ~seen[before]]
+        before = inputs[places]
+        frontier = distinct(before[among[before] & ~seen[before]])
         seen[frontier] = True
     return seen
 
@@ -73,7 +73,7 @@ def _spread(
     frontier = np.flatnonzero(phase == OPTIMIZER)
     for _ in range(_ROUNDS):
         places, _counts = ragged(first_input, frontier)
-        before = np.unique(inputs[places])
+        before = distinct(inputs[places])
         before = before[before < len(phase)]
         before = before[phase[before] == FORWARD]
         places, counts = ragged(first_reader, before)

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from lowtide.atlas.names import part_seeds
-from lowtide.atlas.text import CARET, COLON, Bytes, Hashes, Places, gather, running_hashes
+from lowtide.atlas.text import CARET, COLON, BytePlaces, Bytes, Hashes, Places, hash_pieces
 
 CONTROL = np.uint16(0xFFFF)
 """The port of an input that is only waited for."""
 # A port behind this is taken for the last one that a column can tell.
 _LAST_PORT = 0xFFFE
 _DIGITS = 5
-_TEXT_BYTES = 1 << 19
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,34 +27,19 @@ class References:
 
 def read_references(data: Bytes, starts: Places, ends: Places, part: npt.NDArray[np.uint32]) -> References:
     """Read inputs such as `name`, `name:1`, `^name`, and in functions `name:output:0`."""
-    # A node may have thousands of inputs: each byte of text takes some dozens while it is hashed.
-    pieces = np.cumsum(ends - starts) // _TEXT_BYTES
-    cuts = np.concatenate([[0], np.flatnonzero(np.diff(pieces)) + 1, [len(starts)]])
-    read = [_read_some(data, starts[low:high], ends[low:high], part[low:high]) for low, high in pairwise(cuts)]
-    return References(np.concatenate([each.hash for each in read]), np.concatenate([each.port for each in read]))
-
-
-def _read_some(data: Bytes, starts: Places, ends: Places, part: npt.NDArray[np.uint32]) -> References:
     filled = starts < ends
     is_control = np.zeros(len(starts), np.bool_)
     is_control[filled] = data[starts[filled]] == CARET
     starts = starts + is_control
-    texts = gather(data, starts, ends)
-    colons = np.flatnonzero(texts.content == COLON)
-    owner = np.searchsorted(texts.first, colons, side="right") - 1
-    places = colons + (starts - texts.first[:-1])[owner]
     # The name ends at the first colon, and the number begins behind the last one.
-    name_end = texts.first[1:].copy()
-    name_end[owner[::-1]] = colons[::-1]
+    colons = BytePlaces(data, starts, ends, COLON)
+    name_end, last = colons.first(starts, ends), colons.last(starts, ends)
+    numbered = np.flatnonzero(last >= starts)
     port = np.zeros(len(starts), np.int64)
-    last = np.zeros(len(starts), np.int64)
-    last[owner] = places + 1
-    numbered = np.unique(owner)
-    port[numbered] = _read_numbers(data, last[numbered], ends[numbered])
+    port[numbered] = _read_numbers(data, last[numbered] + 1, ends[numbered])
     port = np.minimum(port, _LAST_PORT)
     port[is_control] = CONTROL
-    sums = running_hashes(texts)
-    return References(sums[name_end] - sums[texts.first[:-1]] + part_seeds(part), port.astype(np.uint16))
+    return References(hash_pieces(data, starts, name_end) + part_seeds(part), port.astype(np.uint16))
 
 
 def _read_numbers(data: Bytes, starts: Places, ends: Places) -> Places:

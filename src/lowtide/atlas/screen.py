@@ -203,7 +203,7 @@ def _item(atlas: Atlas, group: Group, row: int, path: str, fold: str, totals: _T
         ops = np.unique(members.op())
         op = atlas.ops[int(ops[0])] if len(ops) == 1 and ops[0] < len(atlas.ops) else None
         key = "|".join((path, *filter(None, (fold, group.step))))
-        return Item(key, group.kind, _label(group), op=op, **common)
+        return Item(key, group.kind, fold_label(group), op=op, **common)
     identity, name = int(members.id[0]), members.name(0)
     if members.is_scope[0]:
         return Item(name, "scope", members.label(0), **common)
@@ -221,7 +221,7 @@ def _item(atlas: Atlas, group: Group, row: int, path: str, fold: str, totals: _T
     )
 
 
-def _label(group: Group) -> str:
+def fold_label(group: Group) -> str:
     """What a fold is called: the first and the last of a series, the op of a cluster, what its names begin with."""
     members, step = group.members, group.step
     if step.startswith("*op "):

@@ -17,7 +17,7 @@ from lowtide.atlas.screens import write_heavy_screens
 from lowtide.errors import LowtideError
 
 # With every change of the columns or of how names are hashed.
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 _HEADER = "header.json"
 # A checksum of a whole graph would take as long as its index: so many pieces of it tell one from another.

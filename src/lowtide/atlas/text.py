@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,54 +15,126 @@ Numbers = npt.NDArray[np.uint32]
 
 SLASH, COLON, CARET = b"/:^"
 
-# One random number for each byte at each of so many places: the sum over a name is its hash. Two of ten million names
-# share one with a probability below one in a hundred thousand. The seed is part of an index's version.
-_PLACES = 256
-_TABLE: Hashes = np.random.default_rng(0x10371DE).integers(0, 2**64, (_PLACES, 256), np.uint64).reshape(-1)
-# What comes after so many places is told from what came before by an odd factor.
-_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+# Names are hashed eight bytes at a time: each word is mixed with its place, and the sum over a name is mixed again. Two
+# of ten million names share a hash with a probability below one in a hundred thousand. This is part of an index's
+# version.
+_WORD = 8
+_PLACE, _FIRST, _SECOND = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB], np.uint64)
+_LENGTH = np.uint64(0xD1342543DE82EF95)
+# What is longer is hashed by itself, all its words at once.
+_LONG = 512
+# A part of a file that is as small is looked through for a byte as a whole.
+_REGION = 1 << 23
 
 
-@dataclass(frozen=True, slots=True)
-class Texts:
-    """Pieces of a file, one after the other: piece `i` is `content[first[i]:first[i + 1]]`."""
+def hash_pieces(data: Bytes, starts: Places, ends: Places) -> Hashes:
+    """A number for each piece `data[starts[i]:ends[i]]`; equal pieces have equal ones."""
+    length = ends - starts
+    sums = np.zeros(len(starts), np.uint64)
+    for row in np.flatnonzero(length > _LONG):
+        sums[row] = _hash_long(data, int(starts[row]), int(ends[row]))
+    rows = np.flatnonzero((length > 0) & (length <= _LONG))
+    place = np.uint64(0)
+    while len(rows):
+        at = starts[rows] + int(place) * _WORD
+        sums[rows] += _mixed(_words(data, at, ends[rows] - at), place)
+        place += np.uint64(1)
+        rows = rows[length[rows] > int(place) * _WORD]
+    return _mixed(sums, length.astype(np.uint64) * _LENGTH)
 
-    content: Bytes
-    first: Places
 
-    def __len__(self) -> int:
-        return len(self.first) - 1
+def _mixed(words: Hashes, place: Hashes | np.uint64) -> Hashes:
+    """Words that each depend on every bit of what they were, and on a place."""
+    # Wrapping around is what hashing does; for single numbers NumPy would warn of it.
+    with np.errstate(over="ignore"):
+        words = words + (place + np.uint64(1)) * _PLACE
+        words = (words ^ (words >> np.uint64(30))) * _FIRST
+        words = (words ^ (words >> np.uint64(27))) * _SECOND
+    return words ^ (words >> np.uint64(31))
 
-    @property
-    def owner(self) -> Places:
-        """The piece that each byte belongs to."""
-        return np.repeat(np.arange(len(self)), np.diff(self.first))
+
+def _words(data: Bytes, at: Places, left: Places) -> Hashes:
+    """The eight bytes at each place, with zeros for those behind the end of a piece."""
+    whole = len(data) - _WORD + 1
+    if whole > 0:
+        # Every place of the file as the begin of a word: nothing is copied for that.
+        everywhere = np.ndarray((whole,), np.dtype("<u8"), data.data, strides=(1,))
+        words: Hashes = everywhere[np.minimum(at, whole - 1)].astype(np.uint64)
+    else:
+        words = np.zeros(len(at), np.uint64)
+    for row in np.flatnonzero(at >= whole):
+        last = data[int(at[row]) : int(at[row]) + _WORD].tobytes()
+        words[row] = int.from_bytes(last, "little")
+    unused = (_WORD - np.minimum(left, _WORD)).astype(np.uint64) * np.uint64(8)
+    return np.where(left < _WORD, words << unused >> unused, words)
 
 
-def gather(data: Bytes, starts: Places, ends: Places) -> Texts:
-    """Copy the pieces `data[starts[i]:ends[i]]`."""
+def _hash_long(data: Bytes, start: int, end: int) -> np.uint64:
+    total = np.uint64(0)
+    for low in range(start, end, _REGION):
+        at = np.arange(low, min(low + _REGION, end), _WORD)
+        place = ((at - start) // _WORD).astype(np.uint64)
+        with np.errstate(over="ignore"):
+            total += _mixed(_words(data, at, end - at), place).sum(dtype=np.uint64)
+    return np.uint64(total)
+
+
+def hash_of(text: str) -> int:
+    """The hash of one text."""
+    return int(hashes_of_texts([text.encode()])[0])
+
+
+def hashes_of_texts(texts: Sequence[bytes]) -> Hashes:
+    """The hashes of some texts."""
+    content = np.frombuffer(b"".join(texts), np.uint8)
+    ends = np.cumsum(np.array([len(text) for text in texts], np.int64))
+    return hash_pieces(content, np.concatenate([np.zeros(1, np.int64), ends])[:-1], ends)
+
+
+def gather(data: Bytes, starts: Places, ends: Places) -> Bytes:
+    """The pieces `data[starts[i]:ends[i]]`, one after the other."""
     lengths = ends - starts
-    first = np.zeros(len(starts) + 1, np.int64)
-    np.cumsum(lengths, out=first[1:])
-    places = np.arange(first[-1]) + np.repeat(starts - first[:-1], lengths)
-    return Texts(data[places], first)
+    before = np.cumsum(lengths) - lengths
+    return np.asarray(data[np.arange(int(lengths.sum())) + np.repeat(starts - before, lengths)])
 
 
-def running_hashes(texts: Texts) -> Hashes:
-    """Sums over the bytes: the hash of any beginning of a piece is the difference of two of them (modulo 2**64)."""
-    place = np.arange(len(texts.content)) - np.repeat(texts.first[:-1], np.diff(texts.first))
-    terms = _TABLE[((place & (_PLACES - 1)) << 8) | texts.content]
-    if len(place) and place.max() >= _PLACES:
-        terms *= np.uint64(2) * (place // _PLACES).astype(np.uint64) * _FACTOR + np.uint64(1)
-    sums = np.zeros(len(terms) + 1, np.uint64)
-    np.cumsum(terms, out=sums[1:])
-    return sums
+class BytePlaces:
+    """Where a byte stands in pieces of a file, and perhaps between them."""
 
+    def __init__(self, data: Bytes, starts: Places, ends: Places, byte: int) -> None:
+        low = int(starts.min()) if len(starts) else 0
+        high = int(ends.max()) if len(ends) else 0
+        if high - low <= _REGION:
+            # What lies between the pieces is looked at too: that is cheaper than to copy them.
+            self.places: Places = np.flatnonzero(data[low:high] == byte) + low
+            return
+        lengths = ends - starts
+        found = np.flatnonzero(gather(data, starts, ends) == byte)
+        first = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+        owner = np.searchsorted(first, found, side="right") - 1
+        self.places = np.sort(found - first[owner] + starts[owner])
 
-def hashes_of(texts: Texts) -> Hashes:
-    """A number for each piece; equal pieces have equal ones."""
-    sums = running_hashes(texts)
-    return sums[texts.first[1:]] - sums[texts.first[:-1]]
+    def first(self, starts: Places, ends: Places) -> Places:
+        """Where it first stands in each piece; its end where it does not."""
+        if not len(self.places):
+            return ends.copy()
+        place = self.places[np.minimum(np.searchsorted(self.places, starts), len(self.places) - 1)]
+        return np.where((place >= starts) & (place < ends), place, ends)
+
+    def last(self, starts: Places, ends: Places) -> Places:
+        """Where it last stands in each piece; one before its begin where it does not."""
+        if not len(self.places):
+            return starts - 1
+        place = self.places[np.maximum(np.searchsorted(self.places, ends) - 1, 0)]
+        return np.where((place >= starts) & (place < ends), place, starts - 1)
+
+    def within(self, starts: Places, ends: Places) -> tuple[Places, Places]:
+        """All places in the pieces: of which piece, and where."""
+        low, high = np.searchsorted(self.places, starts), np.searchsorted(self.places, ends)
+        counts = high - low
+        before = np.cumsum(counts) - counts
+        rows = np.arange(int(counts.sum())) + np.repeat(low - before, counts)
+        return np.repeat(np.arange(len(starts)), counts), self.places[rows]
 
 
 def begin_with(content: Bytes, starts: Places, ends: Places, beginning: bytes) -> Places:
@@ -77,25 +149,16 @@ def next_parts(content: Bytes, starts: Places, ends: Places, separators: bytes) 
     """The length and the hash of what each piece begins with, up to a separator that is not its first byte."""
     is_separator = np.zeros(256, np.bool_)
     is_separator[list(separators)] = True
-    length, hashes = np.zeros(len(starts), np.int64), np.zeros(len(starts), np.uint64)
+    length = np.zeros(len(starts), np.int64)
     rows = np.flatnonzero(starts < ends)
-    for offset in range(_PLACES):
-        byte = content[starts[rows] + offset]
+    offset = 0
+    while len(rows) and offset < _LONG:
         if offset:
-            inside = ~is_separator[byte]
-            rows, byte = rows[inside], byte[inside]
-        hashes[rows] += _TABLE[(offset << 8) | byte.astype(np.int64)]
+            rows = rows[~is_separator[content[starts[rows] + offset]]]
         length[rows] += 1
-        rows = rows[starts[rows] + offset + 1 < ends[rows]]
-        if not len(rows):
-            break
-    return length, hashes
-
-
-def hash_of(text: str) -> int:
-    """The hash of one text."""
-    content = np.frombuffer(text.encode(), np.uint8)
-    return int(hashes_of(Texts(content, np.array([0, len(content)])))[0])
+        offset += 1
+        rows = rows[starts[rows] + offset < ends[rows]]
+    return length, hash_pieces(content, starts, starts + length)
 
 
 class Numbering:
@@ -148,12 +211,10 @@ class Pool:
 
     def add(self, data: Bytes, starts: Places, ends: Places) -> Numbers:
         """The number of each text `data[starts[i]:ends[i]]`."""
-        hashes = hashes_of(gather(data, starts, ends))
-        numbers, fresh = self.numbering.add(hashes)
+        numbers, fresh = self.numbering.add(hash_pieces(data, starts, ends))
         if len(fresh):
-            texts = gather(data, starts[fresh], ends[fresh])
-            self._file.write(texts.content.tobytes())
-            self._lengths.append(np.diff(texts.first))
+            self._file.write(gather(data, starts[fresh], ends[fresh]).tobytes())
+            self._lengths.append(ends[fresh] - starts[fresh])
         return numbers
 
     def close(self) -> Places:

@@ -53,7 +53,7 @@ class Walk:
         """Give all rows, in the order of the file, some thousands at a time."""
         rows = _Rows()
         for heads in self._fields(self.start, min(self.end, len(self.data)), "the graph"):
-            self.position = heads.end[-1] if heads.end else self.position
+            self.position = heads.low + (heads.end[-1] if heads.end else 0)
             rows.add(heads, GRAPH_NODE, 0, NODE)
             for start, end in heads.of(GRAPH_LIBRARY):
                 for functions in self._fields(start, end, "the function library"):
@@ -98,13 +98,19 @@ class Heads:
     number: list[int] = field(default_factory=list)
     start: list[int] = field(default_factory=list)
     end: list[int] = field(default_factory=list)
+    low: int = 0
+    """Where in the file the places are counted from."""
     problem: str | None = None
 
     def of(self, number: int) -> list[tuple[int, int]]:
         """Begin and end of the fields of one number."""
         if number not in self.number:
             return []
-        return [(self.start[row], self.end[row]) for row, each in enumerate(self.number) if each == number]
+        return [
+            (self.low + self.start[row], self.low + self.end[row])
+            for row, each in enumerate(self.number)
+            if each == number
+        ]
 
 
 class _Rows:
@@ -119,7 +125,7 @@ class _Rows:
         chosen = np.array(heads.number, np.int64) == number
         count = int(np.count_nonzero(chosen))
         if count:
-            start, end = np.array(heads.start, np.int64)[chosen], np.array(heads.end, np.int64)[chosen]
+            start, end = (np.array(places, np.int64)[chosen] + heads.low for places in (heads.start, heads.end))
             self._batches.append(
                 Batch(start, end, np.full(count, part, np.uint32), np.full(count, made_from, np.uint8))
             )
@@ -152,28 +158,27 @@ def read_heads(page: bytes, low: int, end: int) -> tuple[Heads, int]:
     # A head that may reach behind the page is read with the next one; the last page has all that there is.
     safe = len(page) - _HEAD if low + len(page) < end else stop
     try:
-        while at < stop:
-            if at > safe:
-                break
+        while at < stop and at <= safe:
             tag = page[at]
-            if tag & 0x87 == BYTES and (length := page[at + 1]) < 0x80:
+            if tag & 0x87 != BYTES:
+                tag, length, first = _head(page, at)
+            elif (length := page[at + 1]) < 0x80:
                 first = at + 2
-            elif tag & 0x87 == BYTES and page[at + 2] < 0x80:
-                length = length & 0x7F | page[at + 2] << 7
+            elif (more := page[at + 2]) < 0x80:
+                length += (more << 7) - 0x80
                 first = at + 3
             else:
                 tag, length, first = _head(page, at)
             at = first + length
-            if at > stop:
-                raise WireError("it ends in the middle of a field")
-            if tag < 8:
-                raise WireError(f"no field has the number 0, at byte {low + first}")
+            if at > stop or tag < 8:
+                raise WireError("it ends in the middle of a field" if tag >= 8 else "no field has the number 0")
             if tag & 7 == BYTES:
                 add_number(tag >> 3)
-                add_start(low + first)
-                add_end(low + at)
+                add_start(first)
+                add_end(at)
     except (WireError, IndexError) as error:
         heads.problem = str(error) if isinstance(error, WireError) else "it ends in the middle of a field"
+    heads.low = low
     return heads, low + at
 
 

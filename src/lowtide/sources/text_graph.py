@@ -106,26 +106,27 @@ class _Reader:
         token = self._tokens.take()
         if token.kind == END:
             return False
-        if token.value in (b",", b";"):
-            return True
-        if token.value == frame.closing:
+        sign = token.value if token.kind == SIGN else None
+        if sign == frame.closing:
             self._close()
-            return True
-        if frame.is_list:
+        elif frame.is_list and sign != b",":
             self._read_value(frame.known, token)
-            return True
+        elif sign not in (b",", b";"):
+            self._read_named(frame, token)
+        return True
+
+    def _read_named(self, frame: _Frame, token: Token) -> None:
         known = frame.schema.get(self._field_name(token))
         token = self._take()
-        has_colon = token.value == b":" and token.kind == SIGN
-        if has_colon:
-            token = self._take()
-        elif token.value not in _OPENING:
+        sign = token.value if token.kind == SIGN else None
+        if sign != b":" and sign not in _OPENING:
             raise TextError(f"a colon is expected, not {_shown(token)}")
-        if token.value == b"[" and token.kind == SIGN:
+        if sign == b":":
+            token = self._take()
+        if token.kind == SIGN and token.value == b"[":
             self._push(_Frame(frame.schema, known, b"]", is_list=True))
         else:
             self._read_value(known, token)
-        return True
 
     def _read_plain(self, frame: _Frame, plain: PlainField) -> None:
         if plain.name is None:

@@ -59,22 +59,55 @@ def scan(data: Bytes, starts: Places, ends: Places) -> Fields:
     """Read the fields of all messages `data[starts[i]:ends[i]]`; nothing beyond a message is ever looked at."""
     position = starts.astype(np.int64, copy=True)
     ends = np.minimum(ends, len(data))
-    found: list[tuple[Places, ...]] = []
-    broken: list[Places] = []
+    found = _Found(len(starts))
     active = np.flatnonzero(position < ends)
     while len(active) > _FEW:
-        row, bad = _next_fields(data, position[active], ends[active])
-        tag, start, end, after = row
+        (tag, start, end, after), bad = _next_fields(data, position[active], ends[active])
         if bad.any():
-            broken.append(active[bad])
+            found.broken.append(active[bad])
             active, tag, start, end, after = (column[~bad] for column in (active, tag, start, end, after))
-        found.append((active, tag >> 3, tag & 7, start, end))
+        found.add(active, tag >> 3, tag & 7, start, end)
         position[active] = after
         active = active[after < ends[active]]
-    alone = [_walk(data, int(message), int(position[message]), int(ends[message])) for message in active]
-    found += [fields for fields, _ in alone]
-    broken += [np.array([message]) for (_, is_broken), message in zip(alone, active, strict=True) if is_broken]
-    return _together(found, broken)
+    for message in active.tolist():
+        columns, is_broken = _walk(data, message, int(position[message]), int(ends[message]))
+        found.add_alone(*columns)
+        if is_broken:
+            found.broken.append(np.array([message]))
+    return found.together()
+
+
+class _Found:
+    """Fields that were found so far: in each round one of each message, at last some messages alone."""
+
+    def __init__(self, messages: int) -> None:
+        self._count = np.zeros(messages, np.int64)
+        self._rounds: list[tuple[Places, ...]] = []
+        self.broken: list[Places] = []
+
+    def add(self, owner: Places, *columns: Places) -> None:
+        """Add one field of each of some messages."""
+        self._rounds.append((owner, self._count[owner], *columns))
+        self._count[owner] += 1
+
+    def add_alone(self, owner: Places, *columns: Places) -> None:
+        """Add all that is left of one message."""
+        if len(owner):
+            place = self._count[owner[0]] + np.arange(len(owner))
+            self._rounds.append((owner, place, *columns))
+            self._count[owner[0]] += len(owner)
+
+    def together(self) -> Fields:
+        """All fields, by message and as they lie in it: which of its fields each is was counted on the way."""
+        first = np.cumsum(self._count) - self._count
+        total = int(self._count.sum())
+        number, kind = np.empty(total, np.int32), np.empty(total, np.int8)
+        start, end = np.empty(total, np.int64), np.empty(total, np.int64)
+        for owner, place, *columns in self._rounds:
+            at = first[owner] + place
+            number[at], kind[at], start[at], end[at] = columns
+        broken = np.unique(np.concatenate(self.broken)) if self.broken else np.zeros(0, np.int64)
+        return Fields(np.repeat(np.arange(len(first)), self._count), number, kind, start, end, broken)
 
 
 def read_varints(data: Bytes, position: Places, ends: Places) -> tuple[Places, Places, Marks]:
@@ -155,20 +188,3 @@ def _walk(data: Bytes, message: int, position: int, end: int) -> tuple[tuple[Pla
     columns = np.array(rows, np.int64).reshape(-1, 4)
     owner = np.full(len(columns), message, np.int64)
     return (owner, *columns.T), is_broken
-
-
-def _together(found: list[tuple[Places, ...]], broken: list[Places]) -> Fields:
-    none = np.zeros(0, np.int64)
-    if not found:
-        return Fields(none, none.astype(np.int32), none.astype(np.int8), none, none, none)
-    owner, number, kind, start, end = (np.concatenate(column) for column in zip(*found, strict=True))
-    # Rounds come one after the other, so a stable sort by owner puts each message's fields in order.
-    order = np.argsort(owner, kind="stable")
-    return Fields(
-        owner[order],
-        number[order].astype(np.int32),
-        kind[order].astype(np.int8),
-        start[order],
-        end[order],
-        np.unique(np.concatenate(broken)) if broken else none,
-    )

@@ -15,6 +15,7 @@ from lowtide.atlas.phases import PHASES
 from lowtide.atlas.screen import Values, make_node_screen
 from lowtide.atlas.screens import screen_data
 from lowtide.atlas.search import Query, search
+from lowtide.atlas.trail import trail_to_node, trail_to_scope
 from lowtide.atlas.walks import BOTH, INPUTS, READERS, around, shortest_ways
 from lowtide.sources.spans import Span
 from lowtide.view.indexes import Index, Indexes, Opened
@@ -29,6 +30,13 @@ _LOOKING_SECONDS = 0.5
 _MOST_HOPS, _MOST_RESULTS = 20, 500
 # What is searched for is compared with every name, letter by letter.
 _MOST_SEARCHED, _MOST_OPS = 1000, 200
+
+
+class StillReading(Refusal):
+    """What a file holds is not known yet."""
+
+    def __init__(self) -> None:
+        super().__init__(503, "this file is still being read", "ask again in a moment")
 
 
 class Asked(NamedTuple):
@@ -53,6 +61,7 @@ class Answers:
             "around": _around,
             "paths": _paths,
             "locate": _locate,
+            "trail": _trail,
         }
 
     def files(self, seconds: float = _LOOKING_SECONDS) -> Answer:
@@ -77,7 +86,10 @@ class Answers:
 
     def graph(self, name: str) -> Answer:
         """What a graph is made of, or how far its index is."""
-        asked = self._asked(name)
+        try:
+            asked = self._asked(name)
+        except StillReading:
+            return {"state": "waiting", "progress": None, "nodes": 0, "stage": "reading the file"}
         index = self._indexes.ask(*asked)
         if index.opened is None:
             return _unfinished(index)
@@ -142,6 +154,9 @@ class Answers:
         if file is None:
             raise Refusal(404, "there is no such graph", "choose one from the list of files")
         self.library.look([file])
+        self.library.wait([file], _LOOKING_SECONDS)
+        if not file.is_known:
+            raise StillReading
         spans = file.contents.spans if file.contents is not None else ()
         if int(place) >= len(spans):
             raise Refusal(404, "there is no such graph in the file", "choose one from the list of files")
@@ -276,3 +291,16 @@ def _paths(atlas: Atlas, parameters: Parameters) -> Answer:
 def _locate(atlas: Atlas, parameters: Parameters) -> Answer:
     (node,) = locate(atlas, [parameters.needed("tensor")])
     return {"name": None} if node is None else {"part": atlas.part_of(node), "name": atlas.name(node)}
+
+
+def _trail(atlas: Atlas, parameters: Parameters) -> Answer:
+    """What to open until a node or a scope is on the screen; a name can be of both, and then the node is meant."""
+    name, part = parameters.needed("name"), _part(atlas, parameters)
+    kind = parameters.choice("kind", ("", "node", "scope"))
+    node = None if kind == "scope" else atlas.find(name, part)
+    if node is not None:
+        return {"kind": "node", "trail": trail_to_node(atlas, node)}
+    scope = None if kind == "node" else atlas.find_scope(name, part)
+    if scope is None:
+        raise Refusal(404, "there is no node or scope of this name in the graph", "search for it")
+    return {"kind": "scope", "trail": trail_to_scope(atlas, scope)}

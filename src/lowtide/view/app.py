@@ -52,11 +52,10 @@ class App:
         self._turns = threading.BoundedSemaphore(_MOST_AT_ONCE)
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        response = packed(
-            self._respond(environ), environ.get("HTTP_ACCEPT_ENCODING", ""), environ.get("HTTP_IF_NONE_MATCH", "")
-        )
-        headers = [("Content-Type", response.content_type), ("Content-Length", str(len(response.content)))]
-        start_response(response.status_line, [*headers, *response.more_headers, *self._security])
+        # TensorBoard complains of an answer without content, since it has no type.
+        known_tag = "" if self._hosts is None else environ.get("HTTP_IF_NONE_MATCH", "")
+        response = packed(self._respond(environ), environ.get("HTTP_ACCEPT_ENCODING", ""), known_tag)
+        start_response(response.status_line, [*response.headers, *self._security])
         return [] if environ.get("REQUEST_METHOD") == "HEAD" else [response.content]
 
     def _respond(self, environ: WSGIEnvironment) -> Response:

@@ -118,6 +118,8 @@ class Library:
 
     def file(self, number: int) -> File | None:
         """A file by its number, as it is now; None if there is none."""
+        if not self._next_scan:
+            self.files()
         with self._changed:
             file = self._files.get(number)
             stamp = None if file is None or not file.is_inside else _stamp(file.path)

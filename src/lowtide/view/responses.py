@@ -39,6 +39,14 @@ class Response:
         return f"{self.status} {HTTPStatus(self.status).phrase}"
 
     @property
+    def headers(self) -> list[tuple[str, str]]:
+        """What the content is, and what else there is to say."""
+        if self.status == HTTPStatus.NOT_MODIFIED:
+            return list(self.more_headers)
+        about = ("Content-Type", self.content_type), ("Content-Length", str(len(self.content)))
+        return [*about, *self.more_headers]
+
+    @property
     def tag(self) -> str:
         """What tells this content from another."""
         return f'"{hashlib.blake2b(self.content, digest_size=12).hexdigest()}"'

@@ -66,8 +66,7 @@ class _Handler(WSGIRequestHandler):
         """Answer what is not even a request, as all else is answered."""
         response = error_response(code, HTTPStatus(code).phrase.lower(), "ask with a browser")
         self.send_response(code)
-        headers = [("Content-Type", response.content_type), ("Content-Length", str(len(response.content)))]
-        for name, value in (*headers, *security_headers(is_framed=False)):
+        for name, value in (*response.headers, *security_headers(is_framed=False)):
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(response.content)

@@ -142,7 +142,7 @@ def _alive_at(tide: Tide, events: npt.NDArray[np.intp]) -> npt.NDArray[np.int64]
 
 def _buffer_data(report: Report, rows: list[int]) -> dict[str, Any]:
     buffers = report.tide.buffers
-    data: dict[str, Any] = {"count": len(rows)}
+    data: dict[str, Any] = {"count": len(rows), "total": len(buffers)}
     texts: dict[str, list[str | None]] = {
         "op": [buffers.op[row] for row in rows],
         "layer": [buffers.layer[row] for row in rows],

@@ -3,6 +3,8 @@ import type { Rectangle } from './geometry';
 import { arrowTip, overlap, type CurveMark, type Mark, type RectangleMark, type TextMark } from './marks';
 import { fontOf, type Font } from './text';
 
+// In CSS pixels.
+const legible = 10;
 const alignments = { start: 'left', middle: 'center', end: 'right' } as const;
 
 /** Paints in the coordinates of the marks: the caller has set the transform that shows `view` at `scale`. */
@@ -13,6 +15,8 @@ export function paintMarks(context: CanvasRenderingContext2D, marks: Mark[], vie
       if (overlap(mark, view)) paintRectangle(context, mark, scale);
     } else if (mark.type === 'curve') {
       if (overlap(mark.bounds, view)) paintCurve(context, mark, scale);
+    } else if (mark.room !== undefined && mark.font.size * scale < legible) {
+      if (isTextInView(mark, view)) paintEnlarged(context, mark, mark.room, scale);
     } else if (scale >= mark.leastScale && isTextInView(mark, view)) {
       // Setting a font is slow even when it is the one already set.
       if (mark.font !== font) context.font = fontOf(mark.font);
@@ -20,6 +24,20 @@ export function paintMarks(context: CanvasRenderingContext2D, marks: Mark[], vie
       paintText(context, mark);
     }
   }
+}
+
+// Names of open scopes tell where one is when the boxes in them are too small to read.
+function paintEnlarged(context: CanvasRenderingContext2D, mark: TextMark, room: number, scale: number): void {
+  const factor = Math.min(legible / (mark.font.size * scale), room / Math.max(mark.width, 1));
+  if (mark.font.size * scale * factor < 6) return;
+  context.save();
+  context.translate(mark.x, mark.y);
+  context.scale(factor, factor);
+  context.font = fontOf(mark.font);
+  context.textAlign = alignments[mark.align];
+  context.fillStyle = mark.fill;
+  context.fillText(mark.text, 0, 0);
+  context.restore();
 }
 
 function isTextInView({ x, y, width, font }: TextMark, view: Rectangle): boolean {

@@ -8,6 +8,8 @@ export interface Paint {
   fill: string;
   stroke: string;
   text: string;
+  /** For the second line. */
+  soft: string;
 }
 
 export interface LegendEntry {
@@ -63,7 +65,7 @@ function colourNames(
     legend: [...seen.values()].sort((one, other) => one.label.localeCompare(other.label)),
     paint(item) {
       const entry = seen.get(nameOf(item) ?? '');
-      return entry ? { fill: entry.fill, stroke: entry.stroke, text: palette.ink } : plain(palette);
+      return entry ? { ...plain(palette), fill: entry.fill, stroke: entry.stroke } : plain(palette);
     },
   };
 }
@@ -91,7 +93,7 @@ function colourAmounts(
     return Math.min(ramp.length - 1, 1 + Math.floor(share * (ramp.length - 1)));
   };
   const entry = (label: string, place: number) => ({ label, fill: ramp[place] ?? palette.card, stroke: palette.line });
-  const middle = Math.round(Math.sqrt(least * most));
+  const middle = Math.sqrt(least * most);
   return {
     legend: amounts.length
       ? [entry('none', 0), entry(format(least), 1), ...(most > 2 * least ? [entry(format(middle), step(middle))] : []),
@@ -101,7 +103,7 @@ function colourAmounts(
       const amount = amountOf(item);
       if (amount === null) return plain(palette);
       const fill = ramp[amount > 0 ? step(amount) : 0] ?? palette.card;
-      return { fill, stroke: palette.line, text: textOn(fill) };
+      return { fill, stroke: palette.line, text: textOn(fill), soft: textOn(fill) };
     },
   };
 }
@@ -115,12 +117,12 @@ function colourChanges(items: Item[], palette: Palette): Colouring {
   });
   return {
     legend: Object.keys(colours).filter((change) => seen.has(change as never)).map((label) => ({ label, ...paintOf(label) })),
-    paint: (item) => ({ ...paintOf(item.change ?? 'same'), text: palette.ink }),
+    paint: (item) => ({ ...plain(palette), ...paintOf(item.change ?? 'same') }),
   };
 }
 
 function plain(palette: Palette): Paint {
-  return { fill: palette.card, stroke: palette.line, text: palette.ink };
+  return { fill: palette.card, stroke: palette.line, text: palette.ink, soft: palette.muted };
 }
 
 export function changeColour(change: string | undefined, palette: Palette): string | null {

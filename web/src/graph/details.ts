@@ -18,6 +18,8 @@ export interface DetailsHandlers {
   pathTo(part: number, name: string): void;
   enter(part: number): void;
   close(): void;
+  /** Where a tensor is in the tide that colours the graph. */
+  tideAddress(tensor: string): string;
   /** Where paths start, when the user said so. */
   pathStart(): string | null;
 }
@@ -84,7 +86,7 @@ export class Details {
         ['Size in the file', formatBytes(details.bytes_in_file)], ['Change', box.item.change ?? null],
       ])),
       outputSection(details),
-      tideSection(details.tide),
+      tideSection(details.tide, (tensor) => this.handlers.tideAddress(tensor)),
       callSection(details, (called) => this.handlers.enter(called)),
       this.walkSection(part, details.name),
       neighbourSection({
@@ -143,7 +145,7 @@ function outputSection({ outputs }: NodeDetails): HTMLElement | null {
     element('td', {}, String(port)), element('td', {}, dtype ?? 'unknown'), element('td', {}, formatShape(shape)),
     element('td', { class: 'number' }, bytes === null ? 'unknown' : formatBytes(bytes))));
   return element('section', {}, element('h3', {}, 'Outputs'), element('div', { class: 'scroll' }, element('table', {},
-    element('thead', {}, element('tr', {}, ...['', 'Dtype', 'Shape', 'Bytes'].map((name) => element('th', { scope: 'col' }, name)))),
+    element('thead', {}, element('tr', {}, ...['', 'Dtype', 'Shape', 'Bytes'].map((name) => element('th', { scope: 'col', class: name === 'Bytes' ? 'number' : null }, name)))),
     element('tbody', {}, ...cells))));
 }
 
@@ -168,10 +170,15 @@ function callSection({ calls }: NodeDetails, enter: (part: number) => void): HTM
       element('span', { class: 'name' }, name), element('span', { class: 'count' }, 'enter'))))));
 }
 
-function tideSection(tide: NodeDetails['tide']): HTMLElement | null {
+function tideSection(tide: NodeDetails['tide'], addressOf: (tensor: string) => string): HTMLElement | null {
   if (!tide) return null;
-  const pairs = Object.entries(tide).filter(([, value]) => ['number', 'string', 'boolean'].includes(typeof value));
-  return element('section', {}, element('h3', {}, 'In the tide'), facts(pairs.map(([name, value]) => [
-    name.replaceAll('_', ' ').replace(/ bytes$/, ''), name.endsWith('bytes') ? formatBytes(Number(value)) : String(value),
-  ])));
+  const left = tide.tensor_count - tide.tensors.length;
+  return element('section', {}, element('h3', {}, 'In the tide'),
+    facts([['At the peak', formatBytes(tide.bytes_at_peak)], ['Allocated', formatBytes(tide.bytes)]]),
+    element('ul', { class: 'links' }, ...tide.tensors.map(({ name, bytes, kind, born, died, at_peak: atPeak }) =>
+      element('li', {}, element('a', { href: addressOf(name), title: name },
+        element('span', { class: 'name' }, name.slice(name.lastIndexOf('/') + 1)),
+        element('span', { class: 'count' }, formatBytes(bytes)),
+        element('span', { class: 'where' }, `${kind} · events ${formatCount(born)} to ${formatCount(died)}${atPeak ? ' · at the peak' : ''}`))))),
+    left > 0 && element('p', { class: 'hint' }, `${formatCount(left)} smaller ones are not listed.`));
 }

@@ -101,7 +101,7 @@ function addFrame(marks: Mark[], box: Box, sheet: Sheet, rectangle: Rectangle, l
   const title = truncate(heading.title, Math.max(40, rectangle.width - detailWidth - 70), fonts.heading, measure);
   const baseline = rectangle.y + headingHeight - 10;
   marks.push(
-    textMark(rectangle.x + 34, baseline, title, fonts.heading, palette.ink, measure),
+    { ...textMark(rectangle.x + 34, baseline, title, fonts.heading, palette.ink, measure), room: rectangle.width - 44 },
     textMark(rectangle.x + rectangle.width - 14, baseline, heading.detail, fonts.detail, palette.muted, measure, { align: 'end', leastScale: 0.45 }));
   addGlyph(marks, glyphOf(box, rectangle), '−', palette, measure);
   const footer = footerText(sheet);
@@ -127,10 +127,9 @@ function addBox(marks: Mark[], box: Box, rectangle: Rectangle, look: Look): void
   const text = boxText(item, measure);
   const openable = canOpen(item);
   const middle = rectangle.x + rectangle.width / 2 + (openable ? 9 : 0);
-  const soft = paint.text === palette.ink ? palette.muted : paint.text;
   marks.push(
     textMark(middle, rectangle.y + 19, text.title, fonts.title, paint.text, measure, { align: 'middle' }),
-    textMark(middle, rectangle.y + 34, text.detail, fonts.detail, soft, measure, { align: 'middle', leastScale: 0.5 }));
+    textMark(middle, rectangle.y + 34, text.detail, fonts.detail, paint.soft, measure, { align: 'middle', leastScale: 0.5 }));
   if (openable) addGlyph(marks, glyphOf(box, rectangle), '+', palette, measure);
 }
 

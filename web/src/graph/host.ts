@@ -5,7 +5,7 @@ import type { Theme } from '../context';
 import { element } from '../dom';
 import { errorCard, isAbort } from '../notice';
 import { warmUpWorker } from './layout/client';
-import type { LegendEntry } from './colours';
+import { isTideColour, type LegendEntry } from './colours';
 import { Pane } from './pane';
 import { waitUntilReady } from './progress';
 import { canOpen, countFolded, type Scene } from './scene';
@@ -22,6 +22,8 @@ export interface HostHandlers {
   rebuilt(): void;
   ready(info: GraphReady): void;
   notice(text: string): void;
+  /** The address selects something that is not on the screens it opens. */
+  missing(name: string): void;
 }
 
 export class Host {
@@ -92,6 +94,7 @@ export class Host {
       this.over.hidden = true;
       await this.pane.load(this.source(choice), viewName(choice), open, select);
       this.handlers.rebuilt();
+      if (select !== null && this.pane.scene && this.pane.selected === null) this.handlers.missing(select);
     } catch (problem) {
       if (!isAbort(problem)) this.fail(problem);
     }
@@ -141,7 +144,7 @@ export class Host {
 
 /** Choices with the same name are drawn from the same screens. */
 function sourceName(choice: HostChoice): string {
-  return `${viewName(choice)} ${choice.tide ?? ''} ${choice.tide === null ? '' : choice.colour}`;
+  return `${viewName(choice)} ${choice.tide ?? ''} ${isTideColour(choice.colour) ? choice.colour : ''}`;
 }
 
 /** Choices with the same name hold the same boxes, perhaps in other colours. */

@@ -32,8 +32,10 @@ export interface TextMark {
   align: 'start' | 'middle' | 'end';
   /** About how wide it is, to leave it out when it is not in sight. */
   width: number;
-  /** Below this zoom it is not drawn; 0 draws it always. */
+  /** Below this zoom it is not drawn. */
   leastScale: number;
+  /** When zoomed out it is drawn larger, as far as this width allows, so that it stays legible. */
+  room?: number;
 }
 
 export type Mark = RectangleMark | CurveMark | TextMark;

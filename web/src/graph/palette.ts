@@ -31,7 +31,7 @@ const light: Palette = {
 };
 
 const dark: Palette = {
-  page: '#0a1419', card: '#14242c', ink: '#e6f0f3', muted: '#92a8b2', line: '#2d444f', sea: '#35c3cf', edge: '#55707c',
+  page: '#0a1419', card: '#182b34', ink: '#e6f0f3', muted: '#92a8b2', line: '#2d444f', sea: '#35c3cf', edge: '#55707c',
   frame: ['#0e1b21', '#12222a'], good: '#58c58a', over: '#ff6b70', changed: '#e0ab52',
   tint: (hue) => (hue === null
     ? { fill: '#1b2a31', stroke: '#43565f' }

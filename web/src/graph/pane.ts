@@ -61,7 +61,7 @@ export class Pane {
       this.source = source;
       this.name = name;
       this.scene = scene;
-      this.selected = null;
+      this.mark(null);
       this.handlers.rebuilt();
       await this.openAll(open, signal);
       if (select !== null && scene.box(select)) this.mark(select);

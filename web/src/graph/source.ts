@@ -1,6 +1,7 @@
 // Where screens come from: the scopes of a graph, a neighbourhood in it, or the difference of two.
 import type { Api, Item, Part, Screen } from '../api';
 import type { Focus } from '../route';
+import { isTideColour } from './colours';
 import { splitKey, type Box, type Inside } from './scene';
 
 export interface Source {
@@ -17,7 +18,7 @@ export interface GraphChoice {
 }
 
 export function graphSource(api: Api, choice: GraphChoice, parts: () => Part[]): Source {
-  const shade = { tide: choice.tide, colour: choice.tide === null ? '' : choice.colour };
+  const shade = { tide: choice.tide, colour: choice.tide !== null && isTideColour(choice.colour) ? choice.colour : '' };
   const screen = (part: number, key: string, signal: AbortSignal) =>
     api.screen(choice.graph, { part, ...splitKey(key), ...shade }, signal);
   return {

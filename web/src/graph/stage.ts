@@ -35,6 +35,7 @@ export class Stage {
   private pointed: Pointed = { box: null, edge: null };
   private frame = 0;
   private fitted = false;
+  private covered = 0;
   /** The drawing was not painted since it changed; moving the camera changes nothing about it. */
   private fresh = false;
   private moving: { from: Geometry; start: number } | null = null;
@@ -85,13 +86,18 @@ export class Stage {
 
   bringIntoView(id: string): void {
     const rectangle = this.geometry.boxes.get(id)?.rectangle;
-    if (rectangle) this.moveTo(bringIntoView(this.camera, this.size, rectangle));
+    if (rectangle) this.moveTo(bringIntoView(this.camera, this.open, rectangle));
+  }
+
+  /** So much at the bottom lies under something else. */
+  cover(height: number): void {
+    this.covered = height;
   }
 
   /** To the middle, as a link to it would be opened. */
   centre(id: string): void {
     const rectangle = this.geometry.boxes.get(id)?.rectangle;
-    if (rectangle) this.moveTo(centreOn(Math.max(this.camera.scale, readableScale), this.size, rectangle));
+    if (rectangle) this.moveTo(centreOn(Math.max(this.camera.scale, readableScale), this.open, rectangle));
   }
 
   /** Everything, or as much as can be read: then the top, where the graph begins. */
@@ -102,6 +108,10 @@ export class Stage {
 
   zoom(factor: number): void {
     this.moveTo(zoomAt(this.camera, this.size.width / 2, this.size.height / 2, factor));
+  }
+
+  private get open(): Size {
+    return { width: this.size.width, height: Math.max(80, this.size.height - this.covered) };
   }
 
   get geometry(): Geometry {

@@ -19,6 +19,8 @@ export interface ToolbarState {
   colour: string;
   tide: number | null;
   comparing: boolean;
+  /** A difference has colours of its own. */
+  difference: boolean;
 }
 
 export class Toolbar {
@@ -26,7 +28,7 @@ export class Toolbar {
   private readonly colours = element('select', { 'aria-label': 'What colours say' });
   private readonly compare = element('details', { class: 'menu' });
   private files: FileEntry[] = [];
-  private state: ToolbarState = { graph: '', colour: '', tide: null, comparing: false };
+  private state: ToolbarState = { graph: '', colour: '', tide: null, comparing: false, difference: false };
 
   constructor(private readonly handlers: ToolbarHandlers) {
     this.colours.addEventListener('change', () => {
@@ -60,7 +62,15 @@ export class Toolbar {
     this.draw();
   }
 
+  /** A graph as a person would call it; its number while the list of files is not there. */
+  nameOf(graph: string): string {
+    const file = this.files.find(({ graphs }) => graphs?.some(({ id }) => id === graph));
+    const label = file?.graphs?.find(({ id }) => id === graph)?.label;
+    return file ? `${file.run || file.path} · ${label}` : graph;
+  }
+
   private draw(): void {
+    this.colours.disabled = this.state.difference;
     const tides = this.files.filter((file) => file.kind === 'tide');
     const option = (value: string, label: string) => element('option', { value }, label);
     this.colours.replaceChildren(
@@ -83,7 +93,7 @@ export class Toolbar {
     this.compare.replaceChildren(element('summary', {}, 'Compare'), element('div', { class: 'card popup' },
       this.state.comparing && element('button', { type: 'button', onclick: act(() => this.handlers.beside(null)) }, 'Show one graph only'),
       ...others.slice(0, 100).map(({ graph, file }) => element('div', { class: 'pair' },
-        element('span', { class: 'name', title: file.path }, `${file.run || file.path} · ${graph.label}`),
+        element('span', { class: 'name', title: file.path }, this.nameOf(graph.id)),
         element('button', { type: 'button', onclick: act(() => this.handlers.beside(graph.id)) }, 'Beside'),
         element('button', { type: 'button', onclick: act(() => this.handlers.difference(graph.id)) }, 'Difference')))));
   }

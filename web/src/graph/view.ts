@@ -5,7 +5,7 @@ import type { Context, View } from '../context';
 import { element } from '../dom';
 import { openHelp } from '../help';
 import { isAbort } from '../notice';
-import { graphRoute, type DiffRoute, type GraphRoute, type Route } from '../route';
+import { formatRoute, graphRoute, type DiffRoute, type GraphRoute, type Route } from '../route';
 import { Details } from './details';
 import { savePng, saveSvg } from './export';
 import { Host, type HostChoice } from './host';
@@ -37,6 +37,7 @@ export class GraphView implements View {
   private readonly banner = element('div', { class: 'banner', hidden: true });
   private readonly announcer = element('p', { class: 'unseen', 'aria-live': 'polite' });
   private readonly panes = element('div', { class: 'panes' });
+  private readonly right = element('aside', { class: 'side right', 'aria-label': 'Details' });
   private readonly workspace: HTMLElement;
   private detailed: Box | null = null;
   private noticeTimer = 0;
@@ -54,9 +55,9 @@ export class GraphView implements View {
     this.panes.append(this.main.element);
     const left = element('aside', { class: 'side', 'aria-label': 'Outline and search' },
       this.search.element, this.parts.element, this.search.results, this.outline.element);
-    const right = element('aside', { class: 'side right', 'aria-label': 'Details' }, this.details.element);
+    this.right.append(this.details.element);
     this.workspace = element('div', { class: 'workspace' }, left,
-      element('div', { class: 'middle' }, this.toolbar.element, this.banner, this.panes), right, this.announcer);
+      element('div', { class: 'middle' }, this.toolbar.element, this.banner, this.panes), this.right, this.announcer);
     container.replaceChildren(this.workspace);
     document.addEventListener('keydown', this.onKey);
     this.details.show(null);
@@ -74,8 +75,8 @@ export class GraphView implements View {
       this.beside?.update({ ...mainChoice(route), graph: beside, tide: null }, route.besideOpen, null, theme);
     }
     this.toolbar.update({
-      graph: route.view === 'graph' ? route.graph : route.one, colour: route.view === 'graph' ? route.colour : '',
-      tide: route.view === 'graph' ? route.tide : null, comparing: route.view === 'diff' || beside !== null,
+      graph: route.view === 'graph' ? route.graph : route.one, colour: route.view === 'graph' ? colourOf(route) : '',
+      tide: route.view === 'graph' ? route.tide : null, comparing: route.view === 'diff' || beside !== null, difference: route.view === 'diff',
     });
     this.parts.select(route.view === 'graph' ? route.part : 0);
     this.drawBanner();
@@ -96,9 +97,13 @@ export class GraphView implements View {
       rebuilt: () => this.mirror(host),
       ready: (info) => this.ready(host, info),
       notice: (text) => this.say(text),
+      missing: (name) => this.revealMissing(name),
     });
     host.element.addEventListener('focusin', () => this.activate(host));
-    host.element.addEventListener('pointerdown', () => this.activate(host));
+    host.element.addEventListener('pointerdown', () => {
+      this.activate(host);
+      this.workspace.classList.remove('side-open');
+    });
     host.pane.stage.canvas.addEventListener('keydown', (event) => {
       if (handleKey(event, host.pane)) event.preventDefault();
     });
@@ -130,6 +135,7 @@ export class GraphView implements View {
       pathTo: (part, name) => this.showPaths(part, name),
       enter: (part) => this.enter(part),
       close: () => this.active.pane.choose(null),
+      tideAddress: (tensor) => formatRoute({ view: 'tide', id: (this.route?.view === 'graph' && this.route.tide) || 0, options: { tensor } }),
       pathStart: () => this.pathStart?.name ?? null,
     });
   }
@@ -160,7 +166,7 @@ export class GraphView implements View {
       const box = element('input', { type: 'checkbox' });
       box.checked = this.inStep;
       box.addEventListener('change', () => (this.inStep = box.checked));
-      this.beside.setHeading(element('span', {}, ''), element('label', {}, box, ' in step'));
+      this.beside.setHeading(element('span', {}, ''), element('label', {}, box, 'in step'));
     }
     this.panes.classList.toggle('two', this.beside !== null);
   }
@@ -182,7 +188,10 @@ export class GraphView implements View {
   private askForFiles(): void {
     if (this.asked) return;
     this.asked = true;
-    this.context.api.files().then((files) => this.toolbar.setFiles(files)).catch(() => (this.asked = false));
+    this.context.api.files().then((files) => {
+      this.toolbar.setFiles(files);
+      this.drawBanner();
+    }).catch(() => (this.asked = false));
   }
 
   private activate(host: Host): void {
@@ -213,10 +222,19 @@ export class GraphView implements View {
     this.outline.select(selected);
     const box = scene?.box(selected) ?? null;
     this.workspace.classList.toggle('has-details', box !== null);
+    this.uncover(host, box);
     if (box === this.detailed && (!box || box.item.kind === 'node')) return;
     if (box && box !== this.detailed) this.announcer.textContent = describe(box);
     this.detailed = box;
     this.details.show(box);
+  }
+
+  // On a narrow page the details lie over the graph; what they are about should not be under them.
+  private uncover(host: Host, box: Box | null): void {
+    const sheet = this.right.getBoundingClientRect();
+    const over = box !== null && getComputedStyle(this.right).position === 'absolute';
+    host.pane.stage.cover(over ? Math.max(0, host.pane.stage.canvas.getBoundingClientRect().bottom - innerHeight + sheet.height) : 0);
+    if (over && box !== this.detailed) host.pane.stage.bringIntoView(box.id);
   }
 
   private chooseInOutline(id: string): void {
@@ -230,8 +248,10 @@ export class GraphView implements View {
   }
 
   /** Opens what is around a node or scope, and selects it. */
-  private async reveal(part: number, name: string, kind: 'node' | 'scope' = 'node'): Promise<void> {
-    const { trail, id } = await this.findTrail(this.activeGraph(), part, name, kind);
+  private async reveal(part: number, name: string, kind?: 'node' | 'scope'): Promise<void> {
+    const found = await this.findTrail(this.activeGraph(), part, name, kind).catch((problem: unknown) => this.complain(problem));
+    if (!found) return;
+    const { trail, id } = found;
     const { route } = this;
     if (trail.length > mostNested) {
       this.show({ part, open: [], select: name, focus: { kind: 'around', name, hops: 1, direction: 'both' } });
@@ -239,15 +259,20 @@ export class GraphView implements View {
     } else if (route?.view === 'graph' && (route.part !== part || route.focus)) {
       this.show({ part, open: trail, select: id, focus: null });
     } else if (!await this.active.pane.reveal(trail, id)) {
-      this.say(`${name} is folded into a group of the scope that is now selected.`);
+      this.say(`${name} is not among what is drawn of the scope that is now selected.`);
     }
   }
 
-  private async findTrail(graph: string, part: number, name: string, kind: 'node' | 'scope'): Promise<{ trail: string[]; id: string }> {
-    const { trail } = await this.context.api.trail(graph, { part, name, kind }).catch(() => ({ trail: scopesAround(name) }));
+  private async findTrail(graph: string, part: number, name: string, kind?: 'node' | 'scope'): Promise<{ trail: string[]; id: string }> {
+    const found = await this.context.api.trail(graph, { part, name, kind });
     // A node with the name of the scope that it is in: see `boxId`.
     const last = name.slice(name.lastIndexOf('/') + 1);
-    return { trail, id: kind === 'node' && trail.includes(name) ? `${name}/(${last})` : name };
+    return { trail: found.trail, id: found.kind === 'node' && found.trail.includes(name) ? `${name}/(${last})` : name };
+  }
+
+  // A short link may name what to select and leave out what to open.
+  private revealMissing(name: string): void {
+    if (this.route?.view === 'graph' && !this.route.focus) void this.reveal(this.route.part, name);
   }
 
   private async followTensor(route: GraphRoute, tensor: string): Promise<void> {
@@ -260,8 +285,12 @@ export class GraphView implements View {
       } else this.say(`${tensor} is not in this graph.`);
       if (this.route === route) this.context.navigate({ ...route, ...found }, { replace: true });
     } catch (problem) {
-      if (!isAbort(problem)) this.say(problem instanceof Error ? problem.message : String(problem));
+      this.complain(problem);
     }
+  }
+
+  private complain(problem: unknown): void {
+    if (!isAbort(problem)) this.say(problem instanceof Error ? problem.message : String(problem));
   }
 
   private showPaths(part: number, to: string): void {
@@ -288,7 +317,7 @@ export class GraphView implements View {
       this.banner.replaceChildren(element('span', {}, `Around ${focus.name}, ${focus.hops} ${focus.hops === 1 ? 'hop' : 'hops'} ${way}`), back);
     } else if (focus) this.banner.replaceChildren(element('span', {}, `Paths from ${focus.from} to ${focus.to}`), back);
     else if (route?.view === 'diff') {
-      this.banner.replaceChildren(element('span', {}, `Difference of ${route.one} and ${route.other}`),
+      this.banner.replaceChildren(element('span', {}, `From ${this.toolbar.nameOf(route.one)} to ${this.toolbar.nameOf(route.other)}`),
         element('button', { type: 'button', onclick: () => this.show({}) }, 'Show one graph only'));
     }
     this.banner.hidden = !focus && route?.view !== 'diff';
@@ -330,11 +359,11 @@ export class GraphView implements View {
 
 function mainChoice(route: ShownRoute): HostChoice {
   return route.view === 'graph'
-    ? { graph: route.graph, other: null, part: route.part, focus: route.focus, tide: route.tide, colour: route.colour }
+    ? { graph: route.graph, other: null, part: route.part, focus: route.focus, tide: route.tide, colour: colourOf(route) }
     : { graph: route.one, other: route.other, part: 0, focus: null, tide: null, colour: '' };
 }
 
-function scopesAround(name: string): string[] {
-  const parts = name.split('/');
-  return parts.slice(1).map((_, depth) => parts.slice(0, depth + 1).join('/'));
+// A link from a tide names the tide alone.
+function colourOf({ colour, tide }: GraphRoute): string {
+  return colour || (tide === null ? '' : 'peak');
 }

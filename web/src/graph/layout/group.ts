@@ -23,7 +23,7 @@ export interface PlacedGroup {
 
 // dagre puts a stand-in on every half row that an edge crosses and its time grows with their number: this many keep a
 // screen of 120 boxes and 400 edges near a tenth of a second. Longer edges are drawn straight across the rows.
-const mostStandIns = 260;
+const mostStandIns = 160;
 
 export function placeGroup(sizes: Size[], edges: Edge[], widest: number): PlacedGroup {
   const forward = dropCycles(sizes.length, edges);

@@ -13,11 +13,12 @@ export interface PlacedBoxes {
 
 export function placeBoxes(sizes: Size[], edges: Edge[]): PlacedBoxes {
   if (!sizes.length) return { width: 0, height: 0, corners: [], routes: [] };
-  const widest = readableWidth(sizes);
+  const widest = readableWidth(sizes, gaps.rank, 900);
   const corners: Point[] = sizes.map(() => ({ x: 0, y: 0 }));
   const bends = new Map<number, Point[]>();
   const groups = findGroups(sizes.length, edges).map((cells) => placePart(cells, sizes, edges, widest));
-  const shelf = packShelves(groups.map(({ placed }) => placed), widest);
+  const placedGroups = groups.map(({ placed }) => placed);
+  const shelf = packShelves(placedGroups, readableWidth(placedGroups, gaps.cell, 500));
   groups.forEach(({ cells, positions, placed }, group) => {
     const { x, y } = shelf.corners[group] as Point;
     placed.corners.forEach((corner, cell) => {
@@ -32,9 +33,9 @@ export function placeBoxes(sizes: Size[], edges: Edge[]): PlacedBoxes {
 }
 
 // About half as wide again as high when everything is packed, and never so narrow that a few boxes wrap.
-function readableWidth(sizes: Size[]): number {
-  const area = sizes.reduce((sum, { width, height }) => sum + (width + gaps.cell) * (height + gaps.rank), 0);
-  return Math.max(900, 1.7 * Math.sqrt(area), ...sizes.map(({ width }) => width));
+function readableWidth(sizes: Size[], gapBelow: number, least: number): number {
+  const area = sizes.reduce((sum, { width, height }) => sum + (width + gaps.cell) * (height + gapBelow), 0);
+  return Math.max(least, 1.5 * Math.sqrt(area), ...sizes.map(({ width }) => width));
 }
 
 interface Group {

@@ -1,0 +1,165 @@
+"""A cut as a GraphDef that TensorFlow imports: the chosen nodes as they lie in the file, with other inputs at the cuts.
+
+Nodes that stay as they are are copied in long pieces. What a node reads of others that were left out is handed on by
+those that only hand on, or comes from a kept node before them that gives the same dtype and shape; else a placeholder
+of the name, dtype and shape of what was left out stands for it, and control edges keep the connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from lowtide.atlas.columns import Mapped
+from lowtide.atlas.cut import Cut, Marks, Places
+from lowtide.atlas.exports.library import write_library
+from lowtide.atlas.exports.patch import Patch, head, patch_node
+from lowtide.atlas.exports.rewire import Rewiring, rewire
+from lowtide.atlas.outputs import ENTRY_KEY
+from lowtide.atlas.text import Bytes, gather, hash_of, hashes_of
+from lowtide.atlas.walk import GRAPH_LIBRARY, GRAPH_NODE, read_heads
+from lowtide.errors import LowtideError
+from lowtide.sources.encode import encode_bytes
+from lowtide.sources.wire_columns import scan
+
+GRAPH_VERSIONS = 4
+NODE_ATTRIBUTE = 5
+
+_COLOCATION = np.uint64(hash_of("_class"))
+# So many nodes are looked at together, and so many bytes are copied at a time.
+_CHUNK = 1 << 16
+_COPIED = 1 << 22
+_PAGE = 1 << 16
+
+
+def write_graph_def(cut: Cut, path: Path, limit: int | None = None) -> tuple[str, ...]:
+    """Write the chosen nodes of the main graph, and the functions that they call; `limit` empties larger attributes."""
+    if cut.grouping is not None:
+        raise LowtideError("a collapsed graph has no nodes for a .pb", cure="write .json, or leave the collapsing out")
+    low, high = cut.atlas.part_range(0)
+    nodes = cut.nodes[(cut.nodes >= low) & (cut.nodes < high)]
+    if not len(nodes):
+        raise LowtideError(
+            "all chosen nodes lie in functions, and a .pb keeps functions whole", cure="write .json, .graphml or .dot"
+        )
+    source = Mapped(cut.atlas.source.path)
+    try:
+        with path.open("wb") as file:
+            return _Writer(cut, nodes, source.data, limit).write(file)
+    finally:
+        source.close()
+
+
+class _Writer:
+    def __init__(self, cut: Cut, nodes: Places, data: Bytes, limit: int | None) -> None:
+        self.cut, self.atlas, self.nodes, self.data, self.limit = cut, cut.atlas, nodes, data, limit
+        low, high = self.atlas.part_range(0)
+        self.is_cut = len(nodes) < high - low or cut.own_edges is not None
+        self.start = self.atlas.column("start")
+        self.length = self.atlas.column("length")
+
+    def write(self, file: BinaryIO) -> tuple[str, ...]:
+        rewiring = rewire(self.cut, self.nodes, self.data) if self.is_cut else Rewiring.none()
+        emptied = self._write_nodes(file, rewiring)
+        for stand_in in rewiring.stand_ins:
+            file.write(stand_in.encode())
+        for number, start, end in self._other_fields():
+            if number == GRAPH_LIBRARY:
+                emptied += write_library(file, self.atlas, self.nodes, self.data, start, end, self.limit)
+            else:
+                file.write(encode_bytes(number, self.data[start:end].tobytes()))
+        return (*rewiring.notes(), *_told(emptied, self.limit))
+
+    def _write_nodes(self, file: BinaryIO, rewiring: Rewiring) -> int:
+        """Write the chosen nodes in the order of the file; how many attributes were emptied."""
+        order = np.argsort(self.start[self.nodes], kind="stable")
+        emptied = 0
+        for low in range(0, len(order), _CHUNK):
+            rows = order[low : low + _CHUNK]
+            nodes = self.nodes[rows]
+            changes = self._needs_patch(nodes) | rewiring.is_changed[rows] if self.is_cut else self._needs_patch(nodes)
+            begin = 0
+            for place in np.flatnonzero(changes).tolist():
+                self._copy(file, nodes[begin:place])
+                start = int(self.start[nodes[place]])
+                view = self.data[start : start + int(self.length[nodes[place]])].data
+                inputs, added = rewiring.changes(int(rows[place]))
+                content, count = patch_node(view, Patch(inputs, added, self.is_cut, self.limit))
+                file.write(encode_bytes(GRAPH_NODE, content))
+                emptied += count
+                begin = place + 1
+            self._copy(file, nodes[begin:])
+        return emptied
+
+    def _needs_patch(self, nodes: Places) -> Marks:
+        """Which nodes have an attribute that is too large, or one that binds them to the device of another node."""
+        marks = np.zeros(len(nodes), np.bool_)
+        if self.limit is None and not self.is_cut:
+            return marks
+        start = self.start[nodes]
+        attributes = scan(self.data, start, start + self.length[nodes]).of(NODE_ATTRIBUTE)
+        if self.limit is not None:
+            marks[attributes.owner[attributes.end - attributes.start > self.limit]] = True
+        if self.is_cut:
+            keys = scan(self.data, attributes.start, attributes.end).of(ENTRY_KEY)
+            hashes = hashes_of(gather(self.data, keys.start, keys.end))
+            marks[attributes.owner[keys.owner[hashes == _COLOCATION]]] = True
+        return marks
+
+    def _copy(self, file: BinaryIO, nodes: Places) -> None:
+        """Copy nodes as they are; those that follow each other in the file in one piece."""
+        if not len(nodes):
+            return
+        start, length = self.start[nodes], self.length[nodes]
+        end, begin = start + length, start - head_bytes(length)
+        follows = begin[1:] == end[:-1]
+        borders = np.concatenate([[0], np.flatnonzero(~follows) + 1, [len(nodes)]]).tolist()
+        for low, high in zip(borders[:-1], borders[1:], strict=True):
+            # The head is written anew: there are other ways to write a length, and then it begins elsewhere.
+            file.write(head(GRAPH_NODE, int(length[low])))
+            first, last = int(start[low]), int(end[high - 1])
+            for position in range(first, last, _COPIED):
+                file.write(self.data[position : min(position + _COPIED, last)].data)
+
+    def _other_fields(self) -> Iterator[tuple[int, int, int]]:
+        """The fields of the GraphDef that are no nodes: number, start and end."""
+        low, high = self.atlas.part_range(0)
+        start = np.sort(self.start[low:high])
+        length = self.length[low:high][np.argsort(self.start[low:high], kind="stable")]
+        finish = min(self.atlas.source.end, len(self.data))
+        ends = np.concatenate([[self.atlas.source.start], start + length])
+        begins = np.concatenate([start, [finish]])
+        expected = np.concatenate([start - head_bytes(length), [finish]])
+        for place in np.flatnonzero(ends[: len(expected)] != expected).tolist():
+            # Up to the node's own first byte, so that its head is read as the last field.
+            yield from self._fields(int(ends[place]), int(begins[place]), finish)
+
+    def _fields(self, position: int, stop: int, end: int) -> Iterator[tuple[int, int, int]]:
+        while position < stop:
+            page = self.data[position : min(position + _PAGE, end)].tobytes()
+            heads, after = read_heads(page, position, end)
+            for number, first, last in zip(heads.number, heads.start, heads.end, strict=True):
+                if first >= stop:
+                    return
+                if number != GRAPH_NODE:
+                    yield number, first, last
+            if heads.problem is not None or after <= position:
+                return
+            position = after
+
+
+def head_bytes(length: Places) -> Places:
+    """How many bytes the tag and the length of a node take, as they are commonly written."""
+    size = np.full(len(length), 2, np.int64)
+    for power in range(7, 35, 7):
+        size += length >= 1 << power
+    return size
+
+
+def _told(emptied: int, limit: int | None) -> tuple[str, ...]:
+    if not emptied:
+        return ()
+    return (f"{emptied:,} attributes of more than {limit:,} bytes are emptied; such constants read as zeros",)

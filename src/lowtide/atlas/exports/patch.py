@@ -1,0 +1,136 @@
+"""Changes to the bytes of one node: other inputs, no colocation, large attributes emptied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lowtide.atlas.outputs import (
+    ENTRY_KEY,
+    ENTRY_VALUE,
+    LIST_FUNCTION,
+    LIST_TYPE,
+    VALUE_FUNCTION,
+    VALUE_LIST,
+    VALUE_TENSOR,
+)
+from lowtide.sources.encode import encode_bytes, encode_tag, encode_varint
+from lowtide.sources.wire import BYTES, FIXED32, FIXED64, VARINT, WireError, read_varint
+
+NODE_INPUT, NODE_ATTRIBUTE = 3, 5
+# A TensorProto's dtype, shape and version; the rest is its content.
+_TENSOR_HEAD = (1, 2, 3)
+
+TOO_LARGE = "_too_large_attrs"
+"""The attribute in which TensorBoard, too, names what was too large."""
+COLOCATION = "_class"
+
+
+@dataclass(frozen=True)
+class Patch:
+    """What to change in a node."""
+
+    inputs: Mapping[int, str | None] = field(default_factory=dict)
+    """By place, what an input is replaced with; None takes it away."""
+    added: Sequence[str] = ()
+    """Inputs behind all others."""
+    is_cut: bool = False
+    """Whether nodes may be gone that this one is bound to; then it is bound to none."""
+    limit: int | None = None
+    """Attributes that take more bytes are emptied."""
+
+
+def patch_node(node: memoryview, patch: Patch) -> tuple[bytes, int]:
+    """The node with the changes, and how many attributes were emptied."""
+    pieces: list[bytes | memoryview] = []
+    emptied: list[str] = []
+    place = 0
+    for number, kind, low, first, last in fields(node):
+        if number == NODE_INPUT and kind == BYTES:
+            text = patch.inputs.get(place)
+            if place not in patch.inputs:
+                pieces.append(node[low:last])
+            elif text is not None:
+                pieces.append(encode_bytes(NODE_INPUT, text))
+            place += 1
+        elif number == NODE_ATTRIBUTE and kind == BYTES:
+            pieces.append(_attribute(node[low:last], node[first:last], patch, emptied))
+        else:
+            pieces.append(node[low:last])
+    pieces += [encode_bytes(NODE_INPUT, text) for text in patch.added]
+    if emptied:
+        names = b"".join(encode_bytes(2, name) for name in emptied)
+        pieces.append(encode_bytes(NODE_ATTRIBUTE, _entry(TOO_LARGE, encode_bytes(VALUE_LIST, names))))
+    return b"".join(pieces), len(emptied)
+
+
+def head(number: int, length: int) -> bytes:
+    """Tag and length of a message."""
+    return encode_tag(number) + encode_varint(length)
+
+
+def _attribute(whole: memoryview, entry: memoryview, patch: Patch, emptied: list[str]) -> bytes | memoryview:
+    is_large = patch.limit is not None and len(entry) > patch.limit
+    if not is_large and not patch.is_cut:
+        return whole
+    name, value = "", entry[:0]
+    for number, kind, _, first, last in fields(entry):
+        if number == ENTRY_KEY and kind == BYTES:
+            name = bytes(entry[first:last]).decode(errors="replace")
+        elif number == ENTRY_VALUE and kind == BYTES:
+            value = entry[first:last]
+    if patch.is_cut and name == COLOCATION:
+        return b""
+    if not is_large:
+        return whole
+    smaller = _emptied(value)
+    if smaller is None:
+        return whole
+    emptied.append(name)
+    # What begins with an underscore is not the op's own, and may be missing.
+    return b"" if name.startswith("_") else encode_bytes(NODE_ATTRIBUTE, _entry(name, smaller))
+
+
+def _emptied(value: memoryview) -> bytes | None:
+    """An AttrValue of the same kind with nothing in it; None for functions and dtypes, on which the inputs depend."""
+    for number, kind, _, first, last in fields(value):
+        inner = value[first:last]
+        if kind != BYTES or number == VALUE_FUNCTION:
+            return None
+        if number == VALUE_LIST and any(each[0] in (LIST_TYPE, LIST_FUNCTION) for each in fields(inner)):
+            return None
+        if number != VALUE_TENSOR:
+            return encode_bytes(number, b"")
+        # A tensor without content is one of zeros, of the same dtype and shape.
+        kept = [inner[low:end] for field_, _, low, _, end in fields(inner) if field_ in _TENSOR_HEAD]
+        return encode_bytes(VALUE_TENSOR, b"".join(kept))
+    return None
+
+
+def _entry(name: str, value: bytes) -> bytes:
+    return encode_bytes(ENTRY_KEY, name) + encode_bytes(ENTRY_VALUE, value)
+
+
+def fields(data: memoryview) -> Iterator[tuple[int, int, int, int, int]]:
+    """Number, kind, where the field begins, where its content begins, and where it ends; as far as they go."""
+    position, end = 0, len(data)
+    try:
+        while position < end:
+            low = position
+            tag, position = read_varint(data, position)
+            kind = tag & 7
+            first = position
+            if kind == VARINT:
+                _, position = read_varint(data, position)
+            elif kind == BYTES:
+                length, first = read_varint(data, position)
+                position = first + length
+            elif kind in (FIXED64, FIXED32):
+                position += 8 if kind == FIXED64 else 4
+            else:
+                return
+            if position > end:
+                return
+            yield tag >> 3, kind, low, first, position
+    except WireError:
+        return

@@ -1,0 +1,211 @@
+"""What the inputs of kept nodes become where they read nodes that were left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lowtide.atlas.atlas import Atlas
+from lowtide.atlas.columns import ragged
+from lowtide.atlas.cut import Cut, Marks, Places
+from lowtide.atlas.exports.shapes import Shapes, read_shapes_of
+from lowtide.atlas.exports.stand_ins import StandIn, make_stand_ins, missing_stand_ins
+from lowtide.atlas.references import CONTROL
+from lowtide.atlas.text import Bytes
+
+# They give what they are given, whatever becomes of it.
+_HAND_ON = ("Identity", "CheckNumerics", "StopGradient", "PreventGradient", "Snapshot")
+# Back edges of loops; what leads over them would close a circle that TensorFlow does not import.
+_BACK = "NextIteration"
+_LONGEST = 1000
+
+
+@dataclass(frozen=True)
+class Rewiring:
+    """Changed inputs of the nodes to be written, by row and place; and what stands for what is gone."""
+
+    is_changed: Marks
+    row: Places
+    place: Places
+    text: list[str | None]
+    added_row: Places
+    added: list[str]
+    stand_ins: list[StandIn]
+    told: tuple[str, ...] = ()
+
+    @staticmethod
+    def none() -> Rewiring:
+        """Nothing is changed."""
+        none = np.zeros(0, np.int64)
+        return Rewiring(np.zeros(0, np.bool_), none, none, [], none, [], [])
+
+    def changes(self, row: int) -> tuple[dict[int, str | None], list[str]]:
+        """What the inputs of a node are replaced with, and what is added to them."""
+        if not len(self.is_changed):
+            return {}, []
+        low, high = np.searchsorted(self.row, [row, row + 1])
+        first, last = np.searchsorted(self.added_row, [row, row + 1])
+        replaced = dict(zip(self.place[low:high].tolist(), self.text[low:high], strict=True))
+        return replaced, self.added[first:last]
+
+    def notes(self) -> tuple[str, ...]:
+        """What was done, for a person."""
+        return self.told
+
+
+@dataclass(frozen=True)
+class _Inputs:
+    """Inputs that read what is gone: of which row, at which place, and what."""
+
+    row: Places
+    place: Places
+    source: Places
+    port: Places
+
+    def where(self, chosen: Marks) -> _Inputs:
+        return _Inputs(self.row[chosen], self.place[chosen], self.source[chosen], self.port[chosen])
+
+
+def rewire(cut: Cut, nodes: Places, data: Bytes) -> Rewiring:
+    """Find what becomes of every input of `nodes` that reads a node outside of them."""
+    atlas = cut.atlas
+    kept = np.zeros(len(atlas) + 1, np.bool_)
+    kept[nodes] = True
+    gone = _gone_inputs(atlas, nodes, kept)
+    awaited, read = gone.where(gone.port == CONTROL), gone.where(gone.port != CONTROL)
+    source, port = _handed_on(atlas, kept, read)
+    is_handed = kept[source]
+    path_source, path_row = _paths(cut, nodes)
+    rest = read.where(~is_handed)
+    shapes = read_shapes_of(atlas, data, np.unique(np.concatenate([rest.source[rest.source < len(atlas)], path_source])))
+    match = _matching(atlas, shapes, rest, path_source, path_row)
+    is_matched = match < len(atlas)
+    replaced = read.where(is_handed), rest.where(is_matched)
+    new_source = np.concatenate([source[is_handed], match[is_matched]])
+    new_port = np.concatenate([port[is_handed], np.zeros(np.count_nonzero(is_matched), np.int64)])
+    new_row = np.concatenate([each.row for each in replaced])
+    is_joined = np.isin(path_row * len(kept) + path_source, new_row * len(kept) + new_source)
+    added_source, added_row = path_source[~is_joined], path_row[~is_joined]
+    left = rest.where(~is_matched)
+    is_missing = left.source == len(atlas)
+    known = left.where(~is_missing)
+    stand_ins, names = make_stand_ins(atlas, data, shapes, known.source, known.port, nodes[known.row])
+    stand_ins += missing_stand_ins(atlas, data, left.where(is_missing).place, nodes[left.row[is_missing]])
+    texts = _names(atlas, np.concatenate([new_source, added_source]))
+    renamed = known.where(known.port > 0)
+    changes = [
+        *zip(awaited.row.tolist(), awaited.place.tolist(), [None] * len(awaited.row), strict=True),
+        *zip(
+            new_row.tolist(),
+            np.concatenate([each.place for each in replaced]).tolist(),
+            [texts[each] if not at else f"{texts[each]}:{at}" for each, at in _pairs(new_source, new_port)],
+            strict=True,
+        ),
+        *zip(
+            renamed.row.tolist(),
+            renamed.place.tolist(),
+            [names[pair] for pair in _pairs(renamed.source, renamed.port)],
+            strict=True,
+        ),
+    ]
+    changes.sort(key=lambda change: change[:2])
+    order = np.argsort(added_row, kind="stable")
+    is_changed = np.zeros(len(nodes), np.bool_)
+    row = np.array([change[0] for change in changes], np.int64)
+    is_changed[row] = is_changed[added_row] = True
+    return Rewiring(
+        is_changed,
+        row,
+        np.array([change[1] for change in changes], np.int64),
+        [change[2] for change in changes],
+        added_row[order],
+        [f"^{texts[each]}" for each in added_source[order].tolist()],
+        stand_ins,
+        _told(len(new_row), stand_ins, len(added_row)),
+    )
+
+
+def _gone_inputs(atlas: Atlas, nodes: Places, kept: Marks) -> _Inputs:
+    places, counts = ragged(atlas.first_input, nodes)
+    source = np.minimum(atlas.inputs[places], len(atlas)).astype(np.int64)
+    row = np.repeat(np.arange(len(nodes)), counts)
+    place = np.arange(len(places)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return _Inputs(row, place, source, atlas.input_port[places].astype(np.int64)).where(~kept[source])
+
+
+def _handed_on(atlas: Atlas, kept: Marks, read: _Inputs) -> tuple[Places, Places]:
+    """Of each input what it comes to, back through nodes that only hand on."""
+    hands_on = np.append(np.array([op in _HAND_ON for op in atlas.ops], np.bool_)[atlas.op], False)
+    source, port = read.source.copy(), read.port.copy()
+    for _ in range(_LONGEST):
+        active = np.flatnonzero(~kept[source] & hands_on[source])
+        first = atlas.first_input[source[active]]
+        has_input = first < atlas.first_input[source[active] + 1]
+        active, first = active[has_input], first[has_input]
+        is_data = atlas.input_port[first] != CONTROL
+        active, first = active[is_data], first[is_data]
+        if not len(active):
+            break
+        source[active] = np.minimum(atlas.inputs[first], len(atlas))
+        port[active] = atlas.input_port[first]
+    return source, port
+
+
+def _paths(cut: Cut, nodes: Places) -> tuple[Places, Places]:
+    """The edges that lead through what is gone: from which node, to which row."""
+    atlas, edges = cut.atlas, cut.edges
+    through = np.flatnonzero(edges.is_through)
+    source, target = cut.nodes[edges.source[through]], cut.nodes[edges.target[through]]
+    inside = (source >= nodes[0]) & (source <= nodes[-1]) & (target >= nodes[0]) & (target <= nodes[-1])
+    if _BACK in atlas.ops:
+        inside &= atlas.position[source] < atlas.position[target]
+    source, target = source[inside], target[inside]
+    return source, np.searchsorted(nodes, target)
+
+
+def _matching(atlas: Atlas, shapes: Shapes, rest: _Inputs, path_source: Places, path_row: Places) -> Places:
+    """Of each input a kept node before it whose first output has the dtype and the shape that is read, or none."""
+    nobody = len(atlas)
+    found = np.full(len(rest.row), nobody, np.int64)
+    wanted = np.flatnonzero((rest.port == 0) & (rest.source < nobody))
+    wanted = wanted[shapes.is_whole(rest.source[wanted])]
+    offered = np.flatnonzero(shapes.is_whole(path_source))
+    if not len(wanted) or not len(offered):
+        return found
+    keys = _keys(atlas, shapes, path_row[offered], path_source[offered])
+    order = np.argsort(keys, kind="stable")
+    asked = _keys(atlas, shapes, rest.row[wanted], rest.source[wanted])
+    place = np.minimum(np.searchsorted(keys[order], asked), len(order) - 1)
+    fits = keys[order][place] == asked
+    found[wanted[fits]] = path_source[offered[order[place[fits]]]]
+    return found
+
+
+def _keys(atlas: Atlas, shapes: Shapes, row: Places, node: Places) -> npt.NDArray[np.uint64]:
+    """A number for a row with a dtype and a shape."""
+    dtype = atlas.dtype[node].astype(np.uint64)
+    mixed = (row.astype(np.uint64) << np.uint64(8) | dtype) * np.uint64(0x9E3779B97F4A7C15)
+    return mixed ^ shapes.hash(node)
+
+
+def _names(atlas: Atlas, nodes: Places) -> dict[int, str]:
+    distinct = np.unique(nodes)
+    return dict(zip(distinct.tolist(), atlas.names(distinct), strict=True))
+
+
+def _pairs(first: Places, second: Places) -> list[tuple[int, int]]:
+    return list(zip(first.tolist(), second.tolist(), strict=True))
+
+
+def _told(rewired: int, stand_ins: list[StandIn], waits: int) -> tuple[str, ...]:
+    copies = sum(stand_in.copied is not None for stand_in in stand_ins)
+    parts = [
+        (rewired, "inputs read the kept node before"),
+        (len(stand_ins) - copies, "placeholders stand for what was left out"),
+        (copies, "small constants are kept because shapes depend on them"),
+        (waits, "control edges keep nodes connected"),
+    ]
+    told = ", ".join(f"{count:,} {what}" for count, what in parts if count)
+    return (f"at the cuts {told}",) if told else ()

@@ -1,0 +1,101 @@
+"""Placeholders for what was left out: of the name, the dtype and the shape of the output that somebody still reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from lowtide.atlas.atlas import Atlas
+from lowtide.atlas.choose import CONSTANTS
+from lowtide.atlas.columns import Column
+from lowtide.atlas.cut import Places
+from lowtide.atlas.exports.dtypes import gives_references, output_dtype
+from lowtide.atlas.exports.patch import Patch, patch_node
+from lowtide.atlas.exports.shapes import Shapes
+from lowtide.atlas.node_file import read_node
+from lowtide.atlas.outputs import VALUE_SHAPE
+from lowtide.atlas.text import Bytes
+from lowtide.atlas.walk import GRAPH_NODE
+from lowtide.sources.encode import dtype_attribute, encode_bytes, encode_integer, encode_node
+
+_FLOAT = 1
+_WHOLE = (3, 9, 10)
+"""int32, int64 and bool"""
+_SMALL = 1024
+_UNKNOWN_SHAPE = encode_integer(3, 1)
+
+
+@dataclass(frozen=True)
+class StandIn:
+    """A node of no inputs that gives one output."""
+
+    name: str
+    op: str
+    dtype: int
+    shape: bytes
+    """A serialized TensorShapeProto."""
+    copied: bytes | None = None
+    """The node itself, where it is one that shapes depend on."""
+
+    def encode(self) -> bytes:
+        """It as a field of a GraphDef."""
+        if self.copied is not None:
+            return encode_bytes(GRAPH_NODE, self.copied)
+        attributes = {"dtype": dtype_attribute(self.dtype), "shape": encode_bytes(VALUE_SHAPE, self.shape)}
+        return encode_node(self.name, self.op, (), attributes)
+
+
+def make_stand_ins(
+    atlas: Atlas, data: Bytes, shapes: Shapes, node: Places, port: Places, reader: Places
+) -> tuple[list[StandIn], dict[tuple[int, int], str]]:
+    """One for each output that is read; also their names, by node and port."""
+    pairs, first = np.unique(node << 16 | port, return_index=True)
+    node, port, reader = pairs >> 16, pairs & 0xFFFF, reader[first]
+    place, is_known = shapes.place(node, port)
+    names = {}
+    made = []
+    columns = (node, port, reader, place, is_known)
+    for name, each, at, reads, shape, known in zip(
+        atlas.names(node), *(column.tolist() for column in columns), strict=True
+    ):
+        own = name if at == 0 else _free_name(atlas, f"{name}_output_{at}")
+        names[each, at] = own
+        content = data[shapes.start[shape] : shapes.end[shape]].tobytes() if known else _UNKNOWN_SHAPE
+        dtype = output_dtype(atlas, data, each, at) or int(atlas.dtype[reads]) or _FLOAT
+        op = "VariableV2" if gives_references(atlas.op_of(each), at) else "Placeholder"
+        made.append(StandIn(own, op, dtype, content, _copy_of_constant(atlas, data, each)))
+    return made, names
+
+
+def _copy_of_constant(atlas: Atlas, data: Bytes, node: int) -> bytes | None:
+    """A small constant of whole numbers, without what it waits for; None if the node is something else.
+
+    Sizes and axes are such constants, and without their values TensorFlow refuses many of the nodes that read them.
+    """
+    start, end = atlas.bytes_in_file(node)
+    if atlas.op_of(node) not in CONSTANTS or int(atlas.dtype[node]) not in _WHOLE or end - start > _SMALL:
+        return None
+    waits = dict.fromkeys(range(len(atlas.inputs_of(node))))
+    return patch_node(data[start:end].data, Patch(waits, is_cut=True))[0]
+
+
+def missing_stand_ins(atlas: Atlas, data: Bytes, place: Places, reader: Places) -> list[StandIn]:
+    """One for each name that inputs have and no node of the file; nothing is known of it but who reads it."""
+    made: dict[str, StandIn] = {}
+    for at, reads in zip(place.tolist(), reader.tolist(), strict=True):
+        inputs = read_node(atlas, reads).inputs
+        name = inputs[at].partition(":")[0] if at < len(inputs) else ""
+        if name:
+            made.setdefault(name, StandIn(name, "Placeholder", _dtype_of(atlas.dtype, reads), _UNKNOWN_SHAPE))
+    return list(made.values())
+
+
+def _dtype_of(dtype: Column, reader: int) -> int:
+    return int(dtype[reader]) or _FLOAT
+
+
+def _free_name(atlas: Atlas, name: str) -> str:
+    while atlas.find(name) is not None:
+        name += "_"
+    return name

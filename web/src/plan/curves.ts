@@ -1,0 +1,119 @@
+// The step before and after a plan over each other, with the budget.
+import { formatBytes } from '../amounts';
+import { element, swatch } from '../dom';
+import { drawAxes, drawLevels, frameOf, type Frame } from '../tide/axes';
+import { createChart, type Chart, type Size, type Telling } from '../tide/chart';
+import { markMoment } from '../tide/curve';
+import { nodeAt, pointAtShare, shareOf } from '../tide/data';
+import type { Label, Palette, Picture, Shape } from '../tide/picture';
+import type { PlanCurve, PlanData } from './data';
+
+export function createCurves(data: PlanData): Chart {
+  let frame: Frame | null = null;
+  const last = data.curves[data.curves.length - 1]!;
+  return createChart<number>({
+    className: 'curves',
+    surface: 'svg',
+    label: () => `${describeCurves(data)}. Arrow keys read a moment.`,
+    paint: (size, palette) => {
+      const drawn = drawCurves(data, size, palette);
+      frame = drawn.frame;
+      return drawn.picture;
+    },
+    at: (x) => frame?.shareAt(x) ?? null,
+    move: (from, key, many) => {
+      if (key === 'Home' || key === 'End') return key === 'Home' ? 0 : 1;
+      if (key !== 'ArrowLeft' && key !== 'ArrowRight') return null;
+      // The first key leads to the peak of the step as planned.
+      if (from === null) return shareOf(last, last.peak_event);
+      return Math.min(1, Math.max(0, from + ((key === 'ArrowLeft' ? -1 : 1) * (many ? 10 : 1)) / 100));
+    },
+    marks: (share, palette) =>
+      share === null || !frame
+        ? []
+        : [
+            markMoment(frame.x(share), frame, false, palette),
+            ...data.curves.map((curve) => dotAt(curve, pointAtShare(curve, share), frame!, 4, palette)),
+          ],
+    tell: (share) => (frame ? tellShare(data, share, frame) : null),
+  });
+}
+
+export function describeCurves(data: PlanData): string {
+  return `${data.title}: memory over the step; ${data.peaks}; budget ${formatBytes(data.budget_bytes)}`;
+}
+
+export function drawCurves(data: PlanData, size: Size, palette: Palette): { frame: Frame; picture: Picture } {
+  const { top_bytes: top, budget_bytes: budget, curves } = data;
+  const frame = frameOf(size, top);
+  const peaks = curves.map((curve) => labelPeak(curve, budget, frame, palette));
+  const shapes: Shape[] = [
+    ...drawAxes(frame, top, 'its end', palette),
+    ...curves.flatMap((curve) => drawCurve(curve, frame)),
+    ...(budget <= top
+      ? drawLevels(frame, [{ bytes: budget, text: `budget ${formatBytes(budget)}`, name: 'budget' }], peaks, palette)
+      : []),
+    ...curves.map((curve) => dotAt(curve, curve.event.indexOf(curve.peak_event), frame, 5, palette)),
+    ...peaks,
+  ];
+  return { frame, picture: { ...size, background: palette.card, title: describeCurves(data), shapes } };
+}
+
+function drawCurve(curve: PlanCurve, frame: Frame): Shape[] {
+  const points = curve.event.flatMap((event, point) => [frame.x(shareOf(curve, event)), frame.y(curve.bytes[point]!)]);
+  return [
+    {
+      kind: 'polygon',
+      points: [frame.left, frame.bottom, ...points, frame.right, frame.bottom],
+      fill: curve.colour,
+      opacity: 0.16,
+    },
+    { kind: 'line', points, stroke: curve.colour, width: 2, name: curve.name },
+  ];
+}
+
+function dotAt(curve: PlanCurve, point: number, frame: Frame, radius: number, palette: Palette): Shape {
+  const x = frame.x(shareOf(curve, curve.event[point]!));
+  return { kind: 'dot', x, y: frame.y(curve.bytes[point]!), radius, fill: curve.colour, edge: palette.card };
+}
+
+function labelPeak(curve: PlanCurve, budget: number, frame: Frame, palette: Palette): Label {
+  const x = frame.x(shareOf(curve, curve.peak_event));
+  const top = frame.y(curve.bytes[curve.event.indexOf(curve.peak_event)]!);
+  const early = x < frame.width / 2;
+  // Above its dot, unless the line of the budget runs there.
+  const over = top - 9 - frame.y(budget);
+  return {
+    kind: 'label',
+    x: x + (early ? 10 : -10),
+    y: over > -5 && over < 13 ? top + 22 : top - 9,
+    text: `${curve.name} ${formatBytes(curve.peak_bytes)}`,
+    fill: palette.ink,
+    anchor: early ? 'start' : 'end',
+    bold: true,
+    halo: palette.card,
+    name: `${curve.name}-label`,
+  };
+}
+
+function tellShare({ curves }: PlanData, share: number, frame: Frame): Telling {
+  const percent = `${Math.round(100 * share)}% of the step`;
+  const read = curves.map((curve) => ({ curve, point: pointAtShare(curve, share) }));
+  return {
+    x: frame.x(share),
+    rows: [
+      element('b', {}, percent),
+      ...read.flatMap(({ curve, point }) => [
+        element(
+          'div',
+          { class: 'row' },
+          swatch(curve.colour),
+          element('span', {}, curve.name),
+          element('span', {}, formatBytes(curve.bytes[point]!)),
+        ),
+        element('div', { class: 'node' }, nodeAt(curve, point)),
+      ]),
+    ],
+    words: [percent, ...read.map(({ curve, point }) => `${curve.name} ${formatBytes(curve.bytes[point]!)}`)].join(', '),
+  };
+}

@@ -1,0 +1,38 @@
+// How to run a step as planned: lines of code to copy.
+import { element } from '../dom';
+import { copyText } from '../graph/copy';
+import { button, card, facts } from '../tide/parts';
+import type { PlanData } from './data';
+
+export function usageCard(data: PlanData): HTMLElement | null {
+  if (!data.usage.length) return null;
+  const lines = data.usage.map(({ code, purpose }) =>
+    element(
+      'div',
+      { class: 'usage' },
+      element('code', {}, code),
+      element('span', { class: 'hint' }, purpose),
+      copyButton(code),
+    ),
+  );
+  return card('How to use it', [], ...lines);
+}
+
+export function groundsCard(data: PlanData): HTMLElement {
+  return card(
+    'How this was found',
+    [],
+    facts([['method', data.method], ...data.notes.map((note) => ['note', note] as const)]),
+  );
+}
+
+function copyButton(code: string): HTMLElement {
+  const made = button('Copy', () => void copy(), { 'aria-label': `Copy ${code}`, 'aria-live': 'polite' });
+  const copy = async () => {
+    made.textContent = (await copyText(code)) ? 'Copied' : 'Not allowed';
+    setTimeout(() => {
+      made.textContent = 'Copy';
+    }, 2000);
+  };
+  return made;
+}

@@ -1,0 +1,124 @@
+// Where things are in a chart of bytes, and the lines and texts around it.
+import { formatBytes } from '../amounts';
+import type { Size } from './chart';
+import { byteTicks } from './data';
+import { fontSize, letterWidth, lineAcross, type Label, type Palette, type Shape } from './picture';
+
+export const margin = { left: 76, right: 12, top: 26, bottom: 26 };
+
+/** From a share of the step and an amount of bytes to a place in the chart. */
+export interface Frame extends Size {
+  left: number;
+  right: number;
+  top: number;
+  bottom: number;
+  x(share: number): number;
+  y(bytes: number): number;
+  shareAt(x: number): number;
+}
+
+export function frameOf(size: Size, topBytes: number): Frame {
+  const [left, right] = [margin.left, size.width - margin.right];
+  const [top, bottom] = [margin.top, size.height - margin.bottom];
+  return {
+    ...size,
+    left,
+    right,
+    top,
+    bottom,
+    x: (share) => left + share * (right - left),
+    y: (bytes) => bottom - (bytes / topBytes) * (bottom - top),
+    shareAt: (x) => Math.min(1, Math.max(0, (x - left) / Math.max(right - left, 1))),
+  };
+}
+
+/** Lines across with their amounts, and what the two ends of the step are. */
+export function drawAxes(frame: Frame, topBytes: number, end: string, palette: Palette): Shape[] {
+  const grid = byteTicks(topBytes, 6).flatMap((bytes): Shape[] => [
+    { kind: 'line', points: lineAcross(frame.left, frame.right, frame.y(bytes)), stroke: palette.line, name: 'grid' },
+    {
+      kind: 'label',
+      x: frame.left - 10,
+      y: frame.y(bytes) + 4,
+      text: bytes ? formatBytes(bytes) : '0',
+      fill: palette.muted,
+      anchor: 'end',
+    },
+  ]);
+  return [...grid, ...drawEnds(frame, end, palette)];
+}
+
+export function drawEnds(
+  frame: { left: number; right: number; bottom: number },
+  end: string,
+  palette: Palette,
+): Shape[] {
+  const y = frame.bottom + 19;
+  return [
+    { kind: 'label', x: frame.left, y, text: 'start of the step', fill: palette.muted },
+    { kind: 'label', x: frame.right, y, text: end, fill: palette.muted, anchor: 'end' },
+  ];
+}
+
+export interface Level {
+  bytes: number;
+  text: string;
+  name: 'safe' | 'budget';
+}
+
+/** Lines across at the safe bound and the budget, with texts that lie neither over each other nor over `taken`. */
+export function drawLevels(frame: Frame, levels: Level[], taken: Label[], palette: Palette): Shape[] {
+  const labels: Label[] = [...taken];
+  const lines = levels.map((level): Shape => {
+    const budget = level.name === 'budget';
+    const label = placeLabel(candidatesOf(frame, level, palette), labels);
+    // A budget is what was asked for; its text may rather lie over another than be left out.
+    if (label ?? budget) labels.push(label ?? candidatesOf(frame, level, palette)[0]!);
+    return {
+      kind: 'line',
+      points: lineAcross(frame.left, frame.right, frame.y(level.bytes)),
+      stroke: budget ? palette.over : palette.muted,
+      width: budget ? 2 : 1,
+      ...(budget ? {} : { dash: [2, 4] }),
+      name: level.name,
+    };
+  });
+  return [...lines, ...labels.slice(taken.length)];
+}
+
+// At the start or the end of the line, above it or below. A step begins with little in use, so there is most room.
+function candidatesOf(frame: Frame, level: Level, palette: Palette): Label[] {
+  const y = frame.y(level.bytes);
+  const budget = level.name === 'budget';
+  const fill = budget ? palette.over : palette.muted;
+  return [y - 6, y + 15].flatMap((height): Label[] =>
+    (['start', 'end'] as const).map((anchor) => ({
+      kind: 'label',
+      x: anchor === 'start' ? frame.left + 6 : frame.right - 4,
+      y: height,
+      text: level.text,
+      fill,
+      anchor,
+      bold: budget,
+      halo: palette.card,
+      name: `${level.name}-label`,
+    })),
+  );
+}
+
+/** The first of the labels that lies over none that is there already. */
+export function placeLabel(candidates: Label[], taken: Label[]): Label | null {
+  return candidates.find((label) => !taken.some((other) => overlap(extentOf(label), extentOf(other)))) ?? null;
+}
+
+type Extent = [left: number, right: number, top: number, bottom: number];
+
+function extentOf({ x, y, text, anchor }: Label): Extent {
+  const width = letterWidth * text.length;
+  const left = anchor === 'end' ? x - width : anchor === 'middle' ? x - width / 2 : x;
+  return [left, left + width, y - fontSize, y + 4];
+}
+
+function overlap(one: Extent, other: Extent): boolean {
+  return one[0] < other[1] && other[0] < one[1] && one[2] < other[3] && other[2] < one[3];
+}

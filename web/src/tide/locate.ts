@@ -1,0 +1,71 @@
+// From a tensor of a tide, or a node of a plan, to where it is in a graph.
+import type { Api, FileEntry, GraphEntry } from '../api';
+import type { Context } from '../context';
+import { element } from '../dom';
+import { graphRoute } from '../route';
+import { button } from './parts';
+
+interface GraphChoice extends GraphEntry {
+  path: string;
+}
+
+// A folder of many runs is not asked for all of them at once.
+const mostAsked = 24;
+
+export function graphsOf(files: FileEntry[]): GraphChoice[] {
+  return files.flatMap((file) => (file.graphs ?? []).map((graph) => ({ ...graph, path: file.path })));
+}
+
+/** The graphs that know a tensor, of the first that there are. */
+async function graphsThatHold(
+  api: Api,
+  tensor: string,
+): Promise<{ holding: GraphChoice[]; asked: number; waiting: number }> {
+  const graphs = graphsOf((await api.files()).files);
+  const asked = graphs.filter((graph) => graph.state === 'ready').slice(0, mostAsked);
+  const answers = await Promise.all(asked.map((graph) => api.locate(graph.id, tensor).catch(() => ({ name: null }))));
+  return {
+    holding: asked.filter((_, index) => answers[index]!.name !== null),
+    asked: asked.length,
+    waiting: graphs.filter((graph) => graph.state === 'building' || graph.state === 'waiting').length,
+  };
+}
+
+/** A button that leads to the tensor in the graph; where several graphs hold it, to the choice between them. */
+export function graphLink(context: Context, tensor: string, tide: number | null): HTMLElement {
+  const answer = element('span', { class: 'graph-choice', role: 'status' });
+  const open = (graph: string) => context.navigate(graphRoute(graph, { tensor, tide }));
+  const ask = async () => {
+    answer.textContent = 'Looking for it …';
+    try {
+      const { holding, asked, waiting } = await graphsThatHold(context.api, tensor);
+      if (holding.length === 1) open(holding[0]!.id);
+      else if (holding.length)
+        answer.replaceChildren(
+          'In which? ',
+          ...holding.map((graph) => button(graphName(graph, holding), () => open(graph.id))),
+        );
+      else answer.textContent = describeAbsence(asked, waiting);
+    } catch (problem) {
+      answer.textContent = problem instanceof Error ? problem.message : String(problem);
+    }
+  };
+  return element(
+    'span',
+    { class: 'graph-link' },
+    button('Show in graph', () => void ask(), { class: 'primary' }),
+    answer,
+  );
+}
+
+function graphName(graph: GraphChoice, among: GraphChoice[]): string {
+  const alone = among.filter((each) => each.path === graph.path).length === 1;
+  return alone ? graph.path : `${graph.path}, ${graph.label}`;
+}
+
+function describeAbsence(asked: number, waiting: number): string {
+  if (waiting)
+    return `Not in ${asked === 1 ? 'the graph' : 'the graphs'} read so far; ${waiting} more ${waiting === 1 ? 'is' : 'are'} being read.`;
+  if (!asked) return 'There is no graph here: open an event file or a SavedModel of the same program beside it.';
+  return asked === 1 ? 'The graph here does not hold it.' : `None of the ${asked} graphs here holds it.`;
+}

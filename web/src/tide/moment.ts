@@ -1,0 +1,64 @@
+// What a chosen moment holds, by kind and by layer.
+import { formatBytes, formatCount } from '../amounts';
+import { element } from '../dom';
+import { nodeAt, sharesByKind, sharesByLayer, type Share, type TideData } from './data';
+import { button, card } from './parts';
+
+const mostLayers = 10;
+
+export interface MomentCard {
+  element: HTMLElement;
+  show(data: TideData, point: number): void;
+}
+
+export function createMoment(toPeak: () => void): MomentCard {
+  const heading = element('h2', { class: 'moment', 'aria-live': 'polite' });
+  const back = button('Back to the peak', toPeak);
+  const [kinds, layers] = [element('div', { class: 'by-kind' }), element('div', { class: 'by-layer' })];
+  const columns = element(
+    'div',
+    { class: 'columns' },
+    element('div', {}, element('h3', {}, 'By kind'), kinds),
+    element('div', {}, element('h3', {}, 'By layer'), layers),
+  );
+  const made = card('The moment', [], columns);
+  made.querySelector('.heading')?.replaceChildren(heading, back);
+
+  function show(data: TideData, point: number): void {
+    const peak = data.curve.event[point] === data.peak_event;
+    heading.textContent = describeMoment(data, point);
+    back.hidden = peak;
+    kinds.replaceChildren(...bars(sharesByKind(data, point)));
+    layers.replaceChildren(...bars(sharesByLayer(data, point, mostLayers)));
+  }
+  return { element: made, show };
+}
+
+export function describeMoment(data: TideData, point: number): string {
+  const event = data.curve.event[point]!;
+  if (event === data.peak_event) return `At the peak: ${data.peak_place}`;
+  return `${formatBytes(data.curve.bytes[point]!)} in use after event ${formatCount(event)}: ${nodeAt(data.curve, point)}`;
+}
+
+function bars(shares: Share[]): HTMLElement[] {
+  const most = Math.max(1, ...shares.map((share) => share.bytes));
+  return shares.map(({ label, bytes, parts }) => {
+    const track = element(
+      'div',
+      { class: 'track', 'aria-hidden': 'true' },
+      ...parts.map(([colour, part]) => {
+        const made = element('div');
+        made.style.backgroundColor = colour;
+        made.style.width = `${(100 * part) / most}%`;
+        return made;
+      }),
+    );
+    return element(
+      'div',
+      { class: 'amount' },
+      element('div', { class: 'label', title: label }, label),
+      track,
+      element('div', { class: 'size' }, formatBytes(bytes)),
+    );
+  });
+}
