@@ -5,14 +5,14 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: run test check browser bench-accuracy bench-measure bench-fit clean
+.PHONY: run test check browser page page-check bench-accuracy bench-measure bench-fit bench-explore clean
 
 run: $(VENV)/.cpu
 	@mkdir -p out
 	$(BIN)/lowtide predict examples/resnet.py:build --batch-size 64 --budget 8GiB \
 		--html out/resnet.html --svg out/resnet.svg --save out/resnet.tide --force
 
-test: check browser
+test: check page-check browser
 	$(BIN)/python -m pytest
 
 check: $(VENV)/.dev
@@ -29,6 +29,27 @@ bench-measure: $(VENV)/.dev
 
 bench-fit: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.fit
+
+bench-explore: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.explore
+
+# The page of `lowtide view`. What is built is committed, so that nobody needs Node to use it.
+page: web/node_modules/.installed
+	cd web && npm run --silent build
+
+web/node_modules/.installed: web/package.json web/package-lock.json
+	cd web && npm install --no-save --no-audit --no-fund --loglevel=error
+	@touch $@
+
+# Is the committed page what its sources build to? Where there is no npm, or it reaches nothing, that is not asked.
+page-check:
+	@if ! command -v npm >/dev/null; then echo "no npm here: whether the page is what web/ builds to is not checked"; \
+	elif ! $(MAKE) --no-print-directory web/node_modules/.installed; then \
+		echo "npm could not install: whether the page is what web/ builds to is not checked"; \
+	else cd web && npm run --silent check && npm test --silent && \
+		built=$$(mktemp -d) && npx vite build --logLevel warn --outDir "$$built" --emptyOutDir && \
+		{ diff -r "$$built" ../src/lowtide/view/page && rm -r "$$built" \
+		|| { echo "error: the page is not what web/ builds to; run: make page" >&2; exit 1; }; }; fi
 
 # The page is tested in a real browser. Only root can install one; otherwise its tests are skipped, and say so.
 browser:
