@@ -3,8 +3,8 @@
 python -m benchmarks.explore.generate OUT.pb --nodes 1000000 [--flat] [--hub 10059] [--weights 1000000000] [--events]
 python -m benchmarks.explore.generate OUT.pb --nodes 1000000 --wide
 
-A graph is a transformer's training step: towers of blocks forward, their gradients backward, Adam's updates, and for each
-tower a node that waits for all of its updates.
+A graph is a transformer's training step: towers of blocks forward, their gradients backward, Adam's updates, and for
+each tower a node that waits for all of its updates.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _VERSIONS = encode_bytes(4, encode_integer(1, 2164))
 def write_training(file: BinaryIO, nodes: int, *, flat: bool = False, hub: int = 0, weights_bytes: int = 0) -> int:
     """A training step of about so many nodes; returns how many they are.
 
-    With `hub` one node reads so many others. With `weights_bytes` constants hold so many bytes, always in as many nodes.
+    With `hub` one node reads so many others. With `weights_bytes` constants of a fixed number hold so many bytes.
     """
     blocks = max(round(nodes / block_nodes()), 1)
     towers = min(max(round(blocks**0.5 / 2), 1), _MOST_TOWERS)
