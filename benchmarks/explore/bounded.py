@@ -37,7 +37,7 @@ def _open(screen: Screen, path: Path, graph: str, cache: Path, picture: Path) ->
             "not_shown": number,
             "said": bool(found),
             "task_ms": longest["task"],
-            "browser_bytes": browser.added_bytes(),
+            **browser.added(),
             "server_bytes": server.bytes,
         }
 

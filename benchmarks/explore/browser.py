@@ -7,11 +7,12 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from benchmarks.explore.memory import family, shared_out_bytes
+from benchmarks.explore.memory import count_others, family, shared_out_bytes, unfiled_bytes
 
 RECORDER = Path(__file__).parent / "recorder.js"
 _ARGUMENTS = (
@@ -23,12 +24,18 @@ _SETTLE_SECONDS, _BETWEEN_LOOKS, _STEADY = 20.0, 0.5, 0.005
 _POLL_SECONDS = 0.1
 
 
+@dataclass(frozen=True)
+class _Held:
+    all_bytes: int
+    unfiled_bytes: int
+
+
 class Browser:
     """A window, and what the browser held when it was blank."""
 
     def __init__(self, driver: Any) -> None:
         self._driver = driver
-        self.blank_bytes = self._bytes()
+        self._blank = self._settled()
 
     def open(self, address: str) -> None:
         """Go to an address, from a page that has nothing to do with it; does not wait."""
@@ -59,22 +66,36 @@ class Browser:
         """What can be read in the page."""
         return str(self._driver.execute_script("return document.body.innerText"))
 
+    def busy_seconds(self) -> float:
+        """The processor time of the page's own thread so far; unlike a clock it does not run while others work."""
+        metrics = self._driver.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]
+        return float(next(metric["value"] for metric in metrics if metric["name"] == "TaskDuration"))
+
     def picture(self, path: Path) -> None:
         self._driver.save_screenshot(str(path))
 
-    def added_bytes(self) -> int:
-        """What the browser holds above what it held when it was blank."""
-        return self._bytes() - self.blank_bytes
+    def added(self, prefix: str = "") -> dict[str, int]:
+        """What the browser holds above what it held when it was blank, and whether another one was there too."""
+        held = self._settled()
+        return {
+            f"{prefix}browser_bytes": held.all_bytes - self._blank.all_bytes,
+            f"{prefix}browser_unfiled_bytes": held.unfiled_bytes - self._blank.unfiled_bytes,
+            f"{prefix}other_browsers": count_others("chromium", self._processes()),
+        }
 
-    def _bytes(self) -> int:
-        """The PSS of all its processes, once four looks in a row see the same."""
+    def _processes(self) -> list[int]:
         driver = self._driver.service.process.pid
-        seen: list[int] = []
+        return [process for process in family(driver) if process != driver]
+
+    def _settled(self) -> _Held:
+        """What all its processes hold, once four looks in a row see the same."""
+        seen: list[_Held] = []
         end = time.monotonic() + _SETTLE_SECONDS
         while time.monotonic() < end:
             time.sleep(_BETWEEN_LOOKS)
-            seen.append(shared_out_bytes(process for process in family(driver) if process != driver))
-            last = seen[-4:]
+            processes = self._processes()
+            seen.append(_Held(shared_out_bytes(processes), unfiled_bytes(processes)))
+            last = [held.unfiled_bytes for held in seen[-4:]]
             if len(last) == 4 and max(last) - min(last) <= _STEADY * max(last):
                 break
         return seen[-1]
@@ -97,6 +118,8 @@ def open_browser() -> Iterator[Browser]:
     try:
         driver.set_script_timeout(300)
         driver.execute_cdp_cmd("Page.enable", {})
+        driver.execute_cdp_cmd("Performance.setTimeDomain", {"timeDomain": "threadTicks"})
+        driver.execute_cdp_cmd("Performance.enable", {})
         driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": RECORDER.read_text()})
         driver.get("about:blank")
         yield Browser(driver)

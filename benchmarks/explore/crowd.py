@@ -26,14 +26,17 @@ def _crowd(path: Path, graph: str, cache: Path) -> Measured:
         opened = open_graph(browser, server, graph, f"open={joined(choose_open(server, graph))}")
         blocked = browser.call("recorder.longest()")
         browser.call("[...document.querySelectorAll('button')].find((button) => button.textContent === 'Fit').click()")
+        before = browser.busy_seconds()
         moved = browser.call("recorder.pan(given[0])", _PANNING_MS)
+        busy = browser.busy_seconds() - before
         return opened | {
             "boxes": browser.call("window.lowtide.drawn().length"),
             "boxes_in_sight": browser.call("recorder.visible()"),
             "task_ms": blocked["task"],
             "frames_per_second": 1000 * moved["frames"] / moved["milliseconds"],
             "longest_frame_ms": moved["longest"],
-            "browser_bytes": browser.added_bytes(),
+            "busy_ms_a_frame": 1000 * busy / moved["frames"],
+            **browser.added(),
         }
 
 

@@ -72,3 +72,13 @@ def bar(words: str, found: Figure | None, most: float, scale: float, unit: str, 
 def failures(rows: Sequence[tuple[str, Measured]]) -> list[str]:
     """Why there is no answer, for below the table."""
     return [f"{name}: {measured['failed']}" for name, measured in rows if "failed" in measured]
+
+
+def disturbed(rows: Sequence[tuple[str, Measured]]) -> list[str]:
+    """Where another browser ran meanwhile, which takes its share of the pages that both map."""
+    names = [name for name, measured in rows if (highest(measured, "other_browsers") or Figure(0, 0)).worst > 0]
+    return (
+        [f"another browser ran meanwhile, so the browser's memory is not comparable: {', '.join(names)}"]
+        if names
+        else []
+    )

@@ -32,6 +32,12 @@ def shared_out_bytes(processes: Iterable[int]) -> int:
     return sum(_read(Path(f"/proc/{process}/smaps_rollup"), "Pss") for process in processes)
 
 
+def unfiled_bytes(processes: Iterable[int]) -> int:
+    """PSS without mapped files, of which the shares change when another program that maps them starts or ends."""
+    paths = [Path(f"/proc/{process}/smaps_rollup") for process in processes]
+    return sum(_read(path, "Pss_Anon") + _read(path, "Pss_Shmem") for path in paths)
+
+
 def resident_bytes(processes: Iterable[int]) -> int:
     """RSS: a page that several map counts for each of them."""
     return sum(_read(Path(f"/proc/{process}/smaps_rollup"), "Rss") for process in processes)
@@ -54,3 +60,17 @@ def _read(path: Path, field: str) -> int:
         # It has ended.
         return 0
     return next((int(line.split()[1]) << 10 for line in lines if line.startswith(f"{field}:")), 0)
+
+
+def count_others(name: str, own: Iterable[int]) -> int:
+    """How many processes of this name are not among one's own."""
+    known = set(own)
+    others = (int(entry) for entry in os.listdir("/proc") if entry.isdecimal() and int(entry) not in known)
+    return sum(_name(process) == name for process in others)
+
+
+def _name(process: int) -> str | None:
+    try:
+        return Path(f"/proc/{process}/comm").read_text().strip()
+    except OSError:
+        return None

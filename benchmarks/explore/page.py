@@ -34,17 +34,17 @@ def _look(path: Path, graph: str, cache: Path) -> Measured:
             server.ask(f"api/graph/{graph}/node", part=constant["part"], name=constant["name"])
         longest = browser.call("recorder.longest()")
         seen |= {"task_ms": longest["task"], "gap_ms": longest["gap"]}
-        return seen | {"browser_bytes": browser.added_bytes(), "server_bytes": server.bytes}
+        return seen | {**browser.added(), "server_bytes": server.bytes}
 
 
 def _use(path: Path, graph: str, cache: Path) -> Measured:
     with lowtide_view(path, cache) as server, open_browser() as browser:
         seen = open_graph(browser, server, graph)
-        seen |= {"browser_bytes": browser.added_bytes(), "server_bytes": server.bytes}
+        seen |= {**browser.added(), "server_bytes": server.bytes}
         seen |= _expand(browser) | _search(browser)
         longest = browser.call("recorder.longest()")
         seen |= {"task_ms": longest["task"], "gap_ms": longest["gap"]}
-        used = {"used_browser_bytes": browser.added_bytes(), "used_server_bytes": server.bytes}
+        used = {**browser.added("used_"), "used_server_bytes": server.bytes}
         return seen | {**used, "server_resident_bytes": server.resident_bytes}
 
 

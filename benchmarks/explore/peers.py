@@ -24,7 +24,7 @@ def _open(folder: Path) -> Measured:
         return {
             "drawing_ms": drawing,
             "start_seconds": server.start_seconds,
-            "browser_bytes": browser.added_bytes(),
+            **browser.added(),
             "server_bytes": server.bytes,
             "task_ms": longest["task"],
             "gap_ms": longest["gap"],

@@ -10,6 +10,7 @@ from benchmarks.explore.figures import (
     Figure,
     bar,
     cell,
+    disturbed,
     failures,
     figure,
     highest,
@@ -87,7 +88,8 @@ def _index_bars(row: Row) -> Iterator[Bar]:
 
 
 PAGE_COLUMNS = (
-    "graph", "first drawing, s", "server", "browser above blank", "largest scope opens, ms", "a middle one, ms",
+    "graph", "first drawing, s", "server", "browser above blank", "of which not in files", "largest scope opens, ms",
+    "a middle one, ms",
     "search answers, ms", "shown after, ms", "longest task, ms", "longest frame, ms",
 )  # fmt: skip
 
@@ -103,6 +105,7 @@ def page_section(rows: Sequence[Row]) -> Section:
                 seconds(figure(page, "drawing_ms")),
                 megabytes(_held(page, "server")),
                 megabytes(_held(page, "browser")),
+                megabytes(_held(page, "browser_unfiled")),
                 cell(figure(page, "largest_ms")),
                 cell(figure(page, "middle_ms")),
                 cell(figure(page, "answer_ms")),
@@ -112,7 +115,8 @@ def page_section(rows: Sequence[Row]) -> Section:
             ]
         )
     bars = [each for row in shown for each in _page_bars(row)]
-    notes = failures([(row.case.name, row.page) for row in shown])
+    measured = [(row.case.name, row.page) for row in shown]
+    notes = [*failures(measured), *disturbed(measured)]
     return Section("The page", PAGE_COLUMNS, cells, bars, notes)
 
 
@@ -136,7 +140,7 @@ def _page_bars(row: Row) -> Iterator[Bar]:
 
 CROWD_COLUMNS = (
     "graph", "boxes", "in sight", "drawn after, s", "longest task, ms", "frames a second", "longest frame, ms",
-    "browser above blank",
+    "busy in a frame, ms", "browser above blank",
 )  # fmt: skip
 
 
@@ -155,6 +159,7 @@ def crowd_section(rows: Sequence[Row]) -> Section:
                 cell(figure(crowd, "task_ms")),
                 cell(frames),
                 cell(figure(crowd, "longest_frame_ms")),
+                cell(figure(crowd, "busy_ms_a_frame"), digits=1),
                 megabytes(figure(crowd, "browser_bytes")),
             ]
         )
