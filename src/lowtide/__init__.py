@@ -4,6 +4,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from lowtide.atlas.subgraph import Subgraph as Subgraph
+    from lowtide.atlas.subgraph import graph as graph
     from lowtide.errors import LowtideError as LowtideError
     from lowtide.planning.plan import Plan as Plan
     from lowtide.tf.fit import fit_in as fit_in
@@ -23,12 +25,14 @@ __version__ = "0.1.0"
 __all__ = [
     "LowtideError",
     "Plan",
+    "Subgraph",
     "Tide",
     "Watch",
     "__version__",
     "diff",
     "fit_in",
     "function",
+    "graph",
     "load_plan",
     "max_batch_size",
     "measure",
@@ -41,6 +45,7 @@ __all__ = [
 _HOME = {
     "LowtideError": "lowtide.errors",
     "Plan": "lowtide.planning.plan",
+    "Subgraph": "lowtide.atlas.subgraph",
     "Tide": "lowtide.tide.tide",
     "Watch": "lowtide.tf.watch",
     "diff": "lowtide.tide.diff",
@@ -56,6 +61,9 @@ _HOME = {
 
 
 def __getattr__(name: str) -> object:
+    if name == "graph":
+        # The room of this name can be called, because importing any of its modules puts it in the verb's place.
+        return import_module("lowtide.graph")
     if name not in _HOME:
         raise AttributeError(f"module 'lowtide' has no attribute {name!r}")
     value: object = getattr(import_module(_HOME[name]), name)

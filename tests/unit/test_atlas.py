@@ -162,3 +162,10 @@ def test_an_index_is_used_again_until_the_file_changes(tmp_path):
 def test_an_empty_graph(atlas_of):
     atlas = atlas_of(b"", message(4, number(1, 1)))
     assert (len(atlas), atlas.edge_count, atlas.notes) == (0, 0, ())
+
+
+def test_memory_that_is_given_back_is_read_again(atlas_of):
+    atlas = atlas_of(*TRAINING)
+    before = atlas.op.tolist(), atlas.texts.tolist(), atlas.names(range(len(atlas)))
+    atlas.release()
+    assert (atlas.op.tolist(), atlas.texts.tolist(), atlas.names(range(len(atlas)))) == before

@@ -118,6 +118,20 @@ def test_explain_does_without_tensorflow(tide_file):
     assert loaded.isdisjoint({"tensorflow", "keras"})
 
 
+@pytest.mark.parametrize("arguments", [["--help"], ["nowhere"]])
+def test_view_starts_without_tensorflow(arguments):
+    loaded = loaded_by(f"import lowtide.cli\ntry: lowtide.cli.main(['view', *{arguments}])\nexcept SystemExit: pass")
+    assert loaded.isdisjoint({"tensorflow", "keras"})
+    assert arguments == ["nowhere"] or loaded.isdisjoint({"numpy", "rich"})
+
+
+@pytest.mark.parametrize(
+    "module", ["view.server", "view.app", "view.worker", "atlas.screens", "view.tensorboard_plugin"]
+)
+def test_what_shows_graphs_does_without_tensorflow(module):
+    assert loaded_by(f"import lowtide.{module}").isdisjoint({"tensorflow", "keras"})
+
+
 def test_names_that_are_not_there_are_attribute_errors():
     assert not hasattr(lowtide, "nonsense")
     assert set(lowtide.__all__) == set(dir(lowtide))

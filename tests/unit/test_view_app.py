@@ -142,8 +142,14 @@ def test_a_tensor_of_a_tide_is_found_in_the_graph(site):
 
 
 def test_the_way_to_a_node_is_what_to_open(site):
-    assert site.ask("graph/0.0/trail", "name=dense/kernel/Read") == {"trail": ["dense", "dense/kernel"]}
-    assert site.ask("graph/0.0/trail", "name=dense/kernel&kind=scope") == {"trail": ["dense"]}
+    assert site.ask("graph/0.0/trail", "name=dense/kernel/Read") == {
+        "kind": "node",
+        "trail": ["dense", "dense/kernel"],
+    }
+    assert site.ask("graph/0.0/trail", "name=dense/kernel&kind=scope") == {
+        "kind": "scope",
+        "trail": ["dense"],
+    }
     assert site.refused("/api/graph/0.0/trail", "name=nobody&kind=scope")[0] == 404
 
 

@@ -109,8 +109,9 @@ def test_a_process_that_dies_is_told_and_the_next_one_works(own_cache):
         site.until("files", lambda answer: all(file["kind"] == "graph" for file in answer["files"]))
         os.kill(site.background._process.pid, signal.SIGKILL)
         answer = site.open("0.0")
-        # It was seen to be gone before, or while it had this to do.
+        # It was seen to be gone before, or while it had this to do; then it is tried again.
         assert answer["state"] == "ready" or answer["error"] == "the process that reads files has died"
+        site.until("graph/0.0", lambda answer: answer["state"] == "ready")
         assert site.open("1.0")["state"] == "ready"
 
 

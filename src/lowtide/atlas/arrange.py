@@ -112,12 +112,19 @@ def _move(writer: Writer, order: npt.NDArray[np.uint32], scope: Column, is_head:
     writer.write("scope", scope[order])
     writer.write("is_head", is_head[order])
     counts = writer.read("output_count")
-    first = offsets(counts)
-    places, _ = ragged(first, order.astype(np.int64))
-    writer.write("tensor_bytes", writer.read("tensor_bytes")[places])
-    writer.write("tensor_sized", writer.read("tensor_sized")[places])
+    _move_rows(writer, ("tensor_bytes", "tensor_sized"), offsets(counts), order)
     writer.write("first_tensor", offsets(counts[order]).astype(np.uint32))
     writer.drop("output_count")
+
+
+def _move_rows(writer: Writer, names: tuple[str, ...], first: Column, order: npt.NDArray[np.uint32]) -> None:
+    """Put columns of compressed rows into the new order, some rows at a time."""
+    for name in names:
+        moved, column = f"{name}_moved", writer.open(name)
+        for low in range(0, max(len(order), 1), _ROWS):
+            places, _ = ragged(first, order[low : low + _ROWS].astype(np.int64))
+            writer.append(moved, column[places])
+        writer.rename(moved, name)
 
 
 def _edges(raw: Raw, writer: Writer, order: Column, rank: Column) -> tuple[int, int]:
@@ -132,7 +139,7 @@ def _edges(raw: Raw, writer: Writer, order: Column, rank: Column) -> tuple[int, 
     writer.drop("input_count")
     first = offsets(counts)
     writer.write("first_input", offsets(counts[order]).astype(np.uint32 if first[-1] < 2**32 else np.uint64))
-    references, ports = writer.open("reference"), writer.open("port") if first[-1] else np.zeros(0, np.uint16)
+    references = writer.open("reference")
     resolved = np.empty(int(first[-1]), np.uint32)
     missing = 0
     for low in range(0, len(resolved), _CHUNK):
@@ -145,14 +152,10 @@ def _edges(raw: Raw, writer: Writer, order: Column, rank: Column) -> tuple[int, 
         resolved[low : low + _CHUNK][sorting] = source
         missing += int(np.count_nonzero(~found))
     del known, by_hash
-    for low in range(0, len(order), _ROWS):
-        places, _ = ragged(first, order[low : low + _ROWS].astype(np.int64))
-        writer.append("input", resolved[places])
-        writer.append("input_port", ports[places])
-    if not len(order):
-        writer.write("input", np.zeros(0, np.uint32))
-        writer.write("input_port", np.zeros(0, np.uint16))
-    writer.drop("port")
+    writer.write("input", resolved)
+    writer.rename("port", "input_port")
+    del resolved
+    _move_rows(writer, ("input", "input_port"), first, order)
     return missing, twice
 
 

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lowtide.atlas.arrange import MISSING
-from lowtide.atlas.columns import Column, open_column
+from lowtide.atlas.columns import Column, open_column, release
 from lowtide.atlas.names import name_hashes
 from lowtide.atlas.phases import PHASES
 from lowtide.atlas.text import hash_of
@@ -58,6 +58,12 @@ class Atlas:
     def column(self, name: str) -> Column:
         """A column by its name, mapped."""
         return open_column(self.folder / name, self.header["columns"][name])
+
+    def release(self) -> None:
+        """Give back the memory of all columns that were read; they are read again when they are needed."""
+        for value in list(vars(self).values()):
+            if isinstance(value, np.ndarray):
+                release(value)
 
     # -- nodes ----------------------------------------------------------------------------------------
 

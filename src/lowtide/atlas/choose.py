@@ -181,7 +181,8 @@ def _hands_on(cut: Cut) -> Marks:
     is_read, is_awaited = np.zeros(len(nodes), np.bool_), np.zeros(len(nodes), np.bool_)
     is_read[edges.source] = True
     is_awaited[edges.source[edges.control > 0]] = True
-    return candidate & is_read & ~is_awaited
+    spliced: Marks = candidate & is_read & ~is_awaited
+    return spliced
 
 
 def _left_out(chosen: Marks) -> str:

@@ -30,8 +30,8 @@ def collapse(cut: Cut, depth: int) -> Cut:
     return _grouped(cut, Grouping(box, groups), f"scopes at depth {depth} are one box each: {len(groups):,} of them")
 
 
-def fit(cut: Cut, most: int) -> Cut:
-    """A cut of at most so many boxes, or as near to that as folding comes: scopes are collapsed, flat ones folded."""
+def fit(cut: Cut, most: int, overview: int) -> Cut:
+    """The cut itself if it has no more than `most` boxes; else an overview: scopes collapsed, or flat ones folded."""
     if len(cut) <= most:
         return cut
     if cut.grouping is not None:
@@ -41,7 +41,7 @@ def fit(cut: Cut, most: int) -> Cut:
     deepest = int(cut.atlas.column("scope_depth").max())
     best = 0
     for depth in range(1, deepest + 1):
-        if int(np.count_nonzero(_borders(cut, depth)[1])) > most:
+        if int(np.count_nonzero(_borders(cut, depth)[1])) > overview:
             break
         best = depth
     folded = collapse(cut, best) if best else _folded(cut)

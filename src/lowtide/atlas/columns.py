@@ -76,6 +76,15 @@ class Writer:
         if name in self._files:
             self._files[name].flush()
 
+    def rename(self, name: str, other: str) -> None:
+        """Let a column take the place of another one; whoever has that one open keeps what he sees."""
+        if name in self._files:
+            self._files.pop(name).close()
+        if other in self._files:
+            self._files.pop(other).close()
+        self.dtypes[other] = self.dtypes.pop(name)
+        (self.folder / name).replace(self.folder / other)
+
     def drop(self, name: str) -> None:
         """Remove a column that was needed on the way only."""
         if name in self._files:
@@ -97,6 +106,15 @@ def open_column(path: Path, dtype: str) -> Column:
     column: Column = np.memmap(path, dtype, "r")
     # A plain view: every slice of a memmap object costs some microseconds.
     return column.view(np.ndarray)
+
+
+def release(column: Column) -> None:
+    """Give back the memory of what was read of a mapped column; it is read again when it is needed."""
+    base: object = column
+    while isinstance(base, np.ndarray):
+        base = base.base
+    if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        base.madvise(mmap.MADV_DONTNEED)
 
 
 def ragged(first: Column, rows: Column) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

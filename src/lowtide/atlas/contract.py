@@ -109,9 +109,7 @@ class _Search:
         pairs = _distinct(begin * len(self.kept) + end)
         begin, end = np.divmod(pairs, len(self.kept))
         other = begin != end
-        return Paths(
-            begin[other].astype(np.int32), end[other].astype(np.int32), int(np.count_nonzero(self.is_crowded))
-        )
+        return Paths(begin[other].astype(np.int32), end[other].astype(np.int32), int(np.count_nonzero(self.is_crowded)))
 
 
 def _distinct(values: Places) -> Places:

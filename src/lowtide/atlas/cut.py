@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -76,7 +76,11 @@ class Edges:
             np.logical_and.reduceat(through, first),
         )
 
-    def _columns(self) -> tuple[npt.NDArray[np.generic], ...]:
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        """The entries one by one."""
+        return zip(*(column.tolist() for column in self._columns()), strict=True)
+
+    def _columns(self) -> tuple[npt.NDArray[Any], ...]:
         return (self.source, self.target, self.count, self.control, self.bytes, self.is_through)
 
 
@@ -114,7 +118,8 @@ class Box(NamedTuple):
     """What the outputs of its nodes take, as far as it is known."""
 
 
-class Edge(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Edge:
     """All that leads from one box to another."""
 
     source: int
@@ -181,9 +186,7 @@ class Cut:
 
     def bundles(self) -> Iterator[Edge]:
         """What leads from box to box, in the order of the boxes."""
-        edges = self.edges.bundled()
-        columns = (edges.source, edges.target, edges.count, edges.control, edges.bytes, edges.is_through)
-        for source, target, count, control, size, through in zip(*(column.tolist() for column in columns), strict=True):
+        for source, target, count, control, size, through in self.edges.bundled().rows():
             yield Edge(source, target, count, control, None if through else size, through)
 
     def names(self) -> list[str]:

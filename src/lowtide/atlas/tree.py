@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from lowtide.atlas.columns import offsets, ragged
 
-Numbers = npt.NDArray[np.int64]
+# No graph has as many scopes as would need more; a scope takes a few dozen bytes while they are ordered.
+Numbers = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,23 +23,23 @@ class Tree:
     depth: Numbers
 
 
-def depth_first(parent: npt.NDArray[np.uint32], roots: Numbers) -> Tree:
+def depth_first(parent: npt.NDArray[np.uint32], roots: npt.NDArray[np.int64]) -> Tree:
     """Order scopes whose parents are numbered before them; siblings stay in the order of their numbers."""
     count = len(parent)
     is_root = np.zeros(count, np.bool_)
     is_root[roots] = True
-    inner = np.flatnonzero(~is_root)
+    inner = np.flatnonzero(~is_root).astype(np.int32)
     children = inner[np.argsort(parent[inner], kind="stable")]
     first = offsets(np.bincount(parent[inner], minlength=count))
-    levels = _levels(first, children, roots)
-    size = np.ones(count, np.int64)
+    levels = _levels(first, children, roots.astype(np.int32))
+    size = np.ones(count, np.int32)
     for level in reversed(levels[1:]):
         np.add.at(size, parent[level], size[level])
-    place, depth = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    place, depth = np.zeros(count, np.int32), np.zeros(count, np.int32)
     place[roots] = offsets(size[roots])[:-1]
     for number, level in enumerate(levels[1:], 1):
         before = offsets(size[level])[:-1]
-        above = parent[level].astype(np.int64)
+        above = parent[level]
         # Siblings stand together: what came before the first of them belongs to others.
         is_first = np.ones(len(level), np.bool_)
         is_first[1:] = above[1:] != above[:-1]
@@ -48,7 +49,7 @@ def depth_first(parent: npt.NDArray[np.uint32], roots: Numbers) -> Tree:
     return Tree(place, size, depth)
 
 
-def _levels(first: Numbers, children: Numbers, roots: Numbers) -> list[Numbers]:
+def _levels(first: npt.NDArray[np.int64], children: Numbers, roots: Numbers) -> list[Numbers]:
     """The scopes by depth, those of one parent together."""
     levels = [roots]
     while True:

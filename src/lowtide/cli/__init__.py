@@ -10,7 +10,7 @@ import click
 import lowtide
 from lowtide.errors import LowtideError
 
-_VERBS = ("predict", "plan", "run", "explain", "view")
+_VERBS = ("predict", "plan", "run", "explain", "view", "graph")
 
 
 class _Verbs(click.Group):

@@ -28,9 +28,9 @@ def output_options(listed: str) -> Callable[[_Function], _Function]:
                 click.option("--top", default=10, type=click.IntRange(min=0), metavar="N", help=top),
                 click.option("--json", "as_json", is_flag=True, help="Print JSON, and nothing else."),
                 click.option(
-                    "--html", type=_file(), metavar="FILE", help="Write the report as one self-contained page."
+                    "--html", type=file_path(), metavar="FILE", help="Write the report as one self-contained page."
                 ),
-                click.option("--svg", type=_file(), metavar="FILE", help="Write the curve as a picture."),
+                click.option("--svg", type=file_path(), metavar="FILE", help="Write the curve as a picture."),
                 click.option("--force", is_flag=True, help="Overwrite files that exist."),
             )
         ):
@@ -55,10 +55,11 @@ def check_batch_size(batch_size: int | None) -> None:
 def space_option(function: _Function) -> _Function:
     """Add the option that writes the address space, for the verbs whose tides may have been recorded."""
     text = "Write the address space of a recorded step as a picture."
-    return click.option("--space", type=_file(), metavar="FILE", help=text)(function)
+    return click.option("--space", type=file_path(), metavar="FILE", help=text)(function)
 
 
-def _file() -> click.Path:
+def file_path() -> click.Path:
+    """A file to be written."""
     return click.Path(dir_okay=False, path_type=Path)
 
 

@@ -71,7 +71,7 @@ def write_text(path: Path, text: str) -> Path:
 
 
 @contextmanager
-def progress() -> Iterator[Callable[[str], None]]:
+def progress(begin: str = "starting TensorFlow") -> Iterator[Callable[[str], None]]:
     """Show what is being done and for how long on standard error, if that is a terminal."""
     if not sys.stderr.isatty():
         yield lambda stage: None
@@ -81,7 +81,7 @@ def progress() -> Iterator[Callable[[str], None]]:
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=20), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("starting TensorFlow", total=None)
+        task = bar.add_task(begin, total=None)
 
         def tell(stage: str) -> None:
             percent = percent_of(stage)

@@ -27,6 +27,7 @@ Answer = dict[str, Any]
 
 # A list of files waits so long for those that nobody has looked at yet.
 _LOOKING_SECONDS = 0.5
+_PATIENT_SECONDS = 60.0
 _MOST_HOPS, _MOST_RESULTS = 20, 500
 # What is searched for is compared with every name, letter by letter.
 _MOST_SEARCHED, _MOST_OPS = 1000, 200
@@ -83,6 +84,17 @@ class Answers:
             "title": self.library.title,
             "files": [self._file(file) for file in files],
         }
+
+    def has_something(self) -> bool:
+        """Whether there is anything to show; files are looked at only until that is known."""
+        files = self.library.files()
+        if any(file.path.suffix in (".tide", ".plan") for file in files):
+            return True
+        for file in files:
+            self.library.look_now(file, _PATIENT_SECONDS)
+            if file.contents is not None and file.contents.spans:
+                return True
+        return False
 
     def graph(self, name: str) -> Answer:
         """What a graph is made of, or how far its index is."""
@@ -153,8 +165,7 @@ class Answers:
         file = self.library.file(int(number)) if is_name else None
         if file is None:
             raise Refusal(404, "there is no such graph", "choose one from the list of files")
-        self.library.look([file])
-        self.library.wait([file], _LOOKING_SECONDS)
+        self.library.look_now(file, _LOOKING_SECONDS)
         if not file.is_known:
             raise StillReading
         spans = file.contents.spans if file.contents is not None else ()
@@ -173,6 +184,8 @@ class Answers:
             for each in asked:
                 self._indexes.forget(each.file, each.number)
             return answer([self._atlas(each) for each in asked])
+        finally:
+            self._indexes.release_memory()
 
     def _atlas(self, asked: Asked) -> Atlas:
         index = self._indexes.ask(*asked)

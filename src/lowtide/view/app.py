@@ -27,6 +27,7 @@ _TYPES = {
     "md": "text/plain; charset=utf-8",
     "png": "image/png",
     "svg": "image/svg+xml",
+    "txt": "text/plain; charset=utf-8",
     "woff2": "font/woff2",
 }
 _METHODS = ("GET", "HEAD")

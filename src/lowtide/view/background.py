@@ -18,7 +18,7 @@ import lowtide
 
 Message = dict[str, Any]
 Hear = Callable[[Message], None]
-"""Hears each line of the answer; the last one has "done" or "error"."""
+"""Hears each line of the answer; the last one has "done" or "error", and "may_help" if trying again may."""
 
 # The process is ended after so long without a job, and its memory with it.
 _IDLE_SECONDS = 2.0
@@ -44,6 +44,13 @@ class Background:
     def look(self, path: Path, hear: Hear) -> None:
         """Have the graphs of a file found."""
         self._add(self._later, _Job({"look": str(path)}, hear))
+
+    def hurry(self, path: Path) -> None:
+        """Have a file looked at before all others, if that is still to be done."""
+        with self._changed:
+            for job in [job for job in self._later if job.request == {"look": str(path)}]:
+                self._later.remove(job)
+                self._urgent.appendleft(job)
 
     def build(self, given: list[Any], hear: Hear) -> None:
         """Have an index built, before any other file is looked at: somebody waits for it."""
@@ -93,7 +100,7 @@ class Background:
         _end(process)
         if not self._is_closed:
             cure = "see whether memory ran out, then reload the page"
-            job.hear({"error": "the process that reads files has died", "cure": cure})
+            job.hear({"error": "the process that reads files has died", "cure": cure, "may_help": True})
 
     def _started(self) -> subprocess.Popen[str]:
         with self._changed:

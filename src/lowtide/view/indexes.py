@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -25,6 +26,8 @@ Tell = Callable[[str, "Progress | None"], None]
 
 # Each that is open holds files and maps; another one is opened again in milliseconds.
 _MOST_OPEN = 16
+# Of columns so much stays in memory between one answer and the next.
+_MOST_MAPPED_BYTES = 128 << 20
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,8 @@ class Index:
     label: str
     opened: Opened | None = None
     progress: Progress | None = None
-    failed: tuple[Version, Problem] | None = None
+    failed: tuple[Version | None, Problem] | None = None
+    """Of which version there is none, and why; of None if it may be tried again."""
 
     @property
     def problem(self) -> Problem | None:
@@ -95,7 +99,7 @@ class Index:
                 self.opened = None
         elif "error" in message:
             self.progress = None
-            self.failed = version, Problem(message["error"], message["cure"])
+            self.failed = None if "may_help" in message else version, Problem(message["error"], message["cure"])
         else:
             self.progress = Progress(message["progress"], message["nodes"], message["stage"])
 
@@ -140,6 +144,15 @@ class Indexes:
             if index is not None:
                 index.opened = None
 
+    def release_memory(self) -> None:
+        """Give back the memory of columns once they take much: what is mapped stays until somebody says so."""
+        if mapped_bytes() < _MOST_MAPPED_BYTES:
+            return
+        with self._lock:
+            opened = [index.opened for index in self._indexes.values() if index.opened is not None]
+        for each in opened:
+            each.atlas.release()
+
     def _remember(self, key: tuple[int, int]) -> None:
         self._open[key] = None
         self._open.move_to_end(key)
@@ -158,6 +171,15 @@ class Indexes:
 
         given = [str(source.path), source.start, source.end, source.label, source.is_settled]
         self._background.build(given, hear)
+
+
+def mapped_bytes() -> int:
+    """What this process holds of files that it has mapped; 0 where the system does not tell."""
+    try:
+        pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[2]
+    except OSError:
+        return 0
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
 def _source(file: File, span: Span) -> Source:

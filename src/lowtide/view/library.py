@@ -102,18 +102,21 @@ class Library:
         self._roots = roots
         self._background = background
         self._changed = threading.Condition()
+        self._scanning = threading.Lock()
         self._numbers: dict[Path, int] = {}
         self._files: dict[int, File] = {}
         self._next_scan = 0.0
 
     def files(self) -> list[File]:
         """All files there are now, in the order a person would sort them."""
+        # Who comes while folders are looked through gets the list as it was; before the first one he waits.
+        if time.monotonic() >= self._next_scan and self._scanning.acquire(blocking=not self._next_scan):
+            try:
+                if time.monotonic() >= self._next_scan:
+                    self._scan()
+            finally:
+                self._scanning.release()
         with self._changed:
-            if time.monotonic() >= self._next_scan:
-                began = time.monotonic()
-                self._files = self._scan()
-                now = time.monotonic()
-                self._next_scan = now + max(_SECONDS_BETWEEN_SCANS, _SHARE_OF_SCANS * (now - began))
             return list(self._files.values())
 
     def file(self, number: int) -> File | None:
@@ -136,6 +139,13 @@ class Library:
                     file.is_looked_at_now = True
                     self._background.look(file.path, _Looking(self, file, file.stamp).hear)
 
+    def look_now(self, file: File, seconds: float) -> None:
+        """Have a file looked at before all others if nobody knows it yet, and wait so long for that."""
+        self.look([file])
+        if not file.is_known:
+            self._background.hurry(file.path)
+            self.wait([file], seconds)
+
     def wait(self, files: Sequence[File], seconds: float) -> None:
         """Wait until all of these files are known, or for so long."""
         with self._changed:
@@ -149,17 +159,19 @@ class Library:
             file.contents = contents or file.contents
             self._changed.notify_all()
 
-    def _scan(self) -> dict[int, File]:
-        found: dict[int, File] = {}
-        for root in self._roots:
-            for path in find_files(root.path):
-                stamp = _stamp(path)
+    def _scan(self) -> None:
+        began = time.monotonic()
+        found = [(path, root, _stamp(path)) for root in self._roots for path in find_files(root.path)]
+        with self._changed:
+            files: dict[int, File] = {}
+            for path, root, stamp in found:
                 number = self._numbers.setdefault(path, len(self._numbers))
-                if stamp is None or number in found:
-                    continue
-                file = found[number] = self._files.get(number) or File(number, path, root, stamp)
-                file.stamp = stamp
-        return found
+                if stamp is not None and number not in files:
+                    file = files[number] = self._files.get(number) or File(number, path, root, stamp)
+                    file.stamp = stamp
+            self._files = files
+        now = time.monotonic()
+        self._next_scan = now + max(_SECONDS_BETWEEN_SCANS, _SHARE_OF_SCANS * (now - began))
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,8 @@ class _Handler(WSGIRequestHandler):
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Answer what is not even a request, as all else is answered."""
         response = error_response(code, HTTPStatus(code).phrase.lower(), "ask with a browser")
+        # Of a request that cannot be read the version is unknown, and the oldest one has no headers.
+        self.request_version = "HTTP/1.0"
         self.send_response(code)
         for name, value in (*response.headers, *security_headers(is_framed=False)):
             self.send_header(name, value)
@@ -110,7 +112,7 @@ class Server(socketserver.ThreadingMixIn, WSGIServer):
     def address(self) -> str:
         """What to open in a browser."""
         host, port = self.server_address[:2]
-        name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(str(host), str(host))
+        name = socket.gethostname() if host in ("0.0.0.0", "::") else str(host)
         return f"http://{f'[{name}]' if ':' in name else name}:{port}/"
 
 

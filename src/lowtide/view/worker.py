@@ -30,8 +30,7 @@ _SECONDS_BETWEEN_PROGRESS = 0.05
 
 def main() -> None:
     """Answer requests until there are no more."""
-    # Ends through the interpreter, so that what is half built is removed.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    signal.signal(signal.SIGTERM, _end)
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
 
     def send(message: dict[str, Any]) -> None:
@@ -44,6 +43,12 @@ def main() -> None:
     except BrokenPipeError:
         # The server is gone.
         os._exit(0)
+
+
+def _end(*_: object) -> None:
+    """End through the interpreter, so that what is half built is removed; and that is not interrupted."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(0)
 
 
 def answer(request: dict[str, Any], send: Send) -> dict[str, Any]:

@@ -101,7 +101,7 @@ function addFrame(marks: Mark[], box: Box, sheet: Sheet, rectangle: Rectangle, l
   const title = truncate(heading.title, Math.max(40, rectangle.width - detailWidth - 70), fonts.heading, measure);
   const baseline = rectangle.y + headingHeight - 10;
   marks.push(
-    { ...textMark(rectangle.x + 34, baseline, title, fonts.heading, palette.ink, measure), room: rectangle.width - 44 },
+    { ...textMark(rectangle.x + 34, baseline, title, fonts.heading, palette.ink, measure), room: rectangle.width - detailWidth - 58 },
     textMark(rectangle.x + rectangle.width - 14, baseline, heading.detail, fonts.detail, palette.muted, measure, { align: 'end', leastScale: 0.45 }));
   addGlyph(marks, glyphOf(box, rectangle), '−', palette, measure);
   const footer = footerText(sheet);

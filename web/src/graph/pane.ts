@@ -99,7 +99,7 @@ export class Pane {
       const found = scene.box(id);
       await this.draw(scene.box(this.selected)?.id ?? scene.root.boxes[0]?.id ?? null);
       this.choose(found ? id : trail.findLast((other) => scene.box(other)) ?? null);
-      if (this.selected !== null) this.stage.bringIntoView(this.selected);
+      if (this.selected !== null) this.stage.centre(this.selected);
       this.handlers.changed('open');
       return found !== null;
     } catch (problem) {

@@ -21,7 +21,7 @@ export interface StageHandlers {
   completed(): void;
 }
 
-const movingTime = 180;
+const movingTime = 120;
 // With more boxes than this a move is a jump: building every step of it would take longer than a frame.
 const mostMoving = 500;
 

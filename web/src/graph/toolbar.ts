@@ -48,6 +48,9 @@ export class Toolbar {
     this.compare.addEventListener('keydown', (event) => {
       if (event.key === 'Escape') this.compare.open = false;
     });
+    this.compare.addEventListener('focusout', ({ relatedTarget }) => {
+      if (!(relatedTarget instanceof Node && this.compare.contains(relatedTarget))) this.compare.open = false;
+    });
     this.draw();
   }
 

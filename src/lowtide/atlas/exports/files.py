@@ -39,7 +39,7 @@ def write(
     check_ending(path, limit_attributes)
     module, _, name = _WRITERS[path.suffix].partition(":")
     writer = getattr(import_module(module), name)
-    options = {} if limit_attributes is None else {"limit": parse_bytes(limit_attributes)}
+    options: dict[str, object] = {} if limit_attributes is None else {"limit": parse_bytes(limit_attributes)}
     if path.suffix == ".json":
         options["notes"] = notes
     try:

@@ -8,6 +8,7 @@ of the name, dtype and shape of what was left out stands for it, and control edg
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO
 
@@ -15,11 +16,11 @@ import numpy as np
 
 from lowtide.atlas.columns import Mapped
 from lowtide.atlas.cut import Cut, Marks, Places
-from lowtide.atlas.exports.library import write_library
+from lowtide.atlas.exports.library import called_parts, write_library
 from lowtide.atlas.exports.patch import Patch, head, patch_node
 from lowtide.atlas.exports.rewire import Rewiring, rewire
 from lowtide.atlas.outputs import ENTRY_KEY
-from lowtide.atlas.text import Bytes, gather, hash_of, hashes_of
+from lowtide.atlas.text import Bytes, hash_of, hash_pieces
 from lowtide.atlas.walk import GRAPH_LIBRARY, GRAPH_NODE, read_heads
 from lowtide.errors import LowtideError
 from lowtide.sources.encode import encode_bytes
@@ -66,9 +67,10 @@ class _Writer:
         emptied = self._write_nodes(file, rewiring)
         for stand_in in rewiring.stand_ins:
             file.write(stand_in.encode())
+        called = called_parts(self.atlas, self.nodes) if self.is_cut else np.ones(len(self.atlas.parts), np.bool_)
         for number, start, end in self._other_fields():
             if number == GRAPH_LIBRARY:
-                emptied += write_library(file, self.atlas, self.nodes, self.data, start, end, self.limit)
+                emptied += write_library(file, self.atlas, called, self.data, start, end, self.limit)
             else:
                 file.write(encode_bytes(number, self.data[start:end].tobytes()))
         return (*rewiring.notes(), *_told(emptied, self.limit))
@@ -105,7 +107,7 @@ class _Writer:
             marks[attributes.owner[attributes.end - attributes.start > self.limit]] = True
         if self.is_cut:
             keys = scan(self.data, attributes.start, attributes.end).of(ENTRY_KEY)
-            hashes = hashes_of(gather(self.data, keys.start, keys.end))
+            hashes = hash_pieces(self.data, keys.start, keys.end)
             marks[attributes.owner[keys.owner[hashes == _COLOCATION]]] = True
         return marks
 
@@ -117,7 +119,7 @@ class _Writer:
         end, begin = start + length, start - head_bytes(length)
         follows = begin[1:] == end[:-1]
         borders = np.concatenate([[0], np.flatnonzero(~follows) + 1, [len(nodes)]]).tolist()
-        for low, high in zip(borders[:-1], borders[1:], strict=True):
+        for low, high in pairwise(borders):
             # The head is written anew: there are other ways to write a length, and then it begins elsewhere.
             file.write(head(GRAPH_NODE, int(length[low])))
             first, last = int(start[low]), int(end[high - 1])
@@ -142,10 +144,10 @@ class _Writer:
             page = self.data[position : min(position + _PAGE, end)].tobytes()
             heads, after = read_heads(page, position, end)
             for number, first, last in zip(heads.number, heads.start, heads.end, strict=True):
-                if first >= stop:
+                if position + first >= stop:
                     return
                 if number != GRAPH_NODE:
-                    yield number, first, last
+                    yield number, position + first, position + last
             if heads.problem is not None or after <= position:
                 return
             position = after

@@ -18,10 +18,9 @@ _GRADIENT = 2
 
 
 def write_library(
-    file: BinaryIO, atlas: Atlas, nodes: Places, data: Bytes, start: int, end: int, limit: int | None
+    file: BinaryIO, atlas: Atlas, called: Marks, data: Bytes, start: int, end: int, limit: int | None
 ) -> int:
-    """Write the functions that some nodes call, and those that these call; how many attributes were emptied."""
-    called = called_parts(atlas, nodes)
+    """Write the functions of the called parts; how many attributes were emptied."""
     names = {atlas.parts[part] for part in np.flatnonzero(called).tolist()}
     pieces = []
     emptied, part = 0, 0

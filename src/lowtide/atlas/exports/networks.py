@@ -49,5 +49,5 @@ def to_rustworkx(cut: Cut) -> rustworkx.PyDiGraph[dict[str, Any], dict[str, Any]
 
 def _edges(cut: Cut) -> Iterator[tuple[int, int, dict[str, Any]]]:
     for edge in cut.bundles():
-        facts = edge._asdict()
-        yield facts.pop("source"), facts.pop("target"), facts
+        facts = {"count": edge.count, "control": edge.control, "bytes": edge.bytes, "through": edge.through}
+        yield edge.source, edge.target, facts

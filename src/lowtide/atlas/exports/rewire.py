@@ -79,7 +79,9 @@ def rewire(cut: Cut, nodes: Places, data: Bytes) -> Rewiring:
     is_handed = kept[source]
     path_source, path_row = _paths(cut, nodes)
     rest = read.where(~is_handed)
-    shapes = read_shapes_of(atlas, data, np.unique(np.concatenate([rest.source[rest.source < len(atlas)], path_source])))
+    shapes = read_shapes_of(
+        atlas, data, np.unique(np.concatenate([rest.source[rest.source < len(atlas)], path_source]))
+    )
     match = _matching(atlas, shapes, rest, path_source, path_row)
     is_matched = match < len(atlas)
     replaced = read.where(is_handed), rest.where(is_matched)

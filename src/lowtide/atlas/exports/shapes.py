@@ -11,7 +11,7 @@ from lowtide.atlas.atlas import Atlas
 from lowtide.atlas.columns import offsets
 from lowtide.atlas.cut import Marks, Places
 from lowtide.atlas.outputs import read_attributes, read_shapes
-from lowtide.atlas.text import Bytes, gather, hash_of, hashes_of
+from lowtide.atlas.text import Bytes, hash_of, hash_pieces
 from lowtide.sources.wire_columns import scan
 
 NODE_ATTRIBUTE = 5
@@ -39,7 +39,7 @@ class Shapes:
 
     def is_whole(self, node: Places) -> Marks:
         """Whether every size in the shape of a node's first output is known, and its dtype."""
-        place, known = self.place(node, np.zeros(len(node), np.int64))
+        _, known = self.place(node, np.zeros(len(node), np.int64))
         tensor = self.atlas.first_tensor[node].astype(np.int64)
         known &= tensor < self.atlas.first_tensor[node + 1]
         known[known] = self.atlas.column("tensor_sized")[tensor[known]]
@@ -79,5 +79,5 @@ def read_shapes_of(atlas: Atlas, data: Bytes, nodes: Places) -> Shapes:
         offsets(np.concatenate(counts or none)),
         all_starts,
         all_ends,
-        hashes_of(gather(data, all_starts, all_ends)),
+        hash_pieces(data, all_starts, all_ends),
     )

@@ -106,7 +106,7 @@ function wrapRows(sizes: Size[], ranks: number[], centres: Point[], widest: numb
         corners[cell] = { x, y };
         x += (sizes[cell]?.width ?? 0) + gaps.cell;
       }
-      y += Math.max(...row.map((cell) => sizes[cell]?.height ?? 0)) + (position + 1 < rows.length ? gaps.cell : gaps.rank);
+      y += Math.max(...row.map((cell) => sizes[cell]?.height ?? 0)) + (position + 1 < rows.length ? gaps.shelf : gaps.rank);
     });
   }
   return shiftToOrigin(sizes, corners, new Map());

@@ -35,4 +35,5 @@ export interface PlacedSheet {
   routes: number[][];
 }
 
-export const gaps = { rank: 46, cell: 20, margin: 22 } as const;
+/** Between rows that are connected, between boxes in a row, between rows that are not, and to the border. */
+export const gaps = { rank: 46, cell: 20, shelf: 34, margin: 22 } as const;

@@ -18,7 +18,7 @@ export function placeBoxes(sizes: Size[], edges: Edge[]): PlacedBoxes {
   const bends = new Map<number, Point[]>();
   const groups = findGroups(sizes.length, edges).map((cells) => placePart(cells, sizes, edges, widest));
   const placedGroups = groups.map(({ placed }) => placed);
-  const shelf = packShelves(placedGroups, readableWidth(placedGroups, gaps.cell, 500));
+  const shelf = packShelves(placedGroups, readableWidth(placedGroups, gaps.shelf, 500));
   groups.forEach(({ cells, positions, placed }, group) => {
     const { x, y } = shelf.corners[group] as Point;
     placed.corners.forEach((corner, cell) => {
@@ -68,7 +68,7 @@ export function packShelves(sizes: Size[], widest: number): { width: number; hei
   for (const size of sizes) {
     if (x > 0 && x + size.width > widest) {
       x = 0;
-      y += shelf + gaps.cell;
+      y += shelf + gaps.shelf;
       shelf = 0;
     }
     corners.push({ x, y });

@@ -1,0 +1,176 @@
+"""What lowtide cuts out of real Keras graphs is imported by TensorFlow, and agrees with the GraphDef."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import lowtide as lt
+
+
+@pytest.fixture(autouse=True, scope="module")
+def cache(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LOWTIDE_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+def train_step(model: keras.Model, x: tf.TensorSpec, y: tf.TensorSpec):
+    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    model.optimizer.build(model.trainable_variables)
+
+    @tf.function
+    def step(x, y):
+        with tf.GradientTape() as tape:
+            loss = model.compute_loss(x, y, model(x, training=True))
+        variables = model.trainable_variables
+        model.optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
+        return loss
+
+    return step.get_concrete_function(x, y).graph
+
+
+def convolutions() -> tf.Graph:
+    model = keras.Sequential([keras.Input((16, 16, 3))])
+    for _ in range(4):
+        model.add(keras.layers.Conv2D(8, 3, padding="same"))
+        model.add(keras.layers.BatchNormalization())
+        model.add(keras.layers.ReLU())
+    model.add(keras.layers.GlobalAveragePooling2D())
+    model.add(keras.layers.Dense(10))
+    return train_step(model, tf.TensorSpec((4, 16, 16, 3)), tf.TensorSpec((4,), tf.int32))
+
+
+def recurrent() -> tf.Graph:
+    model = keras.Sequential(
+        [keras.Input((10,)), keras.layers.Embedding(50, 8), keras.layers.LSTM(8), keras.layers.Dense(2)]
+    )
+    return train_step(model, tf.TensorSpec((4, 10), tf.int32), tf.TensorSpec((4,), tf.int32))
+
+
+def variables_of_version_1() -> tf.Graph:
+    with tf.Graph().as_default() as graph:
+        weights = tf.compat.v1.Variable(tf.ones((4, 4)), use_resource=False)
+        x = tf.compat.v1.placeholder(tf.float32, (None, 4))
+        loss = tf.reduce_sum(tf.nn.top_k(tf.matmul(x, weights), 2).values)
+        tf.compat.v1.train.GradientDescentOptimizer(0.1).minimize(loss)
+    return graph
+
+
+def loop_of_version_1() -> tf.Graph:
+    with tf.Graph().as_default() as graph:
+        tf.compat.v1.disable_control_flow_v2()
+        try:
+            tf.compat.v1.while_loop(
+                lambda number, x: number < 3,
+                lambda number, x: (number + 1, tf.exp(tf.matmul(x, x))),
+                (0, tf.ones((2, 2))),
+            )
+        finally:
+            tf.compat.v1.enable_control_flow_v2()
+    return graph
+
+
+PROGRAMS = [convolutions, recurrent, variables_of_version_1, loop_of_version_1]
+
+CUTS = {
+    "whole": lambda graph: graph,
+    "sample": lambda graph: graph.sample(3),
+    "forward": lambda graph: graph.forward_only(),
+    "products": lambda graph: graph.with_ops("MatMul"),
+    "without constants": lambda graph: graph.without_constants(),
+    "everything": lambda graph: graph.forward_only().without_constants().sample(2),
+}
+
+
+@pytest.fixture(scope="module", params=[(program, shapes) for program in PROGRAMS for shapes in (False, True)], ids=str)
+def written(request, tmp_path_factory):
+    program, shapes = request.param
+    definition = program().as_graph_def(add_shapes=shapes)
+    path = tmp_path_factory.mktemp("graphs") / "graph.pb"
+    path.write_bytes(definition.SerializeToString())
+    return path, definition
+
+
+def load(path) -> tf.compat.v1.GraphDef:
+    definition = tf.compat.v1.GraphDef()
+    definition.ParseFromString(path.read_bytes())
+    return definition
+
+
+def imported(definition: tf.compat.v1.GraphDef) -> tf.Graph:
+    with tf.Graph().as_default() as graph:
+        tf.import_graph_def(definition, name="")
+    return graph
+
+
+@pytest.mark.parametrize("name", CUTS)
+def test_tensorflow_imports_what_was_cut(written, tmp_path, name):
+    path, _ = written
+    cut = CUTS[name](lt.graph(path))
+    out = tmp_path / "out.pb"
+    cut.save(out)
+    graph = imported(load(out))
+    kept = {box.name for box in cut.nodes() if "::" not in box.name}
+    assert kept <= {operation.name for operation in graph.get_operations()}
+
+
+def test_the_whole_stays_as_it_is(written, tmp_path):
+    path, definition = written
+    lt.graph(path).save(tmp_path / "out.pb")
+    assert load(tmp_path / "out.pb") == definition
+
+
+def test_large_attributes_are_emptied_and_still_imported(written, tmp_path):
+    path, definition = written
+    lt.graph(path).save(tmp_path / "out.pb", limit_attributes=48)
+    small = load(tmp_path / "out.pb")
+    assert len(small.node) == len(definition.node)
+    imported(small)
+
+
+def test_networkx_agrees_with_the_definition(written):
+    path, definition = written
+    network = lt.graph(path).to_networkx()
+    edges = {(name.removeprefix("^").partition(":")[0], node.name) for node in definition.node for name in node.input}
+    main = network.subgraph(name for name in network if "::" not in name)
+    assert {name: data["op"] for name, data in main.nodes(data=True)} == {
+        node.name: node.op for node in definition.node
+    }
+    assert set(main.edges) == edges
+    for function in definition.library.function:
+        bodies = {f"{function.signature.name}::{node.name}" for node in function.node_def}
+        assert bodies <= set(network)
+
+
+def test_a_frozen_graph_computes_the_same_without_what_hands_on(tmp_path):
+    """Unlike other cuts, the forward part of a frozen graph is a program that gives the same result."""
+    with tf.Graph().as_default() as graph:
+        x = tf.compat.v1.placeholder(tf.float32, (2, 3), name="x")
+        hidden = tf.identity(
+            tf.identity(x @ tf.constant(np.arange(12, dtype=np.float32).reshape(3, 4))), name="kept_on"
+        )
+        tf.nn.relu(tf.debugging.check_numerics(hidden, "no"), name="y")
+    path, out = tmp_path / "graph.pb", tmp_path / "out.pb"
+    path.write_bytes(graph.as_graph_def().SerializeToString())
+    lt.graph(path).forward_only().save(out)
+    value = np.ones((2, 3), np.float32)
+    results = []
+    for each in (graph, imported(load(out))):
+        with tf.compat.v1.Session(graph=each) as session:
+            results.append(session.run("y:0", {"x:0": value}))
+    assert "Identity" not in {node.op for node in load(out).node}
+    np.testing.assert_array_equal(*results)
+
+
+def test_a_saved_model_and_its_functions(tmp_path):
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3), keras.layers.Dense(2)])
+    model.export(tmp_path / "model", verbose=False)
+    graph = lt.graph(tmp_path / "model")
+    functions = [share.name for share in graph.stats().functions]
+    assert functions
+    products = graph.with_ops("MatMul")
+    assert len(products) >= 2
+    assert all("::" in box.name for box in products.nodes())
+    graph.save(tmp_path / "out.pb")
+    imported(load(tmp_path / "out.pb"))

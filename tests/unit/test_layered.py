@@ -1,0 +1,83 @@
+"""Where boxes and edges are drawn."""
+
+from itertools import combinations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lowtide.view.graph_drawing import draw, shorten
+from lowtide.view.layered import BOX_HEIGHT, BOX_WIDTH, ROW, lay_out
+from tests.unit.graphdefs import cut_of, node
+
+
+def test_edges_lead_down():
+    layout = lay_out(3, [(0, 1), (1, 2), (0, 2)])
+    rows = [y for _, y in layout.boxes]
+    assert rows == sorted(rows)
+    assert len(set(rows)) == 3
+    # The long edge bends around the box between.
+    assert len(layout.routes[2]) == 3
+    assert layout.routes[2][1][0] != layout.boxes[1][0]
+
+
+def test_a_circle_is_drawn_with_one_edge_up():
+    layout = lay_out(2, [(0, 1), (1, 0)])
+    (down, up) = layout.routes
+    assert down[0][1] < down[-1][1]
+    assert up[0][1] > up[-1][1]
+
+
+def test_what_is_read_late_stands_near_its_reader():
+    layout = lay_out(5, [(0, 1), (1, 2), (2, 3), (4, 3)])
+    assert layout.boxes[4][1] == layout.boxes[2][1]
+
+
+def test_nothing_is_nothing():
+    assert lay_out(0, []).boxes == []
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(1, 25).flatmap(
+        lambda size: st.tuples(
+            st.just(size), st.lists(st.tuples(st.integers(0, size - 1), st.integers(0, size - 1)), max_size=60)
+        )
+    )
+)
+def test_boxes_never_overlap_and_rows_are_bounded(graph):
+    size, pairs = graph
+    edges = [(source, target) for source, target in pairs if source != target]
+    layout = lay_out(size, edges)
+    for (x, y), (other_x, other_y) in combinations(layout.boxes, 2):
+        assert abs(x - other_x) >= BOX_WIDTH - 1e-6 or abs(y - other_y) >= BOX_HEIGHT
+    rows = [y for _, y in layout.boxes]
+    assert max(rows.count(row) for row in rows) <= ROW
+    for x, y in layout.boxes:
+        assert BOX_WIDTH / 2 - 1e-6 <= x <= layout.width - BOX_WIDTH / 2 + 1e-6
+        assert y <= layout.height
+
+
+def test_names_are_shortened_from_the_left():
+    assert shorten("a/b") == "a/b"
+    assert shorten("tower_0/block_1/attention/MatMul") == "…/attention/MatMul"
+    assert shorten("x" * 30) == "x" * 12 + "…" + "x" * 12
+    assert len(shorten("scope/" + "x" * 60)) == 25
+
+
+def test_the_drawing_says_what_is_there(tmp_path):
+    cut = cut_of(
+        tmp_path,
+        node("x", "Placeholder"),
+        node("y", "Relu", "x", shape=(256,)),
+        node("gradients/y", "ReluGrad", "y", "^x"),
+    )
+    drawing = draw(cut)
+    assert [(box.title, box.detail) for box in drawing.boxes] == [
+        ("x", "Placeholder"),
+        ("y", "Relu · 1 KiB"),
+        ("gradients/y", "ReluGrad"),
+    ]
+    assert drawing.subtitle == "3 nodes · 3 edges"
+    assert [role for role, _ in drawing.legend] == ["forward", "backward", "input"]
+    assert sum(curve.dash is not None for curve in drawing.curves) == 1
+    assert drawing.notes == ()
