@@ -51,8 +51,8 @@ class Row:
 
 
 INDEX_COLUMNS = (
-    "graph", "nodes", "edges", "file", "index, s", "of which finding it, s", "peak", "of which its own", "before it",
-    "on the disk",
+    "graph", "nodes", "edges", "file", "index, s", "of which finding it, s", "processor, s", "peak", "of which its own",
+    "before it", "on the disk",
 )  # fmt: skip
 
 
@@ -68,6 +68,7 @@ def index_section(rows: Sequence[Row]) -> Section:
                 megabytes(figure(given, "file_bytes")),
                 cell(figure(given, "seconds"), digits=2),
                 cell(figure(given, "finding_seconds"), digits=2),
+                cell(figure(given, "busy_seconds"), digits=2),
                 megabytes(figure(given, "peak_bytes")),
                 megabytes(figure(given, "own_bytes")),
                 megabytes(figure(given, "before_bytes")),
@@ -135,7 +136,7 @@ def _page_bars(row: Row) -> Iterator[Bar]:
     yield bar(f"{name}: a scope expands in", highest(page, "largest_ms", "middle_ms"), limits.expand_ms, 1, "ms")
     yield bar(f"{name}: search answers in", figure(page, "answer_ms"), limits.search_ms, 1, "ms")
     blocked = highest(page, "task_ms", "gap_ms")
-    yield bar(f"{name}: no frame blocks longer than,", blocked, limits.blocked_ms, 1, "ms")
+    yield bar(f"{name}: the longest task or frame takes", blocked, limits.blocked_ms, 1, "ms")
 
 
 CROWD_COLUMNS = (
