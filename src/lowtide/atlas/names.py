@@ -97,7 +97,7 @@ class Scopes:
         return self._numbering.find(part_seeds(parts))[0].astype(np.int64)
 
     def columns(self) -> tuple[Numbers, Numbers, Hashes]:
-        """Of each scope its parent (a root is its own), its leaf and the hash of its name; asked for once, at the end."""
+        """Of each scope its parent (a root is its own), leaf and hash of its name; asked for once, in the end."""
         columns = np.concatenate(self._parent), np.concatenate(self._leaf), np.concatenate(self._hash)
         # Of millions of scopes nothing is kept twice.
         self._parent, self._leaf, self._hash = [], [], []
