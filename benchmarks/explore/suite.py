@@ -80,7 +80,7 @@ CASES = (
     Case("scopes-10m", nodes=10_000_000, has_page=True, limits=TEN_MILLION),
     Case("flat-100k", "flat", nodes=100_000, has_page=True),
     Case("wide-10k", "wide", nodes=10_000, screens=(Screen("wide"),), is_crowded=True),
-    Case("wide-1m", "wide", nodes=1_000_000, screens=(Screen("wide"),)),
+    Case("wide-1m", "wide", nodes=1_000_000, has_page=True, screens=(Screen("wide"),)),
     Case(
         "hub-10059",
         nodes=20_000,
