@@ -20,12 +20,14 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
         ("diff.md", lambda names: names["tide"].peak_bytes > 0),
         ("plan.md", lambda names: names["again"].peak_bytes <= names["plan"].budget_bytes),
         ("measure.md", lambda names: names["tide"].peak_bytes > 0),
+        ("graph.md", lambda names: 0 < len(names["products"]) < len(names["graph"])),
         ("watch.md", lambda names: names["released"].held_bytes >= 0),
     ],
     ids=lambda each: each if isinstance(each, str) else "",
 )
 def test_the_examples_of_a_document_run(name, holds, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LOWTIDE_CACHE", str(tmp_path / "cache"))
     text = (DOCUMENTS / name).read_text(encoding="utf-8")
     blocks = list(BLOCK.finditer(text))
     assert blocks
@@ -43,7 +45,7 @@ def test_links_between_documents_lead_somewhere(path):
         assert (path.parent / target).exists(), target
 
 
-@pytest.mark.parametrize("verb", ["predict", "plan", "run"])
+@pytest.mark.parametrize("verb", ["predict", "plan", "run", "graph"])
 def test_the_table_of_options_is_complete(verb):
     command = import_module(f"lowtide.cli.{verb}").command
     text = (DOCUMENTS / f"{verb}.md").read_text(encoding="utf-8")

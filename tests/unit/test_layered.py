@@ -60,8 +60,8 @@ def test_boxes_never_overlap_and_rows_are_bounded(graph):
 def test_names_are_shortened_from_the_left():
     assert shorten("a/b") == "a/b"
     assert shorten("tower_0/block_1/attention/MatMul") == "…/attention/MatMul"
-    assert shorten("x" * 30) == "x" * 12 + "…" + "x" * 12
-    assert len(shorten("scope/" + "x" * 60)) == 25
+    assert shorten("x" * 30, 25) == "x" * 12 + "…" + "x" * 12
+    assert len(shorten("scope/" + "x" * 60, 25)) == 25
 
 
 def test_the_drawing_says_what_is_there(tmp_path):

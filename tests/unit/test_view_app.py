@@ -122,6 +122,8 @@ def test_search_finds_nodes_and_scopes(site):
     answer = site.ask("graph/0.0/search", "op=MatMul,Less&dtype=bool")
     assert ([each["name"] for each in answer["results"]], answer["total"]) == (["dense/Less"], 1)
     assert site.ask("graph/0.0/search", "q=matmul&limit=1")["total"] == 2
+    large = site.ask("graph/0.0/search", "bytes=32")["results"]
+    assert [each["name"] for each in large] == ["x", "dense/MatMul", "dense/kernel"]
     assert site.ask("graph/0.0/search", "phase=backward")["results"][0]["name"] == "gradient_tape/MatMul"
     assert site.ask("graph/1.0/search", "q=relu&part=1")["results"] == [
         {"part": 1, "name": "relu", "op": "Relu", "kind": "node", "nodes": 1}

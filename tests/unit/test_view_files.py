@@ -6,6 +6,7 @@ import signal
 
 import pytest
 
+from tests.conftest import make_tide
 from tests.unit.graph_bytes import TRAINING
 from tests.unit.protos import GRAPH, event, events, message
 from tests.unit.sites import open_site
@@ -139,3 +140,9 @@ def test_inside_another_program_that_program_decides_who_may_ask(own_cache):
         assert site.get("/data/plugin/lowtide/index.js").status == 200
         assert site.refused("/api/files")[0] == 404
         assert site.refused("/data/plugin/lowtide")[0] == 404
+
+
+def test_a_tide_can_be_the_first_that_is_asked_for(own_cache):
+    make_tide().save(own_cache / "step.tide")
+    with open_site(own_cache) as site:
+        assert site.ask("tide/0")["peak_bytes"] == 8704

@@ -44,6 +44,8 @@ export interface GraphReady {
   edges: number;
   bytes_of_file: number;
   notes: string[];
+  /** The file is another than when it was read, and is being read again. */
+  changing?: boolean;
   parts: Part[];
   parts_total?: number;
   ops: [string, number][];

@@ -57,5 +57,5 @@ it('a legend holds what occurs, and nothing else', () => {
   const items = [item('a', 'node', { op: 'MatMul', bytes: 8 }), item('b', 'node', { op: 'Const', bytes: 2 ** 20 }), item('c')];
   expect(createColouring('', items, palette).legend.map(({ label }) => label)).toEqual(['constant', 'matrix and convolution']);
   expect(createColouring('bytes', items, palette).legend.map(({ label }) => label)).toEqual(['none', '8 B', '2.83 KiB', '1 MiB']);
-  expect(createColouring('', [item('a', 'node', { change: 'added' })], palette).legend.map(({ label }) => label)).toEqual(['added']);
+  expect(createColouring('', [item('a', 'node', { change: 'added' })], palette).legend.map(({ label }) => label)).toEqual(['1 added']);
 });

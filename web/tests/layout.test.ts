@@ -14,14 +14,24 @@ function overlaps(one: PlacedCell, other: PlacedCell): boolean {
   return one.x < other.x + other.width && other.x < one.x + one.width && one.y < other.y + other.height && other.y < one.y + one.height;
 }
 
-function expectTidy({ cells, width, height }: PlacedSheet): void {
+function expectTidy({ cells, routes, width, height }: PlacedSheet): void {
   cells.forEach((cell, position) => {
     expect(cell.x).toBeGreaterThanOrEqual(0);
     expect(cell.x + cell.width).toBeLessThanOrEqual(width);
     expect(cell.y + cell.height).toBeLessThanOrEqual(height);
     for (const other of cells.slice(position + 1)) expect(overlaps(cell, other)).toBe(false);
   });
+  const across = routes.flat().filter((_, place) => place % 2 === 0);
+  expect(Math.min(0, ...across)).toBe(0);
+  expect(Math.max(width, ...across)).toBe(width);
 }
+
+describe('curves', () => {
+  it('that go back or around stay inside of the sheet', () => {
+    expectTidy(layoutSheet(sheet('loop', [box(), box(), box(), box()], [[0, 1], [1, 2], [2, 3], [3, 0]])));
+    expectTidy(layoutSheet(sheet('around', [box(), box(), box(), box()], [[0, 1], [1, 2], [2, 3], [0, 3], [0, 2]])));
+  });
+});
 
 describe('ranks', () => {
   it('put readers below what they read, and constants next to their readers', () => {

@@ -19,7 +19,7 @@ from lowtide.errors import LowtideError
 
 CONSTANTS = ("Const", "HostConst")
 # They give what they are given.
-PASS_THROUGH = ("Identity", "CheckNumerics")
+PASS_THROUGH = ("Identity", "StopGradient", "CheckNumerics")
 # What they give is a branch that may not be taken: an Identity behind them is where control flow hangs on.
 _BRANCHES = ("Switch", "RefSwitch", "_SwitchN", "Merge", "Enter", "RefEnter")
 
@@ -99,8 +99,8 @@ def around(cut: Cut, name: str, hops: int) -> Cut:
 def forward_only(cut: Cut) -> Cut:
     """What computes the outputs: no gradients, no optimizer, and no node that only hands on what it reads.
 
-    Like TensorFlow's `remove_training_nodes` it takes out Identity and CheckNumerics, and like it leaves those that
-    wait for others or are waited for; those that nobody reads stay as outputs, and those of control flow.
+    Like TensorFlow's `remove_training_nodes` it takes out Identity, StopGradient and CheckNumerics, and leaves those
+    that wait for others or are waited for; those that nobody reads stay as outputs, and those of control flow.
     """
     plain(cut)
     forward = cut.atlas.phase[cut.nodes] == FORWARD

@@ -14,8 +14,9 @@ from lowtide.graph.dtypes import DTYPES
 Marks = npt.NDArray[np.bool_]
 Places = npt.NDArray[np.int64]
 
-# The distinct names are looked through so many bytes at a time.
+# The distinct names are looked through so many bytes at a time, and what nodes take is summed for so many of them.
 _CHUNK = 1 << 24
+_NODES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def matching_nodes(atlas: Atlas, query: Query) -> Marks:
     if query.phase:
         marks &= atlas.phase == (PHASES.index(query.phase) if query.phase in PHASES else len(PHASES))
     if query.least_bytes:
-        marks &= node_bytes(atlas) >= query.least_bytes
+        marks &= _at_least(atlas, query.least_bytes)
     if query.text:
         marks &= _named(atlas, query.text)
     return marks
@@ -88,6 +89,17 @@ def node_bytes(atlas: Atlas) -> Places:
     first = atlas.first_tensor
     total: Places = sums[first[1:]] - sums[first[:-1]]
     return total
+
+
+def _at_least(atlas: Atlas, least: int) -> Marks:
+    """Which nodes have outputs of so many bytes; some nodes at a time, for bytes take eight times the room of marks."""
+    marks = np.zeros(len(atlas), np.bool_)
+    for low in range(0, len(atlas), _NODES):
+        first = atlas.first_tensor[low : low + _NODES + 1].astype(np.int64)
+        sums = np.concatenate([[0], np.cumsum(atlas.tensor_bytes[first[0] : first[-1]])])
+        first -= first[0]
+        marks[low : low + _NODES] = sums[first[1:]] - sums[first[:-1]] >= least
+    return marks
 
 
 def matching_scopes(atlas: Atlas, query: Query) -> Places:
@@ -102,7 +114,9 @@ def matching_scopes(atlas: Atlas, query: Query) -> Places:
     if query.part is not None:
         root = int(roots[query.part])
         found = found[(found >= root) & (found < root + int(atlas.scope_size[root]))]
-    return found[np.argsort(atlas.column("scope_depth")[found], kind="stable")]
+    # Numbers of two bytes are sorted by counting, in a tenth of the time; deeper than that all scopes are as deep.
+    depth = np.minimum(atlas.column("scope_depth")[found], 0xFFFF).astype(np.uint16)
+    return found[np.argsort(depth, kind="stable")]
 
 
 def _named(atlas: Atlas, text: str) -> Marks:

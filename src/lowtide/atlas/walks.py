@@ -14,12 +14,13 @@ from lowtide.atlas.columns import Column, ragged
 Places = npt.NDArray[np.int64]
 
 MOST_NODES = 120
+_MANY = 100_000
 BOTH, INPUTS, READERS = "both", "inputs", "readers"
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Nodes that a walk came to, and how many more it would have come to."""
+    """Nodes that a walk came to, and how many more it would have come to; of very many, how many at least."""
 
     nodes: Places
     hidden: int = 0
@@ -43,7 +44,8 @@ def around(atlas: Atlas, node: int, hops: int, direction: str = BOTH, most: int 
         room = most - sum(map(len, found))
         hidden += max(len(frontier) - room, 0)
         found.append(frontier[: max(room, 0)])
-        if not len(frontier):
+        # Around a hub is everything: how many more there are, to the last one, is worth nobody's memory.
+        if not len(frontier) or hidden > _MANY:
             break
     return Found(np.concatenate(found), hidden)
 

@@ -18,7 +18,7 @@ from lowtide.atlas.search import Query, search
 from lowtide.atlas.trail import trail_to_node, trail_to_scope
 from lowtide.atlas.walks import BOTH, INPUTS, READERS, around, shortest_ways
 from lowtide.sources.spans import Span
-from lowtide.view.indexes import Index, Indexes, Opened
+from lowtide.view.indexes import Index, Indexes
 from lowtide.view.library import File, Library
 from lowtide.view.queries import Parameters, Refusal
 from lowtide.view.tides import Tides
@@ -27,6 +27,8 @@ Answer = dict[str, Any]
 
 # A list of files waits so long for those that nobody has looked at yet.
 _LOOKING_SECONDS = 0.5
+# Tides and plans are small: who asks for one waits until it was read.
+_READING_SECONDS = 10.0
 _PATIENT_SECONDS = 60.0
 _MOST_HOPS, _MOST_RESULTS = 20, 500
 # What is searched for is compared with every name, letter by letter.
@@ -102,10 +104,7 @@ class Answers:
             asked = self._asked(name)
         except StillReading:
             return {"state": "waiting", "progress": None, "nodes": 0, "stage": "reading the file"}
-        index = self._indexes.ask(*asked)
-        if index.opened is None:
-            return _unfinished(index)
-        return _described(asked, index, index.opened)
+        return self._steadily([asked], lambda: _described(asked, self._indexes.ask(*asked)))
 
     def about_graph(self, name: str, verb: str, parameters: Parameters) -> Answer:
         """What is asked about a graph whose index is there."""
@@ -155,7 +154,12 @@ class Answers:
 
     def _file_of(self, name: str, kind: str) -> File:
         file = self.library.file(int(name)) if name.isascii() and name.isdecimal() and len(name) < 10 else None
+        if file is not None:
+            # A link to it may be the first that is asked of a server.
+            self.library.look_now(file, _READING_SECONDS)
         if file is None or file.contents is None or file.contents.kind != kind:
+            if file is not None and not file.is_known:
+                raise StillReading
             raise Refusal(404, f"there is no such {kind}", "choose one from the list of files")
         return file
 
@@ -177,13 +181,16 @@ class Answers:
 
     def _with_atlases(self, names: list[str], answer: Callable[[list[Atlas]], Answer]) -> Answer:
         asked = [self._asked(name) for name in names]
+        return self._steadily(asked, lambda: answer([self._atlas(each) for each in asked]))
+
+    def _steadily(self, asked: list[Asked], answer: Callable[[], Answer]) -> Answer:
+        """Answer, and once more if the files of an index are gone: a newer one has replaced it meanwhile."""
         try:
-            return answer([self._atlas(each) for each in asked])
+            return answer()
         except FileNotFoundError:
-            # Its files were replaced by a newer index, or the cache was emptied, between one column and the next.
             for each in asked:
                 self._indexes.forget(each.file, each.number)
-            return answer([self._atlas(each) for each in asked])
+            return answer()
         finally:
             self._indexes.release_memory()
 
@@ -223,10 +230,14 @@ def _unfinished(index: Index) -> Answer:
     }
 
 
-def _described(asked: Asked, index: Index, opened: Opened) -> Answer:
-    atlas, contents = opened.atlas, asked.file.contents
+def _described(asked: Asked, index: Index) -> Answer:
+    opened, contents = index.opened, asked.file.contents
+    if opened is None:
+        return _unfinished(index)
+    atlas = opened.atlas
     file_notes = () if contents is None else contents.notes
-    changed = ("the file has changed; its index is being built again",) if index.progress is not None else ()
+    is_built = index.progress is not None
+    changed = ("the file has changed; its index is being built again",) if is_built else ()
     return {
         "state": "ready",
         "label": asked.span.label,
@@ -235,6 +246,7 @@ def _described(asked: Asked, index: Index, opened: Opened) -> Answer:
         "edges": atlas.edge_count,
         "bytes_of_file": asked.file.stamp[0],
         "notes": list(dict.fromkeys((*atlas.notes, *asked.span.notes, *file_notes, *changed))),
+        "changing": is_built or asked.file.looked_at != asked.file.stamp,
         "built": {"seconds": atlas.header.get("seconds"), "peak_bytes": opened.peak_bytes},
     } | opened.summary
 

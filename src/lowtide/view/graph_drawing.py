@@ -16,7 +16,8 @@ MOST_BOXES = 200
 """More than this nobody can read; then an overview of fewer is drawn."""
 _OVERVIEW = 60
 _MOST_EDGES = 400
-_LETTERS = 25
+# What surely fits into a box in the widest of common fonts.
+_LETTERS, _SMALL_LETTERS = 22, 24
 
 MARGIN, TOP, BOTTOM = 28.0, 92.0, 52.0
 _LEAST_WIDTH = 640.0
@@ -126,7 +127,7 @@ def _draw_box(box: Box, role: str, x: float, y: float) -> DrawnBox:
     detail = f"{box.op}{size}" if box.op else f"{box.nodes:,} nodes{size}"
     facts = [box.name, detail, role, box.dtype, box.device]
     story = "\n".join(fact for fact in facts if fact)
-    return DrawnBox(x, y, _ROLES[role], shorten(box.name), shorten(detail, 28), story, box.kind != "node")
+    return DrawnBox(x, y, _ROLES[role], shorten(box.name), shorten(detail, _SMALL_LETTERS), story, box.kind != "node")
 
 
 def _draw_edge(edge: Edge, boxes: list[Box], route: list[Point]) -> Curve:

@@ -13,6 +13,7 @@ from lowtide.view.layered import BOX_HEIGHT, BOX_WIDTH
 _STYLE = """
 .box { fill: #f6fafb; stroke: #c5d4da } .group { fill: #edf4f6; stroke: #a9bec7 }
 .edge { fill: none; stroke: #8d99a6; stroke-opacity: .75 } .tip { fill: #8d99a6 }
+.name { font-size: 12px }
 @media (prefers-color-scheme: dark) {
   .box { fill: #15252d; stroke: #2d434e } .group { fill: #1a2c36; stroke: #3b5561 }
   .edge { stroke: #7d919b } .tip { fill: #7d919b }
@@ -52,7 +53,7 @@ def _box(box: DrawnBox) -> str:
         f"<g><title>{_clean(box.story)}</title>"
         f'<rect class="{kind}" x="{x:.1f}" y="{y:.1f}" width="{BOX_WIDTH:.0f}" height="{BOX_HEIGHT:.0f}" rx="6"/>'
         f'<rect fill="{box.colour}" x="{x:.1f}" y="{y + 6:.1f}" width="4" height="{BOX_HEIGHT - 12:.0f}" rx="2"/>'
-        f'<text class="ink" x="{x + 12:.1f}" y="{y + 19:.1f}">{_clean(box.title)}</text>'
+        f'<text class="ink name" x="{x + 12:.1f}" y="{y + 19:.1f}">{_clean(box.title)}</text>'
         f'<text class="muted small" x="{x + 12:.1f}" y="{y + 35:.1f}">{_clean(box.detail)}</text></g>'
     )
 

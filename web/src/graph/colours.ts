@@ -111,12 +111,12 @@ function colourAmounts(
 function colourChanges(items: Item[], palette: Palette): Colouring {
   const colours: Record<string, string> = { added: palette.good, removed: palette.over, changed: palette.changed, same: palette.line };
   const hues: Record<string, number | null> = { added: 145, removed: 357, changed: 38, same: null };
-  const seen = new Set(items.flatMap((item) => item.change ?? []));
+  const count = (change: string) => items.filter((item) => item.change === change).length;
   const paintOf = (change: string) => ({
     fill: change === 'same' ? palette.card : palette.tint(hues[change] ?? null).fill, stroke: colours[change] ?? palette.line,
   });
   return {
-    legend: Object.keys(colours).filter((change) => seen.has(change as never)).map((label) => ({ label, ...paintOf(label) })),
+    legend: Object.keys(colours).filter(count).map((change) => ({ label: `${formatCount(count(change))} ${change}`, ...paintOf(change) })),
     paint: (item) => ({ ...plain(palette), ...paintOf(item.change ?? 'same') }),
   };
 }

@@ -7,7 +7,7 @@ import { errorCard, isAbort } from '../notice';
 import { warmUpWorker } from './layout/client';
 import { isTideColour, type LegendEntry } from './colours';
 import { Pane } from './pane';
-import { waitUntilReady } from './progress';
+import { sleep, waitUntilReady } from './progress';
 import { canOpen, countFolded, type Scene } from './scene';
 import { diffSource, graphSource, type GraphChoice, type Source } from './source';
 
@@ -26,6 +26,15 @@ export interface HostHandlers {
   missing(name: string): void;
 }
 
+/** What the address says should be open and selected. */
+interface Wanted {
+  open: string[];
+  select: string | null;
+}
+
+const nothingWanted: Wanted = { open: [], select: null };
+const changeTime = 1000;
+
 export class Host {
   readonly element: HTMLElement;
   readonly pane: Pane;
@@ -35,6 +44,7 @@ export class Host {
   private readonly legend = element('div', { class: 'legend' });
   private readonly heading = element('div', { class: 'pane-heading', hidden: true });
   private choice: HostChoice | null = null;
+  private wanted: Wanted = nothingWanted;
   private work = new AbortController();
 
   constructor(private readonly api: Api, private readonly handlers: HostHandlers) {
@@ -54,14 +64,15 @@ export class Host {
   /** Follows an address: another graph is loaded, another set of open boxes is opened, colours are changed. */
   update(choice: HostChoice, open: string[], select: string | null, theme: Theme): void {
     this.pane.setLook(theme, choice.colour);
+    this.wanted = { open, select };
     if (this.choice && sourceName(choice) === sourceName(this.choice)) {
       this.choice = choice;
-      if (this.pane.scene) void this.follow(open, select);
+      if (this.pane.scene) void this.follow(this.wanted);
       this.drawLegend();
       return;
     }
     this.choice = choice;
-    void this.load(choice, open, select);
+    void this.load(choice);
   }
 
   setHeading(...content: (Node | string)[]): void {
@@ -75,7 +86,7 @@ export class Host {
     this.element.remove();
   }
 
-  private async follow(open: string[], select: string | null): Promise<void> {
+  private async follow({ open, select }: Wanted): Promise<void> {
     await this.pane.setOpen(open);
     if (select !== this.pane.selected) {
       this.pane.mark(select);
@@ -83,7 +94,7 @@ export class Host {
     }
   }
 
-  private async load(choice: HostChoice, open: string[], select: string | null): Promise<void> {
+  private async load(choice: HostChoice): Promise<void> {
     this.work.abort();
     this.work = new AbortController();
     const { signal } = this.work;
@@ -92,9 +103,14 @@ export class Host {
       this.info = info;
       this.handlers.ready(info);
       this.over.hidden = true;
-      await this.pane.load(this.source(choice), viewName(choice), open, select);
+      const { wanted } = this;
+      await this.pane.load(this.source(choice), viewName(choice), wanted.open, wanted.select);
+      // The address may have changed meanwhile: a tensor that it names was found.
+      if (this.wanted !== wanted) await this.follow(this.wanted);
       this.handlers.rebuilt();
+      const { select } = this.wanted;
       if (select !== null && this.pane.scene && this.pane.selected === null) this.handlers.missing(select);
+      await this.followChange(choice, info, signal);
     } catch (problem) {
       if (!isAbort(problem)) this.fail(problem);
     }
@@ -105,6 +121,16 @@ export class Host {
     const info = await waitUntilReady(this.api, choice.graph, report, signal);
     if (choice.other !== null) await waitUntilReady(this.api, choice.other, report, signal);
     return info;
+  }
+
+  // A file that is being written is drawn again when more of it was read, with the same boxes open.
+  private async followChange(choice: HostChoice, shown: GraphReady, signal: AbortSignal): Promise<void> {
+    while (shown.changing) {
+      await sleep(changeTime, signal);
+      const info = await this.api.graph(choice.graph, signal);
+      if (info.state === 'ready' && info.changing && info.nodes === shown.nodes) continue;
+      return this.load(this.choice ?? choice);
+    }
   }
 
   private source(choice: HostChoice): Source {
@@ -129,7 +155,8 @@ export class Host {
     const choice = this.choice;
     const retry = () => {
       this.over.hidden = true;
-      if (choice && !this.pane.scene) void this.load(choice, [], null);
+      this.wanted = nothingWanted;
+      if (choice && !this.pane.scene) void this.load(choice);
     };
     const card = errorCard(problem, retry);
     if (this.pane.scene) card.querySelector('button')?.replaceWith(element('button', { type: 'button', onclick: () => (this.over.hidden = true) }, 'Close'));

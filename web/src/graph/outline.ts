@@ -152,7 +152,7 @@ export class Outline {
 
 /** What a screen reader says for a box. */
 export function describe({ item }: Box): string {
-  if (item.kind === 'node') return [item.label, item.op, item.shape].filter(Boolean).join(', ');
-  const change = item.change && item.change !== 'same' ? `, ${item.change}` : '';
-  return `${item.label}, ${item.kind}, ${item.nodes === 1 ? '1 node' : `${item.nodes} nodes`}${change}`;
+  const what = item.kind === 'node' ? [item.op, item.shape] : [item.kind, item.nodes === 1 ? '1 node' : `${item.nodes} nodes`];
+  const change = item.change === 'same' ? null : item.change;
+  return [item.label, ...what, change].filter(Boolean).join(', ');
 }

@@ -24,7 +24,7 @@ function progressCard({ state, progress, nodes, stage }: GraphBuilding): HTMLEle
     element('p', { class: 'hint' }, [stage, countOf(nodes, 'node'), progress === null ? '' : `${Math.round(100 * progress)} %`].filter(Boolean).join(' · ')));
 }
 
-function sleep(milliseconds: number, signal: AbortSignal): Promise<void> {
+export function sleep(milliseconds: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(resolve, milliseconds);
     signal.addEventListener('abort', () => {

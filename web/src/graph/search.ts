@@ -37,7 +37,7 @@ export class Search {
       element('div', { class: 'fields' },
         field('Op', this.op), this.ops, field('Scope', this.scope), field('Device', this.device),
         field('Dtype', this.dtype), field('Phase', this.phase), field('At least', this.bytes)));
-    this.element = element('form', { class: 'search', role: 'search', onsubmit: (event) => this.submit(event) }, this.input, this.filters);
+    this.element = element('form', { class: 'search', role: 'search', onsubmit: (event) => event.preventDefault() }, this.input, this.filters);
     this.element.addEventListener('input', () => this.schedule());
     this.element.addEventListener('keydown', (event) => this.key(event));
     this.results.addEventListener('keydown', (event) => this.key(event));
@@ -71,11 +71,6 @@ export class Search {
   private schedule(): void {
     clearTimeout(this.timer);
     this.timer = window.setTimeout(() => this.run(), pause);
-  }
-
-  private submit(event: Event): void {
-    event.preventDefault();
-    this.results.querySelector<HTMLButtonElement>('li button')?.click();
   }
 
   private run(): void {
@@ -117,11 +112,12 @@ export class Search {
       cut > 0 && element('span', { class: 'where' }, result.name.slice(0, cut - 1))));
   }
 
-  // Down and up go through the results; Escape leaves the search.
+  // Enter chooses the first result (a form of several fields is not submitted by it), down and up go through them.
   private key(event: KeyboardEvent): void {
     const buttons = [...this.results.querySelectorAll<HTMLButtonElement>('li button')];
     const place = buttons.indexOf(document.activeElement as HTMLButtonElement);
     if (event.key === 'Escape') this.clear();
+    else if (event.key === 'Enter' && event.target === this.input) buttons[0]?.click();
     else if (event.key === 'ArrowDown' && !(event.target instanceof HTMLSelectElement)) buttons[place + 1]?.focus();
     else if (event.key === 'ArrowUp' && place >= 0) (buttons[place - 1] ?? this.input).focus();
     else return;

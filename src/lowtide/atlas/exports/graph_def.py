@@ -18,7 +18,7 @@ from lowtide.atlas.columns import Mapped
 from lowtide.atlas.cut import Cut, Marks, Places
 from lowtide.atlas.exports.library import called_parts, write_library
 from lowtide.atlas.exports.patch import Patch, head, patch_node
-from lowtide.atlas.exports.rewire import Rewiring, rewire
+from lowtide.atlas.exports.rewire import Rewiring, no_rewiring, rewire
 from lowtide.atlas.outputs import ENTRY_KEY
 from lowtide.atlas.text import Bytes, hash_of, hash_pieces
 from lowtide.atlas.walk import GRAPH_LIBRARY, GRAPH_NODE, read_heads
@@ -63,7 +63,7 @@ class _Writer:
         self.length = self.atlas.column("length")
 
     def write(self, file: BinaryIO) -> tuple[str, ...]:
-        rewiring = rewire(self.cut, self.nodes, self.data) if self.is_cut else Rewiring.none()
+        rewiring = rewire(self.cut, self.nodes, self.data) if self.is_cut else no_rewiring(len(self.nodes))
         emptied = self._write_nodes(file, rewiring)
         for stand_in in rewiring.stand_ins:
             file.write(stand_in.encode())
@@ -73,7 +73,7 @@ class _Writer:
                 emptied += write_library(file, self.atlas, called, self.data, start, end, self.limit)
             else:
                 file.write(encode_bytes(number, self.data[start:end].tobytes()))
-        return (*rewiring.notes(), *_told(emptied, self.limit))
+        return (*rewiring.notes, *_told(emptied, self.limit))
 
     def _write_nodes(self, file: BinaryIO, rewiring: Rewiring) -> int:
         """Write the chosen nodes in the order of the file; how many attributes were emptied."""
@@ -82,14 +82,15 @@ class _Writer:
         for low in range(0, len(order), _CHUNK):
             rows = order[low : low + _CHUNK]
             nodes = self.nodes[rows]
-            changes = self._needs_patch(nodes) | rewiring.is_changed[rows] if self.is_cut else self._needs_patch(nodes)
+            changes = self._needs_patch(nodes) | rewiring.is_changed[rows]
             begin = 0
             for place in np.flatnonzero(changes).tolist():
                 self._copy(file, nodes[begin:place])
                 start = int(self.start[nodes[place]])
                 view = self.data[start : start + int(self.length[nodes[place]])].data
-                inputs, added = rewiring.changes(int(rows[place]))
-                content, count = patch_node(view, Patch(inputs, added, self.is_cut, self.limit))
+                row = int(rows[place])
+                patch = Patch(rewiring.replaced.get(row, {}), rewiring.added.get(row, ()), self.is_cut, self.limit)
+                content, count = patch_node(view, patch)
                 file.write(encode_bytes(GRAPH_NODE, content))
                 emptied += count
                 begin = place + 1

@@ -24,35 +24,21 @@ _LONGEST = 1000
 
 @dataclass(frozen=True)
 class Rewiring:
-    """Changed inputs of the nodes to be written, by row and place; and what stands for what is gone."""
+    """What is different about the nodes to be written, by row; and what stands for what is gone."""
 
-    is_changed: Marks
-    row: Places
-    place: Places
-    text: list[str | None]
-    added_row: Places
-    added: list[str]
+    replaced: dict[int, dict[int, str | None]]
+    """By row and place what an input becomes; None takes it away."""
+    added: dict[int, list[str]]
+    """By row the inputs behind all others."""
     stand_ins: list[StandIn]
-    told: tuple[str, ...] = ()
+    is_changed: Marks
+    """Of each row whether it is in one of these."""
+    notes: tuple[str, ...] = ()
 
-    @staticmethod
-    def none() -> Rewiring:
-        """Nothing is changed."""
-        none = np.zeros(0, np.int64)
-        return Rewiring(np.zeros(0, np.bool_), none, none, [], none, [], [])
 
-    def changes(self, row: int) -> tuple[dict[int, str | None], list[str]]:
-        """What the inputs of a node are replaced with, and what is added to them."""
-        if not len(self.is_changed):
-            return {}, []
-        low, high = np.searchsorted(self.row, [row, row + 1])
-        first, last = np.searchsorted(self.added_row, [row, row + 1])
-        replaced = dict(zip(self.place[low:high].tolist(), self.text[low:high], strict=True))
-        return replaced, self.added[first:last]
-
-    def notes(self) -> tuple[str, ...]:
-        """What was done, for a person."""
-        return self.told
+def no_rewiring(count: int) -> Rewiring:
+    """Nothing is different about so many nodes."""
+    return Rewiring({}, {}, [], np.zeros(count, np.bool_))
 
 
 @dataclass(frozen=True)
@@ -65,7 +51,23 @@ class _Inputs:
     port: Places
 
     def where(self, chosen: Marks) -> _Inputs:
-        return _Inputs(self.row[chosen], self.place[chosen], self.source[chosen], self.port[chosen])
+        return _Inputs(*(column[chosen] for column in self.columns()))
+
+    def columns(self) -> tuple[Places, Places, Places, Places]:
+        return self.row, self.place, self.source, self.port
+
+
+@dataclass(frozen=True)
+class _Wires:
+    """Inputs with what they read instead, and the paths that are left for nodes to be waited for."""
+
+    inputs: _Inputs
+    source: Places
+    port: Places
+    left: _Inputs
+    """Those for which there is nothing to read."""
+    wait_row: Places
+    wait_source: Places
 
 
 def rewire(cut: Cut, nodes: Places, data: Bytes) -> Rewiring:
@@ -75,58 +77,47 @@ def rewire(cut: Cut, nodes: Places, data: Bytes) -> Rewiring:
     kept[nodes] = True
     gone = _gone_inputs(atlas, nodes, kept)
     awaited, read = gone.where(gone.port == CONTROL), gone.where(gone.port != CONTROL)
+    paths = _paths(cut, nodes)
+    looked_at = np.concatenate([read.source[read.source < len(atlas)], paths[0]])
+    shapes = read_shapes_of(atlas, data, np.unique(looked_at))
+    wires = _find_wires(atlas, shapes, kept, read, paths)
+    is_missing = wires.left.source == len(atlas)
+    missing, known = wires.left.where(is_missing), wires.left.where(~is_missing)
+    stand_ins, names = make_stand_ins(atlas, data, shapes, known.source, known.port, nodes[known.row])
+    stand_ins += missing_stand_ins(atlas, missing.place, nodes[missing.row])
+    texts = _names(atlas, np.concatenate([wires.source, wires.wait_source]))
+    renamed = known.where(known.port > 0)
+    replaced: dict[int, dict[int, str | None]] = {}
+    for inputs, becomes in (
+        (awaited, [None] * len(awaited.row)),
+        (wires.inputs, [_input(texts[node], port) for node, port in _pairs(wires.source, wires.port)]),
+        (renamed, [names[pair] for pair in _pairs(renamed.source, renamed.port)]),
+    ):
+        for (row, place), text in zip(_pairs(inputs.row, inputs.place), becomes, strict=True):
+            replaced.setdefault(row, {})[place] = text
+    added: dict[int, list[str]] = {}
+    for row, node in _pairs(wires.wait_row, wires.wait_source):
+        added.setdefault(row, []).append(f"^{texts[node]}")
+    is_changed = np.zeros(len(nodes), np.bool_)
+    is_changed[[*replaced, *added]] = True
+    told = _told(len(wires.source), stand_ins, len(wires.wait_row))
+    return Rewiring(replaced, added, stand_ins, is_changed, told)
+
+
+def _find_wires(atlas: Atlas, shapes: Shapes, kept: Marks, read: _Inputs, paths: tuple[Places, Places]) -> _Wires:
+    """Read what was handed on, or a kept node before that gives the same; what remains of the paths is waited for."""
+    path_source, path_row = paths
     source, port = _handed_on(atlas, kept, read)
     is_handed = kept[source]
-    path_source, path_row = _paths(cut, nodes)
     rest = read.where(~is_handed)
-    shapes = read_shapes_of(
-        atlas, data, np.unique(np.concatenate([rest.source[rest.source < len(atlas)], path_source]))
-    )
     match = _matching(atlas, shapes, rest, path_source, path_row)
     is_matched = match < len(atlas)
-    replaced = read.where(is_handed), rest.where(is_matched)
+    handed, matched = read.where(is_handed), rest.where(is_matched)
+    inputs = _Inputs(*(np.concatenate(pair) for pair in zip(handed.columns(), matched.columns(), strict=True)))
     new_source = np.concatenate([source[is_handed], match[is_matched]])
-    new_port = np.concatenate([port[is_handed], np.zeros(np.count_nonzero(is_matched), np.int64)])
-    new_row = np.concatenate([each.row for each in replaced])
-    is_joined = np.isin(path_row * len(kept) + path_source, new_row * len(kept) + new_source)
-    added_source, added_row = path_source[~is_joined], path_row[~is_joined]
-    left = rest.where(~is_matched)
-    is_missing = left.source == len(atlas)
-    known = left.where(~is_missing)
-    stand_ins, names = make_stand_ins(atlas, data, shapes, known.source, known.port, nodes[known.row])
-    stand_ins += missing_stand_ins(atlas, data, left.where(is_missing).place, nodes[left.row[is_missing]])
-    texts = _names(atlas, np.concatenate([new_source, added_source]))
-    renamed = known.where(known.port > 0)
-    changes = [
-        *zip(awaited.row.tolist(), awaited.place.tolist(), [None] * len(awaited.row), strict=True),
-        *zip(
-            new_row.tolist(),
-            np.concatenate([each.place for each in replaced]).tolist(),
-            [texts[each] if not at else f"{texts[each]}:{at}" for each, at in _pairs(new_source, new_port)],
-            strict=True,
-        ),
-        *zip(
-            renamed.row.tolist(),
-            renamed.place.tolist(),
-            [names[pair] for pair in _pairs(renamed.source, renamed.port)],
-            strict=True,
-        ),
-    ]
-    changes.sort(key=lambda change: change[:2])
-    order = np.argsort(added_row, kind="stable")
-    is_changed = np.zeros(len(nodes), np.bool_)
-    row = np.array([change[0] for change in changes], np.int64)
-    is_changed[row] = is_changed[added_row] = True
-    return Rewiring(
-        is_changed,
-        row,
-        np.array([change[1] for change in changes], np.int64),
-        [change[2] for change in changes],
-        added_row[order],
-        [f"^{texts[each]}" for each in added_source[order].tolist()],
-        stand_ins,
-        _told(len(new_row), stand_ins, len(added_row)),
-    )
+    new_port = np.concatenate([port[is_handed], np.zeros(len(matched.row), np.int64)])
+    is_joined = np.isin(path_row * len(kept) + path_source, inputs.row * len(kept) + new_source)
+    return _Wires(inputs, new_source, new_port, rest.where(~is_matched), path_row[~is_joined], path_source[~is_joined])
 
 
 def _gone_inputs(atlas: Atlas, nodes: Places, kept: Marks) -> _Inputs:
@@ -199,6 +190,10 @@ def _names(atlas: Atlas, nodes: Places) -> dict[int, str]:
 
 def _pairs(first: Places, second: Places) -> list[tuple[int, int]]:
     return list(zip(first.tolist(), second.tolist(), strict=True))
+
+
+def _input(name: str, port: int) -> str:
+    return f"{name}:{port}" if port else name
 
 
 def _told(rewired: int, stand_ins: list[StandIn], waits: int) -> tuple[str, ...]:

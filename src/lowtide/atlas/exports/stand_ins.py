@@ -80,7 +80,7 @@ def _copy_of_constant(atlas: Atlas, data: Bytes, node: int) -> bytes | None:
     return patch_node(data[start:end].data, Patch(waits, is_cut=True))[0]
 
 
-def missing_stand_ins(atlas: Atlas, data: Bytes, place: Places, reader: Places) -> list[StandIn]:
+def missing_stand_ins(atlas: Atlas, place: Places, reader: Places) -> list[StandIn]:
     """One for each name that inputs have and no node of the file; nothing is known of it but who reads it."""
     made: dict[str, StandIn] = {}
     for at, reads in zip(place.tolist(), reader.tolist(), strict=True):

@@ -29,7 +29,20 @@ export function placeBoxes(sizes: Size[], edges: Edge[]): PlacedBoxes {
     }
   });
   const rectangles = sizes.map(({ width, height }, cell) => ({ ...(corners[cell] as Point), width, height }));
-  return { width: shelf.width, height: shelf.height, corners, routes: routeEdges(rectangles, edges, bends) };
+  return makeRoom({ width: shelf.width, height: shelf.height, corners, routes: routeEdges(rectangles, edges, bends) });
+}
+
+/** As wide as its curves too: some go around the boxes, and would be drawn across the frame or outside of the window. */
+function makeRoom({ width, height, corners, routes }: PlacedBoxes): PlacedBoxes {
+  const across = routes.flatMap((route) => route.filter((_, place) => place % 2 === 0));
+  const left = across.reduce((least, x) => Math.min(least, x), 0);
+  const right = across.reduce((most, x) => Math.max(most, x), width);
+  return {
+    width: right - left,
+    height,
+    corners: corners.map(({ x, y }) => ({ x: x - left, y })),
+    routes: routes.map((route) => route.map((value, place) => (place % 2 === 0 ? value - left : value))),
+  };
 }
 
 // About half as wide again as high when everything is packed, and never so narrow that a few boxes wrap.
