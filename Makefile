@@ -30,8 +30,8 @@ bench-measure: $(VENV)/.dev
 bench-fit: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.fit
 
-bench-explore: $(VENV)/.dev
-	$(BIN)/python -m benchmarks.explore
+bench-explore: $(VENV)/.dev browser
+	$(BIN)/python -m benchmarks.explore --peers-large
 
 # The page of `lowtide view`. What is built is committed, so that nobody needs Node to use it.
 page: web/node_modules/.installed

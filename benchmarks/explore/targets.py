@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from lowtide.atlas.atlas import Atlas, Source
+from lowtide.atlas.details import node_details
+from lowtide.atlas.screen import make_node_screen
+from lowtide.atlas.screens import screen_data
+from lowtide.atlas.search import Query, search
+from lowtide.atlas.store import build_atlas
+from lowtide.atlas.walks import around
 from lowtide.errors import LowtideError
 from lowtide.sources.spans import find_graphs
 
@@ -25,6 +33,9 @@ class Target:
 # A disk of memory where there is one.
 _DISK = next((path for path in ("/dev/shm",) if Path(path).is_dir()), None)
 
+# Of what an index holds so many are asked for: damage shows in the first, and there are many inputs.
+_ASKED = 8
+
 
 def _find(name: str) -> Callable[[bytes], object]:
     def call(data: bytes) -> object:
@@ -40,6 +51,38 @@ def _find(name: str) -> Callable[[bytes], object]:
     return call
 
 
+def _index(data: bytes) -> object:
+    """Build the index of bytes that may be a graph; whatever they are, it has to be told as far as it goes."""
+    with tempfile.TemporaryDirectory(prefix="lowtide-fuzz-", dir=_DISK) as folder:
+        path = Path(folder) / "graph.pb"
+        path.write_bytes(data)
+        return build_atlas(Source(path, 0, len(data)), cache=Path(folder) / "cache").header
+
+
+def _ask(data: bytes) -> object:
+    """Build an index, and ask for all that the page asks for: every screen from the top, details, a search."""
+    with tempfile.TemporaryDirectory(prefix="lowtide-fuzz-", dir=_DISK) as folder:
+        path = Path(folder) / "graph.pb"
+        path.write_bytes(data)
+        atlas = build_atlas(Source(path, 0, len(data)), cache=Path(folder) / "cache")
+        for part in range(min(len(atlas.parts), _ASKED)):
+            _ask_for_screens(atlas, part)
+        for node in range(min(len(atlas), _ASKED)):
+            json.dumps(node_details(atlas, node))
+            make_node_screen(atlas, around(atlas, node, 2).nodes, atlas.part_of(node), "around")
+        return search(atlas, Query("a")).total
+
+
+def _ask_for_screens(atlas: Atlas, part: int) -> None:
+    waiting = [("", "")]
+    for path, fold in waiting:
+        screen = screen_data(atlas, part, path, fold)
+        json.dumps(screen)
+        if len(waiting) < _ASKED:
+            openable = (item["key"] for item in screen["items"] if item["kind"] not in ("node", "function"))
+            waiting += [tuple(key.partition("|")[::2]) for key in openable]
+
+
 # The name of a file decides how it is read when its content does not, so every name gets every content.
 TARGETS = [
     Target("events", _find("events.out.tfevents.1"), "tfevents"),
@@ -49,4 +92,6 @@ TARGETS = [
     Target("text", _find("graph.pbtxt"), ".pbtxt"),
     Target("keras", _find("model.keras"), ".keras"),
     Target("unnamed", _find("file")),
+    Target("index", _index, "frozen.pb"),
+    Target("answers", _ask, "frozen.pb"),
 ]

@@ -51,13 +51,20 @@ def bars_markdown(bars: Iterable[Bar]) -> list[str]:
     return table(("bar", "seen", "holds"), [(bar.words, bar.seen, "yes" if bar.holds else "**no**") for bar in bars])
 
 
-def to_markdown(sections: Sequence[Section], setting: Mapping[str, str], earlier: Sequence[str] = ()) -> str:
+def to_markdown(
+    sections: Sequence[Section],
+    setting: Mapping[str, str],
+    earlier: Sequence[str] = (),
+    *,
+    title: str = "Planned steps",
+    unit: str = "MiB",
+) -> str:
     """The whole report; what each column is stands in the benchmark's README.
 
     `earlier` are the measurements that were made with another source than the one at hand.
     """
     described = ", ".join(f"{key} {value}" for key, value in setting.items())
-    lines = ["# Planned steps", "", f"Measured with {described}. Sizes are in MiB.", ""]
+    lines = [f"# {title}", "", f"Measured with {described}. Sizes are in {unit}.", ""]
     if earlier:
         lines += [f"Measured with an earlier version of the source: {', '.join(earlier)}.", ""]
     lines += bars_markdown(bar for section in sections for bar in section.bars)
