@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from lowtide.atlas.alike import read_alike
 from lowtide.atlas.arrange import arrange
 from lowtide.atlas.columns import Mapped, Writer
 from lowtide.atlas.names import Scopes
-from lowtide.atlas.outputs import read_outputs
 from lowtide.atlas.references import read_references
 from lowtide.atlas.text import Bytes, Hashes, Numbers, Places, Pool, hash_of, hash_pieces
 from lowtide.atlas.walk import ARGUMENT, CONTROL_RETURNED, NODE, RETURNED, Batch, Walk
@@ -72,7 +72,7 @@ def _read(data: Bytes, batch: Batch, raw: Raw) -> None:
     name_start, name_end = _last(fields.of(NODE_NAME), count, batch.start)
     named = raw.scopes.add(data, name_start, name_end, batch.part)
     op, op_hash = _ops(data, batch, fields, raw.ops)
-    outputs = read_outputs(data, count, _attributes(fields, batch), op_hash)
+    outputs = read_alike(data, count, _attributes(fields, batch), op_hash)
     dtype = outputs.dtype.copy()
     typed = fields.of(ARGUMENT_TYPE, VARINT)
     typed = typed.where(batch.made_from[typed.owner] == ARGUMENT)

@@ -85,6 +85,7 @@ def bundle(atlas: Atlas, ranges: Ranges) -> Bundles:
         places, counts = ragged(atlas.first_reader, nodes)
         reading = table.group_of(atlas.readers[places]) == count
         outgoing += np.bincount(np.repeat(groups, counts)[reading], minlength=count)
+        give_back(atlas, nodes)
     pairs = np.flatnonzero(edges)
     return Bundles(
         pairs // count,
@@ -96,6 +97,12 @@ def bundle(atlas: Atlas, ranges: Ranges) -> Bundles:
         incoming_bytes.astype(np.int64),
         outgoing.astype(np.int64),
     )
+
+
+def give_back(atlas: Atlas, nodes: Places) -> None:
+    """Give back the memory of the columns after a whole chunk: who looks at millions of nodes looks at each once."""
+    if len(nodes) == _CHUNK:
+        atlas.release()
 
 
 def edge_bytes(atlas: Atlas, source: npt.NDArray[np.uint32], port: npt.NDArray[np.uint16]) -> Amounts:

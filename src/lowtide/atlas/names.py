@@ -57,14 +57,15 @@ class Scopes:
         parent = seed + hash_pieces(data, starts, np.maximum(last, starts))
         # A name without a slash lies in its part's root.
         parent = np.where(last < starts, seed, parent)
-        distinct, first = np.unique(parent, return_index=True)
+        # Nodes of one scope lie together: most have the parent of the one before.
+        distinct, first, which = np.unique(parent, return_index=True, return_inverse=True)
         unknown = np.sort(first[~self._numbering.find(distinct)[1]])
         if len(unknown):
             owner, places = slashes.within(starts[unknown], ends[unknown])
             self._add_scopes(data, starts, places, unknown[owner], seed)
         return Named(
             hash_pieces(data, starts, ends) + seed,
-            self._numbering.find(parent)[0],
+            self._numbering.find(distinct)[0][which],
             self.texts.add(data, last + 1, ends),
         )
 

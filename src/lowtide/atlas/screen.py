@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lowtide.atlas.atlas import Atlas
-from lowtide.atlas.bundles import Bundles, Ranges, bundle
+from lowtide.atlas.bundles import Bundles, Ranges, bundle, give_back
 from lowtide.atlas.details import outputs_of
 from lowtide.atlas.folding import FoldError, Group, fold_members, unfold
 from lowtide.atlas.members import Members
@@ -177,6 +177,7 @@ def _totals(atlas: Atlas, ranges: Ranges, values: Values | None) -> _Totals:
         np.maximum.at(most, groups, device)
         if values is not None:
             value += np.bincount(groups, values(nodes), minlength=count)
+        give_back(atlas, nodes)
     nodes_in = np.bincount(ranges.group, ranges.last - ranges.first, minlength=count)
     return _Totals(
         nodes_in.astype(np.int64),

@@ -10,8 +10,9 @@ from typing import Any
 from lowtide.atlas.atlas import Atlas
 from lowtide.atlas.screen import Values, make_screen
 
-# A screen of fewer nodes is made while somebody waits for it.
-HEAVY_NODES = 150_000
+# A screen of fewer nodes is made while somebody waits for it; of a huge graph only those with a share of its nodes are
+# made before, since it has hundreds of large scopes.
+_LEAST_HEAVY, _HEAVY_SHARE, _SURELY_HEAVY = 25_000, 0.02, 200_000
 _FILE = "screens.json"
 # Folds in folds of the same nodes would be written again and again.
 _MOST_SCREENS = 400
@@ -30,20 +31,22 @@ def screen_data(
 
 def write_heavy_screens(atlas: Atlas) -> None:
     """Make the screens of all that has very many nodes, and write them beside the columns."""
+    heavy = min(max(_LEAST_HEAVY, _HEAVY_SHARE * len(atlas)), _SURELY_HEAVY)
     waiting = [
         (part, "", "")
         for part in range(len(atlas.parts))
-        if part == 0 or atlas.part_range(part)[1] - atlas.part_range(part)[0] >= HEAVY_NODES
+        if part == 0 or atlas.part_range(part)[1] - atlas.part_range(part)[0] >= heavy
     ]
     screens: dict[str, Any] = {}
     while waiting and len(screens) < _MOST_SCREENS:
         part, path, fold = waiting.pop(0)
         screen = make_screen(atlas, part, path, fold)
-        if screen.nodes < HEAVY_NODES:
+        atlas.release()
+        if screen.nodes < heavy:
             continue
         screens[_key(part, path, fold)] = screen.to_dict()
         for item in screen.items:
-            if item.kind != "node" and item.nodes >= HEAVY_NODES:
+            if item.kind != "node" and item.nodes >= heavy:
                 below, _, folded = item.key.partition("|")
                 waiting.append((part, below, folded))
     (atlas.folder / _FILE).write_text(json.dumps(screens), encoding="utf-8")

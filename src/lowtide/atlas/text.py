@@ -185,8 +185,11 @@ class Numbering:
 
     def add(self, hashes: Hashes) -> tuple[Numbers, Places]:
         """The number of each hash, and where in `hashes` those stand that were not known, in their order."""
+        numbers, known = self.find(hashes)
+        if known.all():
+            return numbers, np.zeros(0, np.int64)
         distinct, first, which = np.unique(hashes, return_index=True, return_inverse=True)
-        numbers, known = self.find(distinct)
+        numbers, known = numbers[first], known[first]
         fresh = np.flatnonzero(~known)
         # By first appearance, so that what contains another comes before it.
         fresh = fresh[np.argsort(first[fresh])]
