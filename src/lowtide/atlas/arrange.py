@@ -76,10 +76,10 @@ def _scope_order(raw: Raw) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.bool_
     writer = raw.writer
     roots = raw.scopes.roots(len(raw.parts))
     parent, leaf, hashes = raw.scopes.columns()
-    tree = depth_first(parent, roots)
+    scope, names = writer.read("scope"), writer.open("hash")
+    tree = depth_first(parent, roots, _first_nodes(scope, len(parent)))
     order = np.argsort(tree.place)
     # A node `a/b` beside a scope `a/b` is shown inside that scope, as the one that it is named for.
-    scope, names = writer.read("scope"), writer.open("hash")
     by_hash = np.argsort(hashes).astype(np.uint32)
     hashes = hashes[by_hash]
     is_head = np.zeros(len(scope), np.bool_)
@@ -102,6 +102,14 @@ def _scope_order(raw: Raw) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.bool_
     writer.write("scope_direct", direct.astype(np.uint32))
     writer.write("scope_last", first[behind].astype(np.uint32))
     return placed, is_head
+
+
+def _first_nodes(scope: Column, count: int) -> npt.NDArray[np.int32]:
+    """The first node in the file that lies directly in each scope; behind all where there is none."""
+    first = np.full(count, len(scope), np.int32)
+    # Written from the last to the first, the first one stays.
+    first[scope[::-1]] = np.arange(len(scope) - 1, -1, -1, dtype=np.int32)
+    return first
 
 
 def _move(writer: Writer, order: npt.NDArray[np.uint32], scope: Column, is_head: Column) -> None:

@@ -59,28 +59,32 @@ class Scopes:
         parent = np.where(last < starts, seed, parent)
         # Nodes of one scope lie together: most have the parent of the one before.
         distinct, first, which = np.unique(parent, return_index=True, return_inverse=True)
-        unknown = np.sort(first[~self._numbering.find(distinct)[1]])
-        if len(unknown):
-            owner, places = slashes.within(starts[unknown], ends[unknown])
-            self._add_scopes(data, starts, places, unknown[owner], seed)
+        unknown = first[~self._numbering.find(distinct)[1]]
+        self._add_scopes(data, slashes, starts[unknown], last[unknown], parent[unknown], seed[unknown])
         return Named(
             hash_pieces(data, starts, ends) + seed,
             self._numbering.find(distinct)[0][which],
             self.texts.add(data, last + 1, ends),
         )
 
-    def _add_scopes(self, data: Bytes, starts: Places, slashes: Places, owner: Places, seed: Hashes) -> None:
-        """Number the scopes that end at these slashes."""
-        # The first slash of a name ends a scope in the root, each further one a scope in the one before.
-        is_first = np.ones(len(slashes), np.bool_)
-        is_first[1:] = owner[1:] != owner[:-1]
-        prefix = hash_pieces(data, starts[owner], slashes) + seed[owner]
-        above = np.where(is_first, seed[owner], np.roll(prefix, 1))
-        begin = np.where(is_first, starts[owner], np.roll(slashes, 1) + 1)
-        _, fresh = self._numbering.add(prefix)
-        self._parent.append(self._numbering.find(above[fresh])[0])
-        self._leaf.append(self.texts.add(data, begin[fresh], slashes[fresh]))
-        self._hash.append(prefix[fresh])
+    def _add_scopes(
+        self, data: Bytes, slashes: BytePlaces, starts: Places, ends: Places, hashes: Hashes, seed: Hashes
+    ) -> None:
+        """Number some scopes, and those around them that are not known either, the outermost first."""
+        layers = []
+        while len(starts):
+            before = slashes.last(starts, ends)
+            around = seed + hash_pieces(data, starts, np.maximum(before, starts))
+            around = np.where(before < starts, seed, around)
+            layers.append((before + 1, ends, hashes, around))
+            distinct, first = np.unique(around, return_index=True)
+            unknown = first[~self._numbering.find(distinct)[1]]
+            starts, ends, hashes, seed = starts[unknown], before[unknown], around[unknown], seed[unknown]
+        for begin, end, name, around in reversed(layers):
+            _, fresh = self._numbering.add(name)
+            self._parent.append(self._numbering.find(around[fresh])[0])
+            self._leaf.append(self.texts.add(data, begin[fresh], end[fresh]))
+            self._hash.append(name[fresh])
 
     def _add_roots(self, parts: npt.NDArray[np.uint32]) -> None:
         seed = part_seeds(parts)

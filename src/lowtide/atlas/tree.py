@@ -23,18 +23,21 @@ class Tree:
     depth: Numbers
 
 
-def depth_first(parent: npt.NDArray[np.uint32], roots: npt.NDArray[np.int64]) -> Tree:
-    """Order scopes whose parents are numbered before them; siblings stay in the order of their numbers."""
+def depth_first(parent: npt.NDArray[np.uint32], roots: npt.NDArray[np.int64], node: Numbers) -> Tree:
+    """Order scopes whose parents are numbered before them; siblings by `node`, the first node directly in each."""
     count = len(parent)
     is_root = np.zeros(count, np.bool_)
     is_root[roots] = True
     inner = np.flatnonzero(~is_root).astype(np.int32)
-    children = inner[np.argsort(parent[inner], kind="stable")]
     first = offsets(np.bincount(parent[inner], minlength=count))
-    levels = _levels(first, children, roots.astype(np.int32))
-    size = np.ones(count, np.int32)
-    for level in reversed(levels[1:]):
+    children = inner[np.argsort(parent[inner], kind="stable")]
+    size, node = np.ones(count, np.int32), node.copy()
+    for level in reversed(_levels(first, children, roots.astype(np.int32))[1:]):
         np.add.at(size, parent[level], size[level])
+        np.minimum.at(node, parent[level], node[level])
+    # Now that it is known where each scope begins in the file, siblings can be put in that order.
+    children = inner[np.lexsort((node[inner], parent[inner]))]
+    levels = _levels(first, children, roots.astype(np.int32))
     place, depth = np.zeros(count, np.int32), np.zeros(count, np.int32)
     place[roots] = offsets(size[roots])[:-1]
     for number, level in enumerate(levels[1:], 1):

@@ -25,6 +25,8 @@ _BATCH_BYTES = 1 << 21
 _PAGE = 1 << 19
 # No tag and length are longer than two numbers of ten bytes.
 _HEAD = 20
+# The head of most fields: number 1, and bytes.
+_COMMON = 1 << 3 | BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +55,11 @@ class Walk:
         """Give all rows, in the order of the file, some thousands at a time."""
         rows = _Rows()
         for heads in self._fields(self.start, min(self.end, len(self.data)), "the graph"):
-            self.position = heads.low + (heads.end[-1] if heads.end else 0)
+            self.position = heads.last
             rows.add(heads, GRAPH_NODE, 0, NODE)
-            for start, end in heads.of(GRAPH_LIBRARY):
+            for start, end in heads.of(GRAPH_LIBRARY).tolist():
                 for functions in self._fields(start, end, "the function library"):
-                    for first, last in functions.of(LIBRARY_FUNCTION):
+                    for first, last in functions.of(LIBRARY_FUNCTION).tolist():
                         self._function(first, last, rows)
                         if rows.is_full:
                             yield rows.take()
@@ -70,9 +72,9 @@ class Walk:
         part = len(self.parts)
         self.parts.append(f"function {part}")
         for heads in self._fields(start, end, "a function"):
-            for first, last in heads.of(FUNCTION_SIGNATURE):
+            for first, last in heads.of(FUNCTION_SIGNATURE).tolist():
                 for inner in self._fields(first, last, "a signature"):
-                    for low, high in inner.of(SIGNATURE_NAME):
+                    for low, high in inner.of(SIGNATURE_NAME).tolist():
                         self.parts[part] = bytes(self.data[low:high]).decode(errors="replace")
                     rows.add(inner, SIGNATURE_INPUT, part, ARGUMENT)
             rows.add(heads, FUNCTION_NODE, part, NODE)
@@ -93,24 +95,31 @@ class Walk:
 
 @dataclass(slots=True)
 class Heads:
-    """Fields that hold bytes: their numbers, and where their content begins and ends."""
+    """Fields that hold bytes: where the content of each begins and ends, counted from `low`.
 
-    number: list[int] = field(default_factory=list)
+    Most are of number 1, which are nodes and functions; the others stand apart, with their number.
+    """
+
+    low: int
     start: list[int] = field(default_factory=list)
     end: list[int] = field(default_factory=list)
-    low: int = 0
-    """Where in the file the places are counted from."""
+    others: list[tuple[int, int, int]] = field(default_factory=list)
     problem: str | None = None
 
-    def of(self, number: int) -> list[tuple[int, int]]:
-        """Begin and end of the fields of one number."""
-        if number not in self.number:
-            return []
-        return [
-            (self.low + self.start[row], self.low + self.end[row])
-            for row, each in enumerate(self.number)
-            if each == number
-        ]
+    def of(self, number: int) -> npt.NDArray[np.int64]:
+        """Begin and end of the fields of one number, as rows."""
+        rows = [(start, end) for each, start, end in self.others if each == number]
+        if number == _COMMON >> 3:
+            # Long fields of the common number stand among the others.
+            rows = sorted([*zip(self.start, self.end, strict=True), *rows]) if rows else rows
+            if not rows:
+                return np.array([self.start, self.end], np.int64).T + self.low
+        return np.array(rows, np.int64).reshape(-1, 2) + self.low
+
+    @property
+    def last(self) -> int:
+        """Where the last of the fields ends."""
+        return self.low + max([*self.end[-1:], *(end for _, _, end in self.others[-1:])], default=0)
 
 
 class _Rows:
@@ -122,10 +131,10 @@ class _Rows:
 
     def add(self, heads: Heads, number: int, part: int, made_from: int) -> None:
         """Add the fields of one number."""
-        chosen = np.array(heads.number, np.int64) == number
-        count = int(np.count_nonzero(chosen))
-        if count:
-            start, end = (np.array(places, np.int64)[chosen] + heads.low for places in (heads.start, heads.end))
+        places = heads.of(number)
+        if len(places):
+            start, end = places.T
+            count = len(start)
             self._batches.append(
                 Batch(start, end, np.full(count, part, np.uint32), np.full(count, made_from, np.uint8))
             )
@@ -152,33 +161,34 @@ def read_heads(page: bytes, low: int, end: int) -> tuple[Heads, int]:
     What lies between the heads is skipped, not read: most heads are one byte of tag and one or two of length, and this
     loop is most of the walk over a file.
     """
-    heads = Heads()
-    add_number, add_start, add_end = heads.number.append, heads.start.append, heads.end.append
+    heads = Heads(low=low)
+    add_start, add_end = heads.start.append, heads.end.append
     at, stop = 0, end - low
     # A head that may reach behind the page is read with the next one; the last page has all that there is.
-    safe = len(page) - _HEAD if low + len(page) < end else stop
+    safe = min(len(page) - _HEAD if low + len(page) < end else stop, stop - 1)
     try:
-        while at < stop and at <= safe:
-            tag = page[at]
-            if tag & 0x87 != BYTES:
+        while at <= safe:
+            length = page[at + 1]
+            if page[at] != _COMMON or (length >= 0x80 and page[at + 2] >= 0x80):
                 tag, length, first = _head(page, at)
-            elif (length := page[at + 1]) < 0x80:
-                first = at + 2
-            elif (more := page[at + 2]) < 0x80:
-                length += (more << 7) - 0x80
-                first = at + 3
+                at = first + length
+                if tag & 7 == BYTES and at <= stop:
+                    heads.others.append((tag >> 3, first, at))
+                continue
+            if length < 0x80:
+                add_start(at + 2)
+                at += 2 + length
             else:
-                tag, length, first = _head(page, at)
-            at = first + length
-            if at > stop or tag < 8:
-                raise WireError("it ends in the middle of a field" if tag >= 8 else "no field has the number 0")
-            if tag & 7 == BYTES:
-                add_number(tag >> 3)
-                add_start(first)
-                add_end(at)
+                add_start(at + 3)
+                at += length + (page[at + 2] << 7) - 0x7D
+            add_end(at)
+        if at > stop:
+            raise WireError("it ends in the middle of a field")
     except (WireError, IndexError) as error:
         heads.problem = str(error) if isinstance(error, WireError) else "it ends in the middle of a field"
-    heads.low = low
+        while heads.end and heads.end[-1] > stop:
+            heads.end.pop()
+            heads.start.pop()
     return heads, low + at
 
 

@@ -144,7 +144,7 @@ class _Writer:
         while position < stop:
             page = self.data[position : min(position + _PAGE, end)].tobytes()
             heads, after = read_heads(page, position, end)
-            for number, first, last in zip(heads.number, heads.start, heads.end, strict=True):
+            for number, first, last in heads.others:
                 if position + first >= stop:
                     return
                 if number != GRAPH_NODE:
