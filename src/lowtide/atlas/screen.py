@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -12,7 +13,7 @@ import numpy.typing as npt
 from lowtide.atlas.atlas import Atlas
 from lowtide.atlas.bundles import Bundles, Ranges, bundle, give_back
 from lowtide.atlas.details import outputs_of
-from lowtide.atlas.folding import FoldError, Group, fold_members, unfold
+from lowtide.atlas.folding import RANGE, SERIES, FoldError, Group, fold_members, unfold
 from lowtide.atlas.members import Members
 from lowtide.atlas.node_file import read_node, shape_text
 from lowtide.atlas.phases import PHASES
@@ -20,6 +21,7 @@ from lowtide.errors import LowtideError
 
 # So many bundles are drawn at the most: the heaviest.
 MOST_EDGES = 400
+_NUMBER = re.compile(r"_?\d+")
 # A group is of a phase if nearly all of it is.
 _MOSTLY = 0.95
 
@@ -230,6 +232,6 @@ def fold_label(group: Group) -> str:
     if step.startswith("*"):
         return {"*scopes": "scopes", "*other": "other ops", "*rest": "others"}[step]
     first, last = members.label(0), members.label(len(members) - 1)
-    if group.kind in ("series", "range"):
-        return f"{first} … {last}"
-    return f"{step}…"
+    # Names that differ in their numbers alone are told by the first and the last of them.
+    is_numbered = _NUMBER.sub("", first) == _NUMBER.sub("", last)
+    return f"{first} … {last}" if group.kind == RANGE or (group.kind == SERIES and is_numbered) else f"{step}…"
