@@ -49,6 +49,11 @@ export function visible(camera: Camera, canvas: Size): Rectangle {
   };
 }
 
+/** For a canvas with `ratio` pixels to a CSS pixel; at whole pixels, so that a copy of what was drawn is not blurred. */
+export function inPixels({ scale, left, top }: Camera, ratio: number): Camera {
+  return { scale: scale * ratio, left: Math.round(left * ratio), top: Math.round(top * ratio) };
+}
+
 export function toScreen(camera: Camera, { x, y, width, height }: Rectangle): Rectangle {
   return {
     x: x * camera.scale + camera.left, y: y * camera.scale + camera.top,
