@@ -13,7 +13,8 @@ export interface Size {
   height: number;
 }
 
-const leastScale = 0.02;
+// Even 2,000 boxes in one row are in sight at this scale.
+const leastScale = 0.001;
 const mostScale = 4;
 /** Text of boxes can be read from here on; a first view goes no farther out. */
 export const readableScale = 0.62;
