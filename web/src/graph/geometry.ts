@@ -68,7 +68,7 @@ export function blend(from: Geometry, to: Geometry, share: number): Geometry {
   const mix = (start: number, end: number) => start + (end - start) * share;
   const boxes: Geometry['boxes'] = new Map();
   for (const [id, { box, rectangle: end }] of to.boxes) {
-    const start = from.boxes.get(id)?.rectangle ?? grownFrom(box, from, end);
+    const start = from.boxes.get(id)?.rectangle ?? end;
     boxes.set(id, {
       box,
       rectangle: {
@@ -77,11 +77,4 @@ export function blend(from: Geometry, to: Geometry, share: number): Geometry {
     });
   }
   return { ...to, boxes, edges: new Map() };
-}
-
-// What was not there comes out of the middle of the box it is in.
-function grownFrom(box: Box, from: Geometry, end: Rectangle): Rectangle {
-  const owner = box.sheet.owner && from.boxes.get(box.sheet.owner.id)?.rectangle;
-  if (!owner) return end;
-  return { x: owner.x + (owner.width - end.width) / 2, y: owner.y + (owner.height - end.height) / 2, width: end.width, height: end.height };
 }

@@ -29,7 +29,7 @@ const settlingTime = 100;
 // Curves and labels at the border of the sheet may reach out so far.
 const overhang = 60;
 // With more boxes than this a move is a jump: building every step of it would take longer than a frame.
-const mostMoving = 500;
+const mostMoving = 200;
 
 export class Stage {
   readonly canvas = element('canvas', { tabindex: '0', class: 'stage', role: 'application' });
@@ -70,7 +70,9 @@ export class Stage {
     this.pointed = { box: null, edge: null };
     if (held) {
       this.camera = keepInPlace(this.camera, held.before, held.after);
-      if (canMove(drawing.geometry)) this.moving = { from: shifted(before, held.after.x - held.before.x, held.after.y - held.before.y), start: performance.now() };
+      this.moving = canMove(before, drawing.geometry)
+        ? { from: shifted(before, held.after.x - held.before.x, held.after.y - held.before.y), start: performance.now() }
+        : null;
     } else if (!anchor) this.fit(readableScale);
     this.fitted = held === null && anchor === null;
     this.requestPaint();
@@ -263,8 +265,10 @@ function shifted(geometry: Geometry, right: number, down: number): Geometry {
   return { ...geometry, boxes };
 }
 
-function canMove(geometry: Geometry): boolean {
-  return geometry.boxes.size <= mostMoving && !matchMedia('(prefers-reduced-motion: reduce)').matches;
+// Who opens something wants to read it, so it is there at once; when something closes, the rest moves together.
+function canMove(before: Geometry, after: Geometry): boolean {
+  return after.boxes.size <= mostMoving && [...after.boxes.keys()].every((id) => before.boxes.has(id))
+    && !matchMedia('(prefers-reduced-motion: reduce)').matches;
 }
 
 function grown({ x, y, width, height }: Rectangle, by: number): Rectangle {
