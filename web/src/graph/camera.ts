@@ -80,6 +80,19 @@ export function bringIntoView(camera: Camera, canvas: Size, rectangle: Rectangle
   return pan(camera, slide(place.x, place.width, canvas.width), slide(place.y, place.height, canvas.height));
 }
 
+/** Moved so that no room beside the scene stays free while some of it is cut off; what fits is in the middle. */
+export function useRoom(camera: Camera, scene: Size, canvas: Size): Camera {
+  return {
+    ...camera,
+    left: startIn(canvas.width, scene.width * camera.scale, camera.left),
+    top: startIn(canvas.height, scene.height * camera.scale, camera.top),
+  };
+}
+
+function startIn(room: number, length: number, start: number): number {
+  return length <= room ? (room - length) / 2 : clamp(start, room - length, 0);
+}
+
 /** The rectangle in the middle; of one that is higher than the canvas, its top. */
 export function centreOn(scale: number, canvas: Size, rectangle: Rectangle): Camera {
   return {

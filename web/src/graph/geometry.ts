@@ -63,6 +63,15 @@ export function contains({ x, y, width, height }: Rectangle, pointX: number, poi
   return pointX >= x && pointX <= x + width && pointY >= y && pointY <= y + height;
 }
 
+/** The middle of the topmost row; any one box of it may be at an end, and leave half of the window free. */
+export function middleOfTop(geometry: Geometry): number | undefined {
+  const all = [...geometry.boxes.values()].map(({ rectangle }) => rectangle);
+  const top = all.reduce((least, { y }) => Math.min(least, y), Infinity);
+  const row = all.filter(({ y }) => y === top);
+  if (!row.length) return undefined;
+  return (Math.min(...row.map(({ x }) => x)) + Math.max(...row.map(({ x, width }) => x + width))) / 2;
+}
+
 /** Between two geometries, for a box that moves from one place to the other. */
 export function blend(from: Geometry, to: Geometry, share: number): Geometry {
   const mix = (start: number, end: number) => start + (end - start) * share;

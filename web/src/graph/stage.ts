@@ -1,10 +1,10 @@
 // The canvas: shows a drawing through a camera, animates from one drawing to the next, and says what the pointer is on.
 import { element } from '../dom';
 import { SheetBitmap, type SheetMarks } from './bitmap';
-import { bringIntoView, centreOn, fit, inPixels, keepInPlace, readableScale, toScene, toScreen, visible, zoomAt, type Camera, type Size } from './camera';
+import { bringIntoView, centreOn, fit, inPixels, keepInPlace, readableScale, toScene, toScreen, useRoom, visible, zoomAt, type Camera, type Size } from './camera';
 import { paintMarks } from './canvas';
 import { buildMarks, glyphOf, type Look } from './display';
-import { blend, boxAt, contains, emptyGeometry, type Geometry, type Rectangle } from './geometry';
+import { blend, boxAt, contains, emptyGeometry, middleOfTop, type Geometry, type Rectangle } from './geometry';
 import { listenForGestures } from './gestures';
 import { edgeAt, highlightMarks, type Pointed } from './highlight';
 import type { Mark } from './marks';
@@ -100,10 +100,12 @@ export class Stage {
     this.covered = height;
   }
 
-  /** To the middle, as a link to it would be opened. */
+  /** To the middle as far as the rest leaves no room free, as a link to it would be opened. */
   centre(id: string): void {
     const rectangle = this.geometry.boxes.get(id)?.rectangle;
-    if (rectangle) this.moveTo(centreOn(Math.max(this.camera.scale, readableScale), this.open, rectangle));
+    if (!rectangle) return;
+    const camera = centreOn(Math.max(this.camera.scale, readableScale), this.open, rectangle);
+    this.moveTo(useRoom(camera, this.geometry, this.open));
   }
 
   /** Everything, or as much as can be read: then the top, where the graph begins. */
@@ -249,12 +251,6 @@ function heldPlaces(before: Geometry, after: Geometry, id: string): { before: Re
   const was = before.boxes.get(id)?.rectangle;
   const is = after.boxes.get(id)?.rectangle;
   return was && is ? { before: was, after: is } : null;
-}
-
-function middleOfTop(geometry: Geometry): number | undefined {
-  let top: Rectangle | undefined;
-  for (const { rectangle } of geometry.boxes.values()) if (!top || rectangle.y < top.y) top = rectangle;
-  return top && top.x + top.width / 2;
 }
 
 function shifted(geometry: Geometry, right: number, down: number): Geometry {
