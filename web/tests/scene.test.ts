@@ -33,6 +33,10 @@ describe('a scene', () => {
     expect(scene.closeOldest(3, null)).toEqual(['a']);
   });
 
+  it('lists closed boxes, which legends and differences count', () => {
+    expect(nested().closed().map(({ id }) => id)).toEqual(['c', 'a/y', 'a/x/1', 'b/z']);
+  });
+
   it('tells the same function apart when two nodes call it', () => {
     const scene = new Scene(screen('', [item('f', 'node', { calls: [1] }), item('g', 'node', { calls: [1] })]));
     const body = screen('', [item('add', 'node')], [], { part: 1 });

@@ -13,7 +13,8 @@ export interface Size {
   height: number;
 }
 
-const leastScale = 0.02;
+// Even 2,000 boxes in one row are in sight at this scale.
+const leastScale = 0.001;
 const mostScale = 4;
 /** Text of boxes can be read from here on; a first view goes no farther out. */
 export const readableScale = 0.62;
@@ -49,6 +50,11 @@ export function visible(camera: Camera, canvas: Size): Rectangle {
   };
 }
 
+/** For a canvas with `ratio` pixels to a CSS pixel; at whole pixels, so that a copy of what was drawn is not blurred. */
+export function inPixels({ scale, left, top }: Camera, ratio: number): Camera {
+  return { scale: scale * ratio, left: Math.round(left * ratio), top: Math.round(top * ratio) };
+}
+
 export function toScreen(camera: Camera, { x, y, width, height }: Rectangle): Rectangle {
   return {
     x: x * camera.scale + camera.left, y: y * camera.scale + camera.top,
@@ -72,6 +78,19 @@ export function bringIntoView(camera: Camera, canvas: Size, rectangle: Rectangle
   if (near) return centreOn(scale, canvas, rectangle);
   const place = toScreen(camera, rectangle);
   return pan(camera, slide(place.x, place.width, canvas.width), slide(place.y, place.height, canvas.height));
+}
+
+/** Moved so that no room beside the scene stays free while some of it is cut off; what fits is in the middle. */
+export function useRoom(camera: Camera, scene: Size, canvas: Size): Camera {
+  return {
+    ...camera,
+    left: startIn(canvas.width, scene.width * camera.scale, camera.left),
+    top: startIn(canvas.height, scene.height * camera.scale, camera.top),
+  };
+}
+
+function startIn(room: number, length: number, start: number): number {
+  return length <= room ? (room - length) / 2 : clamp(start, room - length, 0);
 }
 
 /** The rectangle in the middle; of one that is higher than the canvas, its top. */

@@ -5,6 +5,8 @@ import { fontOf, type Font } from './text';
 
 // In CSS pixels.
 const legible = 10;
+const tiny = 4;
+const leastSide = 1.5;
 const alignments = { start: 'left', middle: 'center', end: 'right' } as const;
 
 /** Paints in the coordinates of the marks: the caller has set the transform that shows `view` at `scale`. */
@@ -46,6 +48,8 @@ function isTextInView({ x, y, width, font }: TextMark, view: Rectangle): boolean
 
 function paintRectangle(context: CanvasRenderingContext2D, mark: RectangleMark, scale: number): void {
   const { x, y, width, height, radius } = mark;
+  if (scale < (mark.leastScale ?? 0)) return;
+  if (Math.min(width, height) * scale < tiny) return paintTiny(context, mark, scale);
   context.beginPath();
   // Round corners of a pixel or two cost time and are not seen.
   if (radius * scale < 2) context.rect(x, y, width, height);
@@ -61,8 +65,15 @@ function paintRectangle(context: CanvasRenderingContext2D, mark: RectangleMark, 
   }
 }
 
+// In the colour of its border, because fills are too pale to tell from the page, and large enough to be seen at all.
+function paintTiny(context: CanvasRenderingContext2D, { x, y, width, height, fill, stroke }: RectangleMark, scale: number): void {
+  context.fillStyle = stroke ?? fill ?? '';
+  context.fillRect(x, y, Math.max(width, leastSide / scale), Math.max(height, leastSide / scale));
+}
+
 function paintCurve(context: CanvasRenderingContext2D, mark: CurveMark, scale: number): void {
-  const { route } = mark;
+  const { route, bounds } = mark;
+  if (Math.max(bounds.width, bounds.height) * scale < leastSide) return;
   context.globalAlpha = mark.opacity;
   context.strokeStyle = mark.stroke;
   context.lineWidth = Math.max(mark.lineWidth, 0.6 / scale);

@@ -10,6 +10,8 @@ import { canOpen, isFold, type Box, type Scene, type Sheet } from './scene';
 import { truncate, type Font, type Measure } from './text';
 
 const farAcross = 420;
+// A + or − that is smaller than this cannot be made out.
+const leastGlyph = 0.25;
 
 export interface Look {
   palette: Palette;
@@ -147,7 +149,7 @@ export function glyphOf(box: Box, rectangle: Rectangle): Rectangle {
 
 function addGlyph(marks: Mark[], place: Rectangle, glyph: '+' | '−', palette: Palette, measure: Measure): void {
   marks.push(
-    { type: 'rectangle', ...place, radius: 8, fill: palette.card, stroke: palette.line, lineWidth: 1 },
+    { type: 'rectangle', ...place, radius: 8, fill: palette.card, stroke: palette.line, lineWidth: 1, leastScale: leastGlyph },
     textMark(place.x + place.width / 2, place.y + 12.5, glyph, fonts.title, palette.sea, measure, { align: 'middle', leastScale: 0.35 }));
 }
 

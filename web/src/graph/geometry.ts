@@ -63,12 +63,21 @@ export function contains({ x, y, width, height }: Rectangle, pointX: number, poi
   return pointX >= x && pointX <= x + width && pointY >= y && pointY <= y + height;
 }
 
+/** The middle of the topmost row; any one box of it may be at an end, and leave half of the window free. */
+export function middleOfTop(geometry: Geometry): number | undefined {
+  const all = [...geometry.boxes.values()].map(({ rectangle }) => rectangle);
+  const top = all.reduce((least, { y }) => Math.min(least, y), Infinity);
+  const row = all.filter(({ y }) => y === top);
+  if (!row.length) return undefined;
+  return (Math.min(...row.map(({ x }) => x)) + Math.max(...row.map(({ x, width }) => x + width))) / 2;
+}
+
 /** Between two geometries, for a box that moves from one place to the other. */
 export function blend(from: Geometry, to: Geometry, share: number): Geometry {
   const mix = (start: number, end: number) => start + (end - start) * share;
   const boxes: Geometry['boxes'] = new Map();
   for (const [id, { box, rectangle: end }] of to.boxes) {
-    const start = from.boxes.get(id)?.rectangle ?? grownFrom(box, from, end);
+    const start = from.boxes.get(id)?.rectangle ?? end;
     boxes.set(id, {
       box,
       rectangle: {
@@ -77,11 +86,4 @@ export function blend(from: Geometry, to: Geometry, share: number): Geometry {
     });
   }
   return { ...to, boxes, edges: new Map() };
-}
-
-// What was not there comes out of the middle of the box it is in.
-function grownFrom(box: Box, from: Geometry, end: Rectangle): Rectangle {
-  const owner = box.sheet.owner && from.boxes.get(box.sheet.owner.id)?.rectangle;
-  if (!owner) return end;
-  return { x: owner.x + (owner.width - end.width) / 2, y: owner.y + (owner.height - end.height) / 2, width: end.width, height: end.height };
 }

@@ -181,7 +181,7 @@ function viewName({ graph, other, part, focus }: HostChoice): string {
 
 function foldedText(scene: Scene): string {
   const { nodes, groups, hiddenItems, hiddenEdges } = countFolded(scene);
-  const shown = [...scene.all()].filter(({ item, inner }) => !inner && (item.kind === 'node' || !canOpen(item))).length;
+  const shown = scene.closed().filter(({ item }) => item.kind === 'node' || !canOpen(item)).length;
   return [
     groups ? `${countOf(nodes, 'node')} in ${countOf(groups, 'group')}` : '',
     shown ? `${countOf(shown, 'node')} shown` : '',

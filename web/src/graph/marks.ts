@@ -8,6 +8,8 @@ export interface RectangleMark extends Rectangle {
   fill: string | null;
   stroke: string | null;
   lineWidth: number;
+  /** Below this zoom it is not drawn. */
+  leastScale?: number;
 }
 
 export interface CurveMark {

@@ -58,6 +58,7 @@ export class Outline {
       if (canOpen(box.item)) row.item.setAttribute('aria-expanded', String(box.inner !== null));
       if (box.inner) {
         row.group ??= row.item.appendChild(element('ul', { role: 'group' }));
+        row.group.style.setProperty('--rows', String(box.inner.boxes.length));
         this.fill(row.group, box.inner, level + 1);
       } else {
         row.group?.remove();

@@ -226,7 +226,7 @@ export class Pane {
 
   private look(): Look {
     const palette = paletteOf(this.theme);
-    const items: Item[] = this.scene ? [...this.scene.all()].map((box) => box.item) : [];
+    const items: Item[] = this.scene?.closed().map(({ item }) => item) ?? [];
     return { palette, measure, colouring: createColouring(this.colour, items, palette) };
   }
 }

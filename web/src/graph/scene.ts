@@ -50,6 +50,11 @@ export class Scene {
     return this.boxes.values();
   }
 
+  /** What is not drawn as a frame around others: an open box would count once more what is counted inside of it. */
+  closed(): Box[] {
+    return [...this.boxes.values()].filter(({ inner }) => !inner);
+  }
+
   open(id: string, { screen, enters }: Inside): void {
     const box = this.boxes.get(id);
     if (!box || box.inner) return;

@@ -1,12 +1,14 @@
 // The canvas: shows a drawing through a camera, animates from one drawing to the next, and says what the pointer is on.
 import { element } from '../dom';
-import { bringIntoView, centreOn, fit, keepInPlace, readableScale, toScene, toScreen, visible, zoomAt, type Camera, type Size } from './camera';
+import { SheetBitmap, type SheetMarks } from './bitmap';
+import { bringIntoView, centreOn, fit, inPixels, keepInPlace, readableScale, toScene, toScreen, useRoom, visible, zoomAt, type Camera, type Size } from './camera';
 import { paintMarks } from './canvas';
 import { buildMarks, glyphOf, type Look } from './display';
-import { blend, boxAt, contains, emptyGeometry, type Geometry, type Rectangle } from './geometry';
+import { blend, boxAt, contains, emptyGeometry, middleOfTop, type Geometry, type Rectangle } from './geometry';
 import { listenForGestures } from './gestures';
 import { edgeAt, highlightMarks, type Pointed } from './highlight';
 import type { Mark } from './marks';
+import type { Palette } from './palette';
 import type { Box, Scene } from './scene';
 
 export interface Drawing {
@@ -22,8 +24,12 @@ export interface StageHandlers {
 }
 
 const movingTime = 120;
+// So long after the last step of a movement it has ended, and what was stretched is painted sharp.
+const settlingTime = 100;
+// Curves and labels at the border of the sheet may reach out so far.
+const overhang = 60;
 // With more boxes than this a move is a jump: building every step of it would take longer than a frame.
-const mostMoving = 500;
+const mostMoving = 200;
 
 export class Stage {
   readonly canvas = element('canvas', { tabindex: '0', class: 'stage', role: 'application' });
@@ -39,6 +45,8 @@ export class Stage {
   /** The drawing was not painted since it changed; moving the camera changes nothing about it. */
   private fresh = false;
   private moving: { from: Geometry; start: number } | null = null;
+  private settling = 0;
+  private readonly bitmap = new SheetBitmap();
   private readonly observer: ResizeObserver;
 
   constructor(private readonly handlers: StageHandlers) {
@@ -58,13 +66,13 @@ export class Stage {
   show(drawing: Drawing, anchor: string | null): void {
     const before = this.geometry;
     const held = anchor === null ? null : heldPlaces(before, drawing.geometry, anchor);
-    this.drawing = drawing;
-    this.marks = buildMarks(drawing.scene, drawing.geometry, drawing.look);
+    this.replace(drawing);
     this.pointed = { box: null, edge: null };
-    this.fresh = true;
     if (held) {
       this.camera = keepInPlace(this.camera, held.before, held.after);
-      if (canMove(drawing.geometry)) this.moving = { from: shifted(before, held.after.x - held.before.x, held.after.y - held.before.y), start: performance.now() };
+      this.moving = canMove(before, drawing.geometry)
+        ? { from: shifted(before, held.after.x - held.before.x, held.after.y - held.before.y), start: performance.now() }
+        : null;
     } else if (!anchor) this.fit(readableScale);
     this.fitted = held === null && anchor === null;
     this.requestPaint();
@@ -73,9 +81,7 @@ export class Stage {
   /** The same places in other colours. */
   recolour(look: Look): void {
     if (!this.drawing) return;
-    this.drawing = { ...this.drawing, look };
-    this.fresh = true;
-    this.marks = buildMarks(this.drawing.scene, this.drawing.geometry, look);
+    this.replace({ ...this.drawing, look });
     this.requestPaint();
   }
 
@@ -94,10 +100,12 @@ export class Stage {
     this.covered = height;
   }
 
-  /** To the middle, as a link to it would be opened. */
+  /** To the middle as far as the rest leaves no room free, as a link to it would be opened. */
   centre(id: string): void {
     const rectangle = this.geometry.boxes.get(id)?.rectangle;
-    if (rectangle) this.moveTo(centreOn(Math.max(this.camera.scale, readableScale), this.open, rectangle));
+    if (!rectangle) return;
+    const camera = centreOn(Math.max(this.camera.scale, readableScale), this.open, rectangle);
+    this.moveTo(useRoom(camera, this.geometry, this.open));
   }
 
   /** Everything, or as much as can be read: then the top, where the graph begins. */
@@ -129,12 +137,27 @@ export class Stage {
   destroy(): void {
     this.observer.disconnect();
     cancelAnimationFrame(this.frame);
+    clearTimeout(this.settling);
     this.canvas.remove();
+  }
+
+  private replace(drawing: Drawing): void {
+    this.drawing = drawing;
+    this.marks = buildMarks(drawing.scene, drawing.geometry, drawing.look);
+    this.bitmap.clear();
+    this.fresh = true;
   }
 
   private moveTo(camera: Camera): void {
     this.camera = camera;
     this.fitted = false;
+    clearTimeout(this.settling);
+    this.settling = window.setTimeout(() => this.settle(), settlingTime);
+    this.requestPaint();
+  }
+
+  private settle(): void {
+    this.settling = 0;
     this.requestPaint();
   }
 
@@ -144,6 +167,7 @@ export class Stage {
     this.size = { width, height };
     this.canvas.width = Math.round(width * devicePixelRatio);
     this.canvas.height = Math.round(height * devicePixelRatio);
+    this.bitmap.resize(this.canvas);
     if (this.fitted) this.fit(readableScale);
     this.paint();
   }
@@ -157,36 +181,38 @@ export class Stage {
     this.frame = 0;
     const context = this.canvas.getContext('2d', { alpha: false });
     if (!context || !this.drawing) return;
-    const { palette } = this.drawing.look;
+    const { palette, measure } = this.drawing.look;
     const ratio = this.canvas.width / this.size.width;
+    const camera = inPixels(this.camera, ratio);
+    const view = visible(camera, this.canvas);
     context.setTransform(1, 0, 0, 1, 0, 0);
     context.fillStyle = palette.page;
     context.fillRect(0, 0, this.canvas.width, this.canvas.height);
-    context.setTransform(this.camera.scale * ratio, 0, 0, this.camera.scale * ratio, this.camera.left * ratio, this.camera.top * ratio);
-    const view = visible(this.camera, this.size);
-    const settled = this.paintMoving(context, view);
-    if (settled) {
-      paintMarks(context, this.marks, view, this.camera.scale);
-      const over = highlightMarks(this.geometry, this.selected, this.pointed, palette, this.drawing.look.measure);
-      paintMarks(context, over, view, this.camera.scale);
-      if (this.fresh) this.handlers.completed();
-      this.fresh = false;
-    }
+    const glide = this.stepOfGlide();
+    if (!glide) this.bitmap.copyTo(context, camera, ratio, this.sheet(palette), !this.settling);
+    context.setTransform(camera.scale, 0, 0, camera.scale, camera.left, camera.top);
+    paintMarks(context, glide ?? highlightMarks(this.geometry, this.selected, this.pointed, palette, measure), view, this.camera.scale);
+    if (glide) return this.requestPaint();
+    if (this.fresh) this.handlers.completed();
+    this.fresh = false;
   }
 
-  /** One step of a move; true when there is none. */
-  private paintMoving(context: CanvasRenderingContext2D, view: Rectangle): boolean {
-    if (!this.moving || !this.drawing) return true;
+  private sheet({ page }: Palette): SheetMarks {
+    const { width, height } = this.geometry;
+    return { marks: this.marks, bounds: grown({ x: 0, y: 0, width, height }, overhang), background: page };
+  }
+
+  /** What is drawn in this frame of a move; null when there is none. */
+  private stepOfGlide(): Mark[] | null {
+    if (!this.moving || !this.drawing) return null;
     const share = (performance.now() - this.moving.start) / movingTime;
     if (share >= 1) {
       this.moving = null;
-      return true;
+      return null;
     }
     const eased = 1 - (1 - share) ** 3;
     const { scene, look } = this.drawing;
-    paintMarks(context, buildMarks(scene, blend(this.moving.from, this.geometry, eased), look), view, this.camera.scale);
-    this.requestPaint();
-    return false;
+    return buildMarks(scene, blend(this.moving.from, this.geometry, eased), look);
   }
 
   private point(x: number, y: number): void {
@@ -227,12 +253,6 @@ function heldPlaces(before: Geometry, after: Geometry, id: string): { before: Re
   return was && is ? { before: was, after: is } : null;
 }
 
-function middleOfTop(geometry: Geometry): number | undefined {
-  let top: Rectangle | undefined;
-  for (const { rectangle } of geometry.boxes.values()) if (!top || rectangle.y < top.y) top = rectangle;
-  return top && top.x + top.width / 2;
-}
-
 function shifted(geometry: Geometry, right: number, down: number): Geometry {
   const boxes: Geometry['boxes'] = new Map();
   for (const [id, { box, rectangle }] of geometry.boxes) {
@@ -241,8 +261,10 @@ function shifted(geometry: Geometry, right: number, down: number): Geometry {
   return { ...geometry, boxes };
 }
 
-function canMove(geometry: Geometry): boolean {
-  return geometry.boxes.size <= mostMoving && !matchMedia('(prefers-reduced-motion: reduce)').matches;
+// Who opens something wants to read it, so it is there at once; when something closes, the rest moves together.
+function canMove(before: Geometry, after: Geometry): boolean {
+  return after.boxes.size <= mostMoving && [...after.boxes.keys()].every((id) => before.boxes.has(id))
+    && !matchMedia('(prefers-reduced-motion: reduce)').matches;
 }
 
 function grown({ x, y, width, height }: Rectangle, by: number): Rectangle {
