@@ -158,6 +158,8 @@ export class Stage {
 
   private settle(): void {
     this.settling = 0;
+    // Where strips of a movement meet, letters may be a shade off: what rests is drawn in one.
+    this.bitmap.clear();
     this.requestPaint();
   }
 
