@@ -20,7 +20,7 @@ MISSING = np.uint32(0xFFFFFFFF)
 """The source of an input that names no node."""
 
 # Edges are resolved so many at a time, and rows moved.
-_CHUNK = 1 << 18
+_CHUNK = 1 << 17
 _ROWS = 1 << 16
 
 Tell = Callable[[str, float], None]

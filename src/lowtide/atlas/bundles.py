@@ -17,7 +17,7 @@ Places = npt.NDArray[np.int64]
 Amounts = npt.NDArray[np.float64]
 
 # So many nodes are looked at at once.
-_CHUNK = 1 << 17
+_CHUNK = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,8 @@ SIGNATURE_NAME, SIGNATURE_INPUT = 1, 2
 NODE, ARGUMENT, RETURNED, CONTROL_RETURNED = range(4)
 
 # A batch is read at once: large enough for columns to pay, small enough to keep memory low.
-BATCH = 1 << 14
-_BATCH_BYTES = 1 << 21
+BATCH = 1 << 15
+_BATCH_BYTES = 1 << 22
 _PAGE = 1 << 19
 # No tag and length are longer than two numbers of ten bytes.
 _HEAD = 20
