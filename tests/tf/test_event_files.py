@@ -118,12 +118,12 @@ def test_a_trace(trace_file, cache):
     (value,) = [value for event in events_of(trace_file) for value in event.summary.value]
     metadata = config_pb2.RunMetadata.FromString(value.tensor.string_val[0])
     count = len(metadata.function_graphs)
-    # TensorFlow also traces what runs eagerly around the step, and lists every partition twice.
-    assert count > 1
+    # TensorFlow also traces what runs eagerly around the step for the first time, and lists every partition twice.
+    assert count >= 1
     assert len(metadata.partition_graphs) == sum(len(each.partition_graphs) for each in metadata.function_graphs)
     expected = []
     for position, function in enumerate(metadata.function_graphs, 1):
-        name = f"train_step · function {position} of {count}"
+        name = f"train_step · function {position} of {count}" if count > 1 else "train_step"
         expected.append((f"{name} · before optimization", function.pre_optimization_graph))
         expected.append((f"{name} · after optimization", function.post_optimization_graph))
         expected += [(f"{name} · partition 1 of 1 (CPU:0)", graph) for graph in function.partition_graphs]
