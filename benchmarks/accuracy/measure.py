@@ -69,6 +69,17 @@ class Cache:
     def find(self, kind: str, key: str) -> dict[str, Any] | None:
         return self.read(kind).get(key)
 
+    def newest(self, kind: str, name: str) -> tuple[dict[str, Any], str | None]:
+        """The last result of this name on a machine like this one, and the source that it was measured with."""
+        here = list(setting().values())
+        found: dict[str, Any] = {}
+        measured_with = None
+        for key, result in self.read(kind).items():
+            parts = key.split(" | ")
+            if parts[0] == name and parts[-len(here) :] == here:
+                found, measured_with = result, parts[-len(here) - 1]
+        return found, measured_with
+
     def add(self, kind: str, key: str, result: dict[str, Any]) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / f"{kind}.jsonl").open("a") as file:

@@ -65,14 +65,8 @@ class Runs:
 
     def _newest(self, name: str, source: str) -> Measured:
         """The last answer on a machine like this one; what was measured with another source is noted."""
-        here = list(setting().values())
-        found: Measured = {}
-        measured_with = source
-        for key, result in self._cache.read("measured").items():
-            parts = key.split(" | ")
-            if parts[0] == name and parts[-len(here) :] == here:
-                found, measured_with = result, parts[-len(here) - 1]
-        if measured_with != source:
+        found, measured_with = self._cache.newest("measured", name)
+        if measured_with not in (None, source):
             self.earlier.append(name)
         return found
 

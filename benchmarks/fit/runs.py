@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.accuracy.measure import Cache, key_of, setting
+from benchmarks.accuracy.measure import Cache, key_of
 from benchmarks.accuracy.processes import AMPLE_BYTES, MEBIBYTE, ROOT, allocator_environment, run_module
 from benchmarks.fit.suite import PLAIN, Case
 from benchmarks.measure.__main__ import digest
@@ -49,14 +49,8 @@ class Runs:
 
     def _newest(self, name: str, source: str) -> Measured:
         """The last answer on a machine like this one; what was measured with another source is noted."""
-        here = list(setting().values())
-        found: Measured = {}
-        measured_with = source
-        for key, result in self.cache.read("measured").items():
-            parts = key.split(" | ")
-            if parts[0] == name and parts[-len(here) :] == here:
-                found, measured_with = result, parts[-len(here) - 1]
-        if measured_with != source:
+        found, measured_with = self.cache.newest("measured", name)
+        if measured_with not in (None, source):
             self.earlier.append(name)
         return found
 

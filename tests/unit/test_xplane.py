@@ -12,26 +12,9 @@ from hypothesis import strategies as st
 
 from lowtide.sources.wire import WireError, read_fields, read_varint, signed
 from lowtide.sources.xplane import MARK, Mark, parse_allocations, parse_profile, read_allocations, read_profile
+from tests.unit.protos import message, number, varint
 
 ALLOCATION, DEALLOCATION, OTHER, MARKED = 1, 2, 300, 301
-
-
-def varint(value: int) -> bytes:
-    value &= (1 << 64) - 1
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*out, value])
-
-
-def number(field: int, value: int) -> bytes:
-    return varint(field << 3) + varint(value)
-
-
-def message(field: int, content: bytes | str) -> bytes:
-    data = content.encode() if isinstance(content, str) else content
-    return varint(field << 3 | 2) + varint(len(data)) + data
 
 
 class PlaneWriter:
