@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from benchmarks.accuracy.processes import MEBIBYTE
 from benchmarks.fit.report import Bar, Section, mebibytes
 from benchmarks.fit.runs import Measured, Runs, ran_out, start
-from benchmarks.fit.suite import BLOCKS, LARGER_BATCHES, PLANNED, ROOT, TITLES, Case
+from benchmarks.fit.suite import BLOCKS, LARGER_BATCHES, RECOMPUTED, ROOT, TITLES, Case
 
 PEERS = (BLOCKS, ROOT)
 STEPS = 6
@@ -46,7 +46,7 @@ def measure(case: Case, runs: Runs) -> BatchRow:
     for batch in _downwards(case, search.get("largest", 0)):
         trained[batch] = runs.train(
             case,
-            PLANNED,
+            RECOMPUTED,
             f"batch {batch} in the plain bytes",
             limit_bytes=budget,
             budget_bytes=budget,

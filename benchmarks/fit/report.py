@@ -47,6 +47,10 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     return lines + ["| " + " | ".join(row) + " |" for row in rows]
 
 
+# Whoever wants to know more looks into the cache.
+MOST_NAMED = 12
+
+
 def bars_markdown(bars: Iterable[Bar]) -> list[str]:
     return table(("bar", "seen", "holds"), [(bar.words, bar.seen, "yes" if bar.holds else "**no**") for bar in bars])
 
@@ -66,7 +70,10 @@ def to_markdown(
     described = ", ".join(f"{key} {value}" for key, value in setting.items())
     lines = [f"# {title}", "", f"Measured with {described}. Sizes are in {unit}.", ""]
     if earlier:
-        lines += [f"Measured with an earlier version of the source: {', '.join(earlier)}.", ""]
+        named = ", ".join(earlier[:MOST_NAMED]) + (
+            f" and {len(earlier) - MOST_NAMED} more" if len(earlier) > MOST_NAMED else ""
+        )
+        lines += [f"Measured with an earlier version of the source: {named}.", ""]
     lines += bars_markdown(bar for section in sections for bar in section.bars)
     for section in sections:
         lines += ["", f"## {section.title}", "", *table(section.columns, section.cells)]

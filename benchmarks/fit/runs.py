@@ -15,6 +15,8 @@ from benchmarks.measure.__main__ import digest
 
 HERE = Path(__file__).parent
 TIMEOUT_SECONDS = 2400.0
+# What a plan depends on: looking at graphs and feeding data do not change it.
+PLANNING_ROOMS = ("graph", "tide", "planning", "sources", "run", "tf")
 # The first steps find an allocator that has not settled.
 UNSTEADY = 4
 
@@ -30,7 +32,8 @@ class Runs:
         self.fresh, self.assemble = options.fresh, options.assemble
         # A plain run depends on the programs alone, a planned one also on lowtide's source.
         self.programs = digest(HERE / "programs", HERE / "children")
-        self.source = digest(HERE / "programs", HERE / "children", ROOT / "src" / "lowtide")
+        rooms = [ROOT / "src" / "lowtide" / room for room in PLANNING_ROOMS]
+        self.source = digest(HERE / "programs", HERE / "children", *rooms)
         self.earlier: list[str] = []
         """What was assembled although it was measured with another source."""
 

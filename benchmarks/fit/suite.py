@@ -46,12 +46,14 @@ STEPS = 20
 # How much larger a batch has to be in the bytes that the plain step needs.
 LARGER_BATCHES = {"vgg19": 1.73, "unet": 2.5, "transformer24": 2.5}
 
-# The ways to run a step: as it is, as planned, and with what TensorFlow and Keras offer.
-PLAIN, PLANNED, ORDERED = "plain", "planned", "order"
+# The ways to run a step: as it is, as planned (by recomputation alone, in its best order alone), and with what
+# TensorFlow and Keras offer.
+PLAIN, PLANNED, RECOMPUTED, ORDERED = "plain", "planned", "recomputed", "order"
 BLOCKS, ROOT, REMAT, SCOPE = "blocks", "root", "remat", "scope"
 TITLES = {
     PLAIN: "plain",
     PLANNED: "planned",
+    RECOMPUTED: "planned, the batch whole",
     ORDERED: "ordered",
     BLOCKS: "`tf.recompute_grad` at block ends",
     ROOT: "`tf.recompute_grad`, square root",

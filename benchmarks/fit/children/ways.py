@@ -13,7 +13,7 @@ import tensorflow as tf
 import lowtide as lt
 from benchmarks.fit.programs import Program, build, make_batch
 from benchmarks.fit.programs.segments import recompute_at_blocks, recompute_by_square_root
-from benchmarks.fit.suite import BLOCKS, ORDERED, PLANNED, REMAT, ROOT, SCOPE, Case
+from benchmarks.fit.suite import BLOCKS, ORDERED, PLANNED, RECOMPUTED, REMAT, ROOT, SCOPE, Case
 
 
 @dataclass
@@ -47,7 +47,7 @@ def prepare(
     """The program of a case, built anew, that trains in this way on so many batches in turn."""
     program = build_in(case, way, batch_size, descent)
     made = [make_batch(program.specs, seed) for seed in range(batches)]
-    if way not in (PLANNED, ORDERED):
+    if way not in (PLANNED, RECOMPUTED, ORDERED):
         return Trainee(program, _runner(program, None, made))
     if way == PLANNED and program.model is not None:
         fitted = lt.fit_in(program.model, budget=budget_bytes)
@@ -70,10 +70,9 @@ def build_in(case: Case, way: str, batch_size: int | None = None, descent: bool 
 
 
 def make_plan(program: Program, way: str, budget_bytes: int | None) -> Any:
-    """The plan for the program's batch; `ORDERED` changes nothing but the order."""
-    options = {"only": "order"} if way == ORDERED else {}
-    target = program.step or program.model
-    return lt.plan(target, *program.specs, budget=budget_bytes, **options)
+    """The plan for the program's batch: `ORDERED` changes the order alone, `RECOMPUTED` leaves the batch whole."""
+    only = {ORDERED: "order", RECOMPUTED: "recompute"}.get(way)
+    return lt.plan(program.step or program.model, *program.specs, budget=budget_bytes, only=only)
 
 
 def describe(plan: Any) -> dict[str, Any]:
