@@ -295,7 +295,7 @@ def test_the_difference_of_two_graphs(graph, site):
     for key, change in changes.items():
         label = viewer.find(f"[data-id='{key}']").get_attribute("aria-label")
         assert (f", {change}" in label) == (change != "same"), label
-    assert viewer.texts(".legend > span") == ["1 added", "1 removed", "3 changed", "3 same"]
+    assert viewer.texts(".legend > span") == ["1 added", "1 removed", "4 changed", "2 same"]
     viewer.point("tower", clicks=2)
     viewer.wait_for_keys("tower/block_3")
     assert "1 added" in viewer.texts(".legend > span")

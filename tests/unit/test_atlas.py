@@ -1,5 +1,7 @@
 """The index of a graph: exact numbers on graphs of a few nodes, written byte by byte."""
 
+import os
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ from lowtide.atlas.details import node_details
 from lowtide.atlas.node_file import SHOWN_BYTES
 from lowtide.atlas.references import CONTROL
 from lowtide.atlas.store import build_atlas, find_atlas, open_atlas
+from lowtide.errors import LowtideError
 from tests.unit.graph_bytes import FLOAT, INT32, TRAINING, attribute, function, shape, typed
 from tests.unit.protos import message, node, number
 
@@ -169,3 +172,31 @@ def test_memory_that_is_given_back_is_read_again(atlas_of):
     before = atlas.op.tolist(), atlas.texts.tolist(), atlas.names(range(len(atlas)))
     atlas.release()
     assert (atlas.op.tolist(), atlas.texts.tolist(), atlas.names(range(len(atlas)))) == before
+
+
+def test_indexes_that_were_not_used_for_longest_make_room(tmp_path, monkeypatch):
+    cache = tmp_path / "cache"
+
+    def source(name):
+        path = tmp_path / name
+        path.write_bytes(node(name, "NoOp"))
+        return Source(path, 0, path.stat().st_size)
+
+    sources = [source(name) for name in ("one", "two", "three")]
+    for age, each in zip((3, 2), sources, strict=False):
+        header = build_atlas(each, cache=cache).folder / "header.json"
+        os.utime(header, (1_000_000 - age, 1_000_000 - age))
+    size = sum(file.stat().st_size for file in build_atlas(sources[2], cache=cache).folder.iterdir())
+    assert all(find_atlas(each, cache) for each in sources)
+    # "two" has been used last but one; there is room for two and a half.
+    os.utime(find_atlas(sources[1], cache).folder / "header.json")
+    monkeypatch.setenv("LOWTIDE_CACHE_LIMIT", str(int(size * 2.5)))
+    os.utime(find_atlas(sources[0], cache).folder / "header.json", (5, 5))
+    build_atlas(sources[2], cache=cache)
+    assert [find_atlas(each, cache) is not None for each in sources] == [False, True, True]
+    monkeypatch.setenv("LOWTIDE_CACHE_LIMIT", "1")
+    assert build_atlas(sources[2], cache=cache).name(0) == "three"
+    assert [find_atlas(each, cache) is not None for each in sources] == [False, False, True]
+    monkeypatch.setenv("LOWTIDE_CACHE_LIMIT", "much")
+    with pytest.raises(LowtideError, match="much"):
+        build_atlas(sources[2], cache=cache)

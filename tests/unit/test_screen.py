@@ -4,15 +4,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowtide.atlas.compare import compare_screens
+from lowtide.atlas.compare import compare_screens, paired_part
 from lowtide.atlas.folding import LIMIT, MOST
 from lowtide.atlas.screen import make_node_screen, make_screen
 from lowtide.atlas.screens import screen_data
 from lowtide.atlas.search import Query, search
 from lowtide.atlas.walks import around, shortest_ways
 from lowtide.errors import LowtideError
-from tests.unit.graph_bytes import FLOAT, TRAINING, shape, typed
-from tests.unit.protos import node
+from tests.unit.graph_bytes import FLOAT, TRAINING, function, shape, typed
+from tests.unit.protos import message, node
 
 
 def labels(screen):
@@ -179,6 +179,14 @@ def test_search_finds_scopes_and_says_how_many_there_are(atlas_of):
     assert (len(answer.nodes), answer.total) == (2, 8)
 
 
+@pytest.mark.parametrize("limit", [2, 4, 6, 50])
+def test_the_shallowest_scopes_come_first_however_few_are_shown(atlas_of, limit):
+    names = ["a/b/c/x_1/n", "a/x_2/n", "x_3/n", "a/b/x_4/n", "b/x_5/n", "x_6/n"]
+    atlas = atlas_of(*chain(names))
+    found = [atlas.scope_name(int(scope)) for scope in search(atlas, Query("x_"), limit=limit).scopes]
+    assert found == ["x_3", "x_6", "a/x_2", "b/x_5", "a/b/x_4", "a/b/c/x_1"][: limit // 2]
+
+
 def test_around_a_node_and_the_way_to_another(atlas_of):
     atlas = atlas_of(*TRAINING)
     start = atlas.find("dense/kernel/Read")
@@ -200,7 +208,35 @@ def test_two_graphs_compared(atlas_of):
     after[6] = node("rate", "Const")
     screen = compare_screens(atlas_of(*TRAINING), atlas_of(*after, name="after.pb"))
     assert {item.label: item.change for item in screen.items} == {
-        "x": "same", "rate": "added", "lr": "removed", "dense": "same", "gradient_tape": "same", "adam": "same",
+        "x": "same", "rate": "added", "lr": "removed", "dense": "changed",
+        "gradient_tape": "same", "adam": "changed",
     }  # fmt: skip
     inner = compare_screens(atlas_of(*TRAINING), atlas_of(*after, name="after.pb"), path="dense")
     assert {item.label: item.change for item in inner.items} == {"MatMul": "changed", "Less": "same", "kernel": "same"}
+
+
+def test_a_scope_is_changed_if_anything_in_it_is(atlas_of):
+    def graph(name, first="x", op="Relu", elements=2, label="b"):
+        inner = node(f"a/deep/{label}", op, first, attributes=typed(FLOAT, shape(elements)))
+        return atlas_of(node("x", "Placeholder"), node("y", "Placeholder"), inner, node("c/n", "Neg", "x"), name=name)
+
+    def changes(**other):
+        screen = compare_screens(graph("one.pb"), graph("other.pb", **other))
+        assert all(item.value is None for item in screen.items)
+        return {item.label: item.change for item in screen.items}
+
+    assert set(changes().values()) == {"same"}
+    for other in ({"first": "y"}, {"op": "Elu"}, {"elements": 3}, {"label": "d"}, {"first": "x:1"}, {"first": "^x"}):
+        assert changes(**other) == {"x": "same", "y": "same", "a": "changed", "c": "same"}, other
+
+
+def test_functions_are_compared_by_their_names(atlas_of):
+    def graph(name, *functions):
+        library = message(2, *(function(each, ["x"], [node(op, "Relu", "x")], {}) for each, op in functions))
+        return atlas_of(node("x", "Placeholder"), library, name=name)
+
+    before = graph("one.pb", ("step_12", "a"), ("loss", "b"), ("step_13", "c"), ("gone_3", "d"))
+    after = graph("other.pb", ("loss", "b"), ("new_9", "e"), ("step_40", "a"), ("step_41", "c"))
+    assert [paired_part(before, after, part) for part in range(5)] == [0, 3, 1, 4, None]
+    assert {item.change for item in compare_screens(before, after, part=1).items} == {"same"}
+    assert {item.change for item in compare_screens(before, after, part=4).items} == {"removed"}

@@ -103,6 +103,20 @@ def test_colours_are_amounts_of_a_tide(site):
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ("around?name=dense/kernel&hops=1", {"dense/kernel": 1024, "dense/kernel/Read": 0, "adam/apply": 0}),
+        ("paths?from=dense/kernel&to=dense/MatMul", {"dense/kernel": 1024, "dense/kernel/Read": 0, "dense/MatMul": 0}),
+    ],
+)
+def test_some_nodes_are_coloured_by_a_tide_too(site, asked, expected):
+    path, _, query = asked.partition("?")
+    items = site.ask(f"graph/0.0/{path}", f"{query}&tide=5&colour=peak")["items"]
+    assert {item["key"]: item["value"] for item in items} == expected
+    assert {item["value"] for item in site.ask(f"graph/0.0/{path}", query)["items"]} == {None}
+
+
 def test_a_node_tells_what_its_file_and_a_tide_say(site):
     answer = site.ask("graph/0.0/node", "name=dense/kernel&tide=5")
     assert (answer["op"], answer["tide"]["bytes_at_peak"], answer["tide"]["tensor_count"]) == ("VarHandleOp", 1024, 1)

@@ -226,7 +226,13 @@ export interface NodeQuery {
   readers_from?: number;
 }
 
-export interface AroundQuery {
+/** By which tide the nodes are coloured. */
+interface Shade {
+  tide: number | null;
+  colour: string;
+}
+
+export interface AroundQuery extends Shade {
   part: number;
   name: string;
   hops: number;
@@ -240,7 +246,7 @@ export interface TrailQuery {
   kind?: 'node' | 'scope' | undefined;
 }
 
-export interface PathsQuery {
+export interface PathsQuery extends Shade {
   part: number;
   from: string;
   to: string;

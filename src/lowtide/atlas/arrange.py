@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.atlas.columns import Column, Writer, offsets, open_column, ragged
+from lowtide.atlas.columns import Column, Writer, find_sorted, in_threads, offsets, open_column, ragged, smallest_dtype
 from lowtide.atlas.phases import BACKWARD_FUNCTION, GRADIENT_SCOPES, find_phases
-from lowtide.atlas.text import Bytes, begin_with, hash_of
+from lowtide.atlas.text import begin_with, hash_of
 from lowtide.atlas.tree import depth_first
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _ROWS = 1 << 16
 Tell = Callable[[str, float], None]
 
 
-def arrange(raw: Raw, data: Bytes, tell: Tell) -> dict[str, Any]:
+def arrange(raw: Raw, tell: Tell) -> dict[str, Any]:
     """Write the ordered columns, and return what the header says."""
     writer = raw.writer
     tell("ordering scopes", 0.0)
@@ -35,11 +35,10 @@ def arrange(raw: Raw, data: Bytes, tell: Tell) -> dict[str, Any]:
     order = np.argsort(scope, kind="stable").astype(np.uint32)
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order), dtype=np.uint32)
-    _move(writer, order, scope, is_head)
+    _move(raw, order, scope, is_head)
     del scope, is_head
     tell("resolving inputs", 0.3)
     missing, twice = _edges(raw, writer, order, rank)
-    _names(writer, rank)
     tell("finding readers", 0.7)
     _readers(writer)
     tell("telling phases", 0.85)
@@ -53,7 +52,7 @@ def arrange(raw: Raw, data: Bytes, tell: Tell) -> dict[str, Any]:
         raw.notes.append(f"{twice:,} nodes have the name of another one")
     if backwards:
         raw.notes.append(backwards)
-    hashes, numbers = raw.scopes.texts.numbering.columns
+    hashes, numbers = raw.scopes.texts.numbering.columns()
     writer.write("texts_hash", hashes)
     writer.write("texts_by_hash", numbers)
     writer.write("ops_first", raw.ops.close())
@@ -83,14 +82,15 @@ def _scope_order(raw: Raw) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.bool_
     by_hash = np.argsort(hashes).astype(np.uint32)
     hashes = hashes[by_hash]
     is_head = np.zeros(len(scope), np.bool_)
-    for low in range(0, len(scope), _CHUNK):
-        wanted = names[low : low + _CHUNK]
-        place = np.minimum(np.searchsorted(hashes, wanted), len(hashes) - 1)
-        found = hashes[place] == wanted
-        is_head[low : low + _CHUNK] = found
-        scope[low : low + _CHUNK][found] = by_hash[place[found]]
+
+    def look_up(low: int) -> None:
+        rows, place = find_sorted(hashes, names[low : low + _CHUNK])
+        is_head[low + rows] = True
+        scope[low + rows] = by_hash[place]
+
+    in_threads(look_up, range(0, len(scope), _CHUNK))
     writer.write("scope_parent", tree.place[parent[order]].astype(np.uint32))
-    writer.write("scope_leaf", leaf[order])
+    writer.write("scope_leaf", leaf[order].astype(smallest_dtype(len(raw.scopes.texts))))
     writer.write("scope_size", tree.size[order].astype(np.uint32))
     writer.write("scope_depth", tree.depth[order].astype(np.uint32))
     writer.write("part_root", tree.place[roots].astype(np.uint32))
@@ -112,9 +112,13 @@ def _first_nodes(scope: Column, count: int) -> npt.NDArray[np.int32]:
     return first
 
 
-def _move(writer: Writer, order: npt.NDArray[np.uint32], scope: Column, is_head: Column) -> None:
+def _move(raw: Raw, order: npt.NDArray[np.uint32], scope: Column, is_head: Column) -> None:
     """Put the columns of nodes and of their outputs into the new order."""
-    for name in ("leaf", "op", "device", "made_from", "dtype", "start", "length"):
+    writer = raw.writer
+    # A search looks at all of these: few names and ops are told by few bytes.
+    for name, count in (("leaf", len(raw.scopes.texts)), ("op", len(raw.ops)), ("device", len(raw.devices))):
+        writer.write(name, writer.read(name).astype(smallest_dtype(count))[order])
+    for name in ("made_from", "dtype", "start", "length"):
         writer.write(name, writer.read(name)[order])
     writer.write("position", order)
     writer.write("scope", scope[order])
@@ -138,41 +142,37 @@ def _move_rows(writer: Writer, names: tuple[str, ...], first: Column, order: npt
 def _edges(raw: Raw, writer: Writer, order: Column, rank: Column) -> tuple[int, int]:
     """Write the inputs of each node in the new order; how many name nobody, and how many names are taken twice."""
     hashes = writer.read("hash")
-    # Results are never read by name inside their function: their hashes were turned over.
-    by_hash = np.argsort(hashes, kind="stable").astype(np.uint32)
-    known = hashes[by_hash]
+    # Results are never read by name inside their function: their hashes were turned over. Of several nodes with one
+    # name the first in the file is the one that is found.
+    by_hash = np.argsort(hashes, kind="stable")
+    known, node = hashes[by_hash], rank[by_hash]
+    del hashes, by_hash
     twice = int(np.count_nonzero(known[1:] == known[:-1]))
-    del hashes
+    writer.write("name_hash", known)
+    writer.write("name_node", node)
     counts = writer.read("input_count")
     writer.drop("input_count")
     first = offsets(counts)
     writer.write("first_input", offsets(counts[order]).astype(np.uint32 if first[-1] < 2**32 else np.uint64))
-    references = writer.open("reference")
-    resolved = np.empty(int(first[-1]), np.uint32)
-    missing = 0
-    for low in range(0, len(resolved), _CHUNK):
-        wanted = references[low : low + _CHUNK]
-        # Sorted, the same places of the table are looked at one after the other.
-        sorting = np.argsort(wanted)
-        place = np.minimum(np.searchsorted(known, wanted[sorting]), len(known) - 1)
-        found = known[place] == wanted[sorting]
-        source = np.where(found, rank[by_hash[place]], MISSING)
-        resolved[low : low + _CHUNK][sorting] = source
-        missing += int(np.count_nonzero(~found))
-    del known, by_hash
-    writer.write("input", resolved)
+    missing = _resolve(writer, known, node)
     writer.rename("port", "input_port")
-    del resolved
+    del known, node
     _move_rows(writer, ("input", "input_port"), first, order)
     return missing, twice
 
 
-def _names(writer: Writer, rank: Column) -> None:
-    """Write what finds a node by the hash of its name; of several with one name the first in the file."""
-    hashes = writer.read("hash")
-    by_hash = np.argsort(hashes, kind="stable").astype(np.uint32)
-    writer.write("name_hash", hashes[by_hash])
-    writer.write("name_node", rank[by_hash])
+def _resolve(writer: Writer, known: Column, node: Column) -> int:
+    """Write the node that each input names, in the order of the file; how many name nobody."""
+    references = writer.open("reference")
+    resolved = np.full(len(references), MISSING)
+
+    def look_up(low: int) -> None:
+        rows, place = find_sorted(known, references[low : low + _CHUNK])
+        resolved[low + rows] = node[place]
+
+    in_threads(look_up, range(0, len(resolved), _CHUNK))
+    writer.write("input", resolved)
+    return int(np.count_nonzero(resolved == MISSING))
 
 
 def _readers(writer: Writer) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +15,11 @@ import numpy as np
 
 from lowtide.atlas.alike import read_alike
 from lowtide.atlas.arrange import arrange
-from lowtide.atlas.columns import Mapped, Writer
-from lowtide.atlas.names import Scopes
+from lowtide.atlas.columns import Column, Mapped, Writer, trim_memory
+from lowtide.atlas.names import Names, Scopes
 from lowtide.atlas.references import read_references
 from lowtide.atlas.text import Bytes, Hashes, Numbers, Places, Pool, hash_of, hash_pieces
-from lowtide.atlas.walk import ARGUMENT, CONTROL_RETURNED, NODE, RETURNED, Batch, Walk
+from lowtide.atlas.walk import ARGUMENT, CONTROL_RETURNED, LEAST_BATCH_BYTES, NODE, RETURNED, Batch, Walk, batch_bytes
 from lowtide.sources.wire import VARINT
 from lowtide.sources.wire_columns import Fields, scan
 
@@ -26,6 +29,10 @@ ARGUMENT_TYPE = 3
 
 # What stands for a function's arguments and results, as in the graph that TensorFlow runs.
 _STANDS_FOR = {ARGUMENT: "_Arg", RETURNED: "_Retval", CONTROL_RETURNED: "_Retval"}
+
+# Batches are read by threads while the file is walked on and those before are numbered: most of the time is spent in
+# NumPy, which lets others work. Each takes several times a batch, for which a small graph has no room.
+_THREADS, _THREADS_OF_SMALL = 2, 1
 
 Tell = Callable[[str, float, int], None]
 """Hears of progress: the stage, how far it is of 1, and how many nodes there are so far."""
@@ -54,25 +61,55 @@ def build(path: Path, start: int, end: int, folder: Path, tell: Tell) -> dict[st
         walk = Walk(source.data, start, end)
         raw = Raw(Writer(folder), Scopes(folder / "texts"), Pool(folder / "ops"), Pool(folder / "devices"))
         size = max(min(end, len(source.data)) - start, 1)
-        for batch in walk.batches():
-            _read(source.data, batch, raw)
-            source.forget()
-            tell("reading nodes", 0.8 * (walk.position - start) / size, raw.count)
+        is_small = batch_bytes(size) == LEAST_BATCH_BYTES
+        count = _THREADS_OF_SMALL if is_small else _THREADS
+        with ThreadPoolExecutor(count) as threads:
+            for rows in _in_order(threads, count, partial(read_rows, source.data), walk.batches()):
+                _add(source.data, rows, raw)
+                source.forget()
+                tell("reading nodes", 0.8 * (walk.position - start) / size, raw.count)
         raw.parts, raw.notes = walk.parts, [*walk.notes, *_complaints(raw)]
-        header = arrange(raw, source.data, lambda stage, share: tell(stage, 0.8 + 0.2 * share, raw.count))
+
+        def begin(stage: str, share: float) -> None:
+            # Each stage has its own tables; what the threads of the one before had is of no use to it.
+            trim_memory()
+            tell(stage, 0.8 + 0.2 * share, raw.count)
+
+        header = arrange(raw, begin)
     finally:
         source.close()
     return {**header, "seconds": time.monotonic() - began}
 
 
-def _read(data: Bytes, batch: Batch, raw: Raw) -> None:
-    """Read the nodes of a batch and add them to the columns."""
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A batch, read: all that does not depend on the batches before it."""
+
+    batch: Batch
+    names: Names
+    op: tuple[Places, Places, Hashes]
+    """Where the text of each row's op begins and ends, and its hash."""
+    device: tuple[Places, Places, Hashes]
+    columns: dict[str, Column]
+    callers: Places
+    callees: Hashes
+    broken: int
+
+
+def read_rows(data: Bytes, batch: Batch) -> Rows:
+    """Read the nodes of a batch."""
     fields = scan(data, batch.start, batch.end)
     count = len(batch.start)
+    is_node = batch.made_from == NODE
     name_start, name_end = _last(fields.of(NODE_NAME), count, batch.start)
-    named = raw.scopes.add(data, name_start, name_end, batch.part)
-    op, op_hash = _ops(data, batch, fields, raw.ops)
-    outputs = read_alike(data, count, _attributes(fields, batch), op_hash)
+    names = Names.of(data, name_start, name_end, batch.part)
+    op_start, op_end = _last(fields.of(NODE_OP), count, batch.start)
+    # Of other rows than nodes the same field means something else.
+    op_end = np.where(is_node, op_end, op_start)
+    op = hash_pieces(data, op_start, op_end)
+    for made_from, text in _STANDS_FOR.items():
+        op[batch.made_from == made_from] = hash_of(text)
+    outputs = read_alike(data, count, _attributes(fields, batch), op)
     dtype = outputs.dtype.copy()
     typed = fields.of(ARGUMENT_TYPE, VARINT)
     typed = typed.where(batch.made_from[typed.owner] == ARGUMENT)
@@ -82,14 +119,9 @@ def _read(data: Bytes, batch: Batch, raw: Raw) -> None:
     port = references.port
     port[batch.made_from[inputs.owner] == CONTROL_RETURNED] = 0xFFFF
     device_start, device_end = _last(fields.of(NODE_DEVICE), count, batch.start)
-    # Of other rows than nodes the same field means something else.
-    device_end = np.where(batch.made_from == NODE, device_end, device_start)
+    device_end = np.where(is_node, device_end, device_start)
     columns = {
-        "hash": np.where(batch.made_from >= RETURNED, ~named.hash, named.hash),
-        "scope": named.scope,
-        "leaf": named.leaf,
-        "op": op,
-        "device": raw.devices.add(data, device_start, device_end),
+        "hash": np.where(batch.made_from >= RETURNED, ~names.hash, names.hash),
         "made_from": batch.made_from,
         "dtype": dtype,
         "start": batch.start,
@@ -101,14 +133,64 @@ def _read(data: Bytes, batch: Batch, raw: Raw) -> None:
         "reference": references.hash,
         "port": port,
     }
-    for name, values in columns.items():
+    callers, start, end = outputs.calls
+    return Rows(
+        batch,
+        names,
+        (op_start, op_end, op),
+        (device_start, device_end, hash_pieces(data, device_start, device_end)),
+        columns,
+        callers,
+        hash_pieces(data, start, end),
+        len(fields.broken),
+    )
+
+
+def _add(data: Bytes, rows: Rows, raw: Raw) -> None:
+    """Number what the rows of a batch name, and add them to the columns."""
+    scope, leaf = raw.scopes.add(data, rows.names, rows.batch.part)
+    numbered: dict[str, Column] = {
+        "scope": scope,
+        "leaf": leaf,
+        "op": _ops(data, rows, raw.ops),
+        "device": raw.devices.add(data, *rows.device),
+        "caller": rows.callers + raw.count,
+        "callee": rows.callees,
+    }
+    for name, values in (rows.columns | numbered).items():
         raw.writer.append(name, values)
-    caller, start, end = outputs.calls
-    raw.writer.append("caller", caller + raw.count)
-    raw.writer.append("callee", hash_pieces(data, start, end))
-    raw.count += count
-    raw.broken += len(fields.broken)
-    raw.nameless += int(np.count_nonzero(name_start == name_end))
+    raw.count += len(scope)
+    raw.broken += rows.broken
+    raw.nameless += int(np.count_nonzero(rows.names.start == rows.names.end))
+
+
+def _ops(data: Bytes, rows: Rows, pool: Pool) -> Numbers:
+    """The op of each row, as a number of the pool."""
+    made_from = rows.batch.made_from
+    is_node = made_from == NODE
+    if is_node.all():
+        return pool.add(data, *rows.op)
+    number = np.zeros(len(is_node), np.uint32)
+    number[is_node] = pool.add(data, *(column[is_node] for column in rows.op))
+    # What stands for arguments and results is in no file.
+    for kind, op in _STANDS_FOR.items():
+        alike = made_from == kind
+        text = np.frombuffer(op.encode(), np.uint8)
+        number[alike] = pool.add(text, np.zeros(1, np.int64), np.array([len(text)]))[0] if alike.any() else 0
+    return number
+
+
+def _in_order(
+    threads: ThreadPoolExecutor, count: int, work: Callable[[Batch], Rows], batches: Iterable[Batch]
+) -> Iterator[Rows]:
+    """What the work gives for each batch, in their order; as many as there are threads are at work meanwhile."""
+    ahead: deque[Future[Rows]] = deque()
+    for batch in batches:
+        ahead.append(threads.submit(work, batch))
+        if len(ahead) > count:
+            yield ahead.popleft().result()
+    while ahead:
+        yield ahead.popleft().result()
 
 
 def _last(fields: Fields, count: int, absent: Places) -> tuple[Places, Places]:
@@ -116,25 +198,6 @@ def _last(fields: Fields, count: int, absent: Places) -> tuple[Places, Places]:
     start, end = absent.copy(), absent.copy()
     start[fields.owner], end[fields.owner] = fields.start, fields.end
     return start, end
-
-
-def _ops(data: Bytes, batch: Batch, fields: Fields, pool: Pool) -> tuple[Numbers, Hashes]:
-    """The op of each row, as a number of the pool and as a hash."""
-    is_node = batch.made_from == NODE
-    start, end = _last(fields.of(NODE_OP), len(is_node), batch.start)
-    end = np.where(is_node, end, start)
-    hashes = hash_pieces(data, start, end)
-    if is_node.all():
-        return pool.add(data, start, end), hashes
-    # Texts that are in no file are appended to what is given to the pool.
-    number = np.zeros(len(is_node), np.uint32)
-    number[is_node] = pool.add(data, start[is_node], end[is_node])
-    for made_from, op in _STANDS_FOR.items():
-        rows = batch.made_from == made_from
-        text = np.frombuffer(op.encode(), np.uint8)
-        number[rows] = pool.add(text, np.zeros(1, np.int64), np.array([len(text)]))[0] if rows.any() else 0
-        hashes[rows] = hash_of(op)
-    return number, hashes
 
 
 def _attributes(fields: Fields, batch: Batch) -> Fields:

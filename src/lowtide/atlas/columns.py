@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import mmap
+import sys
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 Column = npt.NDArray[Any]
+
+# More would take more memory, and wait for each other: between one call of NumPy and the next only one can work.
+_THREADS = 2
 
 
 class Mapped:
@@ -117,6 +124,14 @@ def release(column: Column) -> None:
         base.madvise(mmap.MADV_DONTNEED)
 
 
+def trim_memory() -> None:
+    """Give freed memory back to the system, where its allocator can: glibc keeps what each thread has freed."""
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)
+
+
 def ragged(first: Column, rows: Column) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Where the entries of `rows` stand in a column of compressed rows, one after the other, and how many each has."""
     starts = first[rows].astype(np.int64)
@@ -134,8 +149,32 @@ def distinct(numbers: Column) -> npt.NDArray[np.int64]:
     return in_order[is_new].astype(np.int64)
 
 
+def smallest_dtype(count: int) -> npt.DTypeLike:
+    """The dtype that takes the fewest bytes and has so many numbers from 0 on."""
+    return np.min_scalar_type(max(count - 1, 0))
+
+
 def offsets(counts: Column) -> npt.NDArray[np.int64]:
     """Where each row of so many entries begins, and where the last one ends."""
     first = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=first[1:])
     return first
+
+
+def find_sorted(known: Column, wanted: Column) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Which of the wanted values are among the known ones, which ascend, and where the first such one stands there."""
+    if not len(known):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    # In ascending order the same places of a large column are looked at one after the other.
+    rows = np.argsort(wanted)
+    wanted = wanted[rows]
+    place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+    found = np.flatnonzero(known[place] == wanted)
+    return rows[found], place[found]
+
+
+def in_threads(work: Callable[[int], None], items: Iterable[int]) -> None:
+    """Do the work for each of some items, two at a time: NumPy lets another thread work while it is busy."""
+    with ThreadPoolExecutor(_THREADS) as threads:
+        for _ in threads.map(work, items):
+            pass

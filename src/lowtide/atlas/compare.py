@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from lowtide.atlas.atlas import Atlas
+from lowtide.atlas.fingerprints import Fingerprints
 from lowtide.atlas.screen import Item, Screen, make_screen
 from lowtide.errors import LowtideError
 
@@ -12,29 +14,61 @@ SAME, ADDED, REMOVED, CHANGED = "same", "added", "removed", "changed"
 
 
 def compare_screens(before: Atlas, after: Atlas, path: str = "", fold: str = "", part: int = 0) -> Screen:
-    """The screen of a scope in both graphs; items are the same if they hold as many nodes, of the same op and bytes."""
-    old, new = _screen(before, path, fold, part), _screen(after, path, fold, part)
+    """The screen of a scope in both graphs; items are the same if all nodes in them are.
+
+    Nodes are the same if their names, ops and outputs are, and what they read. `part` is one of the graph before.
+    """
+    old, new = _screen(before, path, fold, part), _screen(after, path, fold, paired_part(before, after, part))
     if old is None and new is None:
         raise LowtideError("neither graph has such a scope", given=path, cure="search for it")
     if old is None or new is None:
         only, change = (new, ADDED) if new is not None else (old, REMOVED)
         assert only is not None
-        return replace(only, items=[replace(item, change=change) for item in only.items])
+        return replace(only, items=[replace(item, change=change, value=None) for item in only.items])
     return _union(old, new)
 
 
-def _screen(atlas: Atlas, path: str, fold: str, part: int) -> Screen | None:
+def paired_part(before: Atlas, after: Atlas, part: int) -> int | None:
+    """The function of another graph that is the one of this number here; None if there is none.
+
+    TensorFlow numbers its functions anew in every process, so of those that are called the same but for a number at the
+    end the first belongs to the first, and so on.
+    """
+    if part == 0 or not 0 <= part < len(before.parts):
+        return part
+    if before.parts[part] in after.parts:
+        return after.parts.index(before.parts[part])
+    others = [set(graph.parts) for graph in (after, before)]
+    alike = [
+        [
+            number
+            for number, name in enumerate(graph.parts)
+            if number and name not in other and _stem(name) == _stem(before.parts[part])
+        ]
+        for graph, other in zip((before, after), others, strict=True)
+    ]
+    place = alike[0].index(part)
+    return alike[1][place] if place < len(alike[1]) else None
+
+
+def _stem(name: str) -> str:
+    return re.sub(r"_\d+$", "", name)
+
+
+def _screen(atlas: Atlas, path: str, fold: str, part: int | None) -> Screen | None:
+    if part is None:
+        return None
     try:
-        return make_screen(atlas, part, path, fold)
+        return make_screen(atlas, part, path, fold, Fingerprints(atlas))
     except LowtideError:
         return None
 
 
 def _union(old: Screen, new: Screen) -> Screen:
     known = {item.key: item for item in old.items}
-    items = [replace(item, change=_change(known.get(item.key), item)) for item in new.items]
+    items = [replace(item, change=_change(known.get(item.key), item), value=None) for item in new.items]
     present = {item.key for item in new.items}
-    items += [replace(item, change=REMOVED) for item in old.items if item.key not in present]
+    items += [replace(item, change=REMOVED, value=None) for item in old.items if item.key not in present]
     place = {item.key: number for number, item in enumerate(items)}
     edges: dict[tuple[int, int], tuple[int, int, int, int, int]] = {}
     for screen in (old, new):
@@ -58,5 +92,4 @@ def _union(old: Screen, new: Screen) -> Screen:
 def _change(old: Item | None, new: Item) -> str:
     if old is None:
         return ADDED
-    same = (old.nodes, old.op, old.bytes, old.dtype, old.shape) == (new.nodes, new.op, new.bytes, new.dtype, new.shape)
-    return SAME if same else CHANGED
+    return SAME if (old.nodes, old.shape, old.value) == (new.nodes, new.shape, new.value) else CHANGED

@@ -27,12 +27,54 @@ _PART = np.uint64(0xD6E8FEB86659FD93)
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
-    """What the names of a batch say."""
+class Names:
+    """The names of a batch, taken apart: what can be said of them without knowing those before."""
 
+    start: Places
+    end: Places
+    seed: Hashes
+    """What tells the parts of the graph apart."""
+    slashes: BytePlaces
+    last: Places
+    """Where the last slash stands; one before the begin where there is none."""
     hash: Hashes
-    scope: Numbers
-    leaf: Numbers
+    leaf: Hashes
+    scopes: Hashes
+    """The scopes that these names lie in, each once and in ascending order."""
+    first: Places
+    """The first name in each of them."""
+    scope: Places
+    """Which of them each name lies in."""
+
+    @staticmethod
+    def of(data: Bytes, starts: Places, ends: Places, part: npt.NDArray[np.uint32]) -> Names:
+        seed = part_seeds(part)
+        slashes = BytePlaces(data, starts, ends, SLASH)
+        last = slashes.last(starts, ends)
+        around = _scope_hashes(data, starts, last, seed)
+        # Names of one scope stand together: of each run of them one is sorted.
+        begins = np.ones(len(around), np.bool_)
+        begins[1:] = around[1:] != around[:-1]
+        runs = np.flatnonzero(begins)
+        scopes, first, scope = np.unique(around[runs], return_index=True, return_inverse=True)
+        first, scope = runs[first], scope[np.cumsum(begins) - 1]
+        return Names(
+            starts,
+            ends,
+            seed,
+            slashes,
+            last,
+            hash_pieces(data, starts, ends) + seed,
+            hash_pieces(data, last + 1, ends),
+            scopes,
+            first,
+            scope,
+        )
+
+
+def _scope_hashes(data: Bytes, starts: Places, last: Places, seed: Hashes) -> Hashes:
+    """The hash of the scope of each name whose last slash is there; a name without one lies in its part's root."""
+    return np.where(last < starts, seed, seed + hash_pieces(data, starts, np.maximum(last, starts)))
 
 
 class Scopes:
@@ -48,24 +90,18 @@ class Scopes:
     def __len__(self) -> int:
         return len(self._numbering)
 
-    def add(self, data: Bytes, starts: Places, ends: Places, part: npt.NDArray[np.uint32]) -> Named:
+    def add(self, data: Bytes, names: Names, part: npt.NDArray[np.uint32]) -> tuple[Numbers, Numbers]:
         """Number the scopes that these names have, and give each name's scope and leaf."""
         self._add_roots(_distinct(part))
-        seed = part_seeds(part)
-        slashes = BytePlaces(data, starts, ends, SLASH)
-        last = slashes.last(starts, ends)
-        parent = seed + hash_pieces(data, starts, np.maximum(last, starts))
-        # A name without a slash lies in its part's root.
-        parent = np.where(last < starts, seed, parent)
-        # Nodes of one scope lie together: most have the parent of the one before.
-        distinct, first, which = np.unique(parent, return_index=True, return_inverse=True)
-        unknown = first[~self._numbering.find(distinct)[1]]
-        self._add_scopes(data, slashes, starts[unknown], last[unknown], parent[unknown], seed[unknown])
-        return Named(
-            hash_pieces(data, starts, ends) + seed,
-            self._numbering.find(distinct)[0][which],
-            self.texts.add(data, last + 1, ends),
-        )
+        numbers, known = self._numbering.find(names.scopes)
+        if not known.all():
+            unknown = names.first[~known]
+            hashes = names.scopes[~known]
+            self._add_scopes(
+                data, names.slashes, names.start[unknown], names.last[unknown], hashes, names.seed[unknown]
+            )
+            numbers, _ = self._numbering.find(names.scopes)
+        return numbers[names.scope], self.texts.add(data, names.last + 1, names.end, names.leaf)
 
     def _add_scopes(
         self, data: Bytes, slashes: BytePlaces, starts: Places, ends: Places, hashes: Hashes, seed: Hashes
@@ -74,8 +110,7 @@ class Scopes:
         layers = []
         while len(starts):
             before = slashes.last(starts, ends)
-            around = seed + hash_pieces(data, starts, np.maximum(before, starts))
-            around = np.where(before < starts, seed, around)
+            around = _scope_hashes(data, starts, before, seed)
             layers.append((before + 1, ends, hashes, around))
             distinct, first = np.unique(around, return_index=True)
             unknown = first[~self._numbering.find(distinct)[1]]
@@ -116,7 +151,7 @@ def _distinct(part: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
 
 
 def name_hashes(names: Sequence[str], part: int) -> Hashes:
-    """The hashes of names in a part, as `Named` has them."""
+    """The hashes of names in a part, as `Names` has them."""
     seeds = part_seeds(np.full(len(names), part, np.uint32))
     return hashes_of_texts([name.encode(errors="surrogateescape") for name in names]) + seeds
 

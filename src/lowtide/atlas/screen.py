@@ -167,16 +167,14 @@ def _totals(atlas: Atlas, ranges: Ranges, values: Values | None) -> _Totals:
     count = ranges.count
     sizes, phases = np.zeros(count), np.zeros(count * len(PHASES))
     value = np.zeros(count)
-    least, most = np.full(count, len(atlas.devices)), np.full(count, -1)
+    is_on = np.zeros((count, len(atlas.devices)), np.bool_)
     for nodes, groups in ranges.chunks():
         first = atlas.first_tensor
         low, high = int(first[nodes.min()]), int(first[int(nodes.max()) + 1])
         running = np.concatenate([[0], np.cumsum(atlas.tensor_bytes[low:high])])
         sizes += np.bincount(groups, running[first[nodes + 1] - low] - running[first[nodes] - low], minlength=count)
         phases += np.bincount(groups * len(PHASES) + atlas.phase[nodes], minlength=count * len(PHASES))
-        device = atlas.device[nodes]
-        np.minimum.at(least, groups, device)
-        np.maximum.at(most, groups, device)
+        is_on[groups, atlas.device[nodes]] = True
         if values is not None:
             value += np.bincount(groups, values(nodes), minlength=count)
         give_back(atlas, nodes)
@@ -185,7 +183,8 @@ def _totals(atlas: Atlas, ranges: Ranges, values: Values | None) -> _Totals:
         nodes_in.astype(np.int64),
         sizes.astype(np.int64),
         phases.reshape(count, len(PHASES)),
-        [atlas.devices[low] or None if low == high else None for low, high in zip(least, most, strict=True)],
+        # All on one device, or on none that could be named.
+        [atlas.devices[int(row.argmax())] or None if np.count_nonzero(row) == 1 else None for row in is_on],
         None if values is None else value,
     )
 

@@ -53,8 +53,29 @@ def search(atlas: Atlas, query: Query, limit: int = 50) -> Answer:
     nodes = matching_nodes(atlas, query)
     scopes = np.zeros(0, np.int64) if query.narrows or not query.text else matching_scopes(atlas, query)
     total = int(np.count_nonzero(nodes)) + len(scopes)
-    shown = scopes[: limit // 2]
-    return Answer(shown, np.flatnonzero(nodes)[: limit - len(shown)], total)
+    shown = _shallowest(atlas, scopes, limit // 2)
+    return Answer(shown, _first(nodes, limit - len(shown)), total)
+
+
+def _first(marks: Marks, count: int) -> Places:
+    """Where the first few marks are; those behind them are not looked at."""
+    found = np.zeros(0, np.int64)
+    for low in range(0, len(marks), _NODES):
+        found = np.concatenate([found, np.flatnonzero(marks[low : low + _NODES]) + low])
+        if len(found) >= count:
+            break
+    return found[:count]
+
+
+def _shallowest(atlas: Atlas, scopes: Places, count: int) -> Places:
+    """The first few scopes, shallow ones first."""
+    if not len(scopes) or not count:
+        return scopes[:0]
+    # Deeper than that all scopes are as deep.
+    depth = np.minimum(atlas.column("scope_depth")[scopes], 0xFFFF)
+    deepest = int(np.searchsorted(np.cumsum(np.bincount(depth)), min(count, len(scopes))))
+    rows = np.flatnonzero(depth <= deepest)
+    return scopes[rows[np.argsort(depth[rows], kind="stable")[:count]]]
 
 
 def matching_nodes(atlas: Atlas, query: Query) -> Marks:
@@ -103,7 +124,7 @@ def _at_least(atlas: Atlas, least: int) -> Marks:
 
 
 def matching_scopes(atlas: Atlas, query: Query) -> Places:
-    """The scopes that are named so themselves, shallow ones first."""
+    """The scopes that are named so themselves."""
     *above, last = query.text.lower().split("/")
     marks = _text_marks(atlas, last, begins=bool(above))[atlas.scope_leaf]
     if above:
@@ -114,9 +135,7 @@ def matching_scopes(atlas: Atlas, query: Query) -> Places:
     if query.part is not None:
         root = int(roots[query.part])
         found = found[(found >= root) & (found < root + int(atlas.scope_size[root]))]
-    # Numbers of two bytes are sorted by counting, in a tenth of the time; deeper than that all scopes are as deep.
-    depth = np.minimum(atlas.column("scope_depth")[found], 0xFFFF).astype(np.uint16)
-    return found[np.argsort(depth, kind="stable")]
+    return found
 
 
 def _named(atlas: Atlas, text: str) -> Marks:

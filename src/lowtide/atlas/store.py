@@ -15,11 +15,13 @@ from lowtide.atlas.atlas import Atlas, Source
 from lowtide.atlas.build import Tell, build
 from lowtide.atlas.screens import write_heavy_screens
 from lowtide.errors import LowtideError
+from lowtide.units import parse_bytes
 
 # With every change of the columns or of how names are hashed.
 SCHEMA_VERSION = 2
 
 _HEADER = "header.json"
+_LIMIT = "20GiB"
 # A checksum of a whole graph would take as long as its index: so many pieces of it tell one from another.
 _SAMPLES, _SAMPLE_BYTES = 64, 4096
 
@@ -48,11 +50,15 @@ def find_atlas(source: Source, cache: Path | None = None) -> Atlas | None:
             return None
     except (OSError, ValueError, KeyError, TypeError):
         return None
+    with contextlib.suppress(OSError):
+        # What is used is not the first to go when there are too many.
+        os.utime(folder / _HEADER)
     return Atlas(folder, header, source)
 
 
 def build_atlas(source: Source, tell: Tell | None = None, cache: Path | None = None) -> Atlas:
     """Build the index of a graph, whatever lies there."""
+    limit_bytes = cache_limit()
     state = _state(source)
     folder = _folder(source, state, cache)
     try:
@@ -78,7 +84,30 @@ def build_atlas(source: Source, tell: Tell | None = None, cache: Path | None = N
             fresh.rename(folder)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
+    _make_room(folder, limit_bytes)
     return read_atlas(folder, source)
+
+
+def cache_limit() -> int:
+    """How much indexes may take together: LOWTIDE_CACHE_LIMIT, or 20 GiB."""
+    return parse_bytes(os.environ.get("LOWTIDE_CACHE_LIMIT") or _LIMIT)
+
+
+def _make_room(kept: Path, limit_bytes: int) -> None:
+    """Remove the indexes that have not been used for longest until the others fit, but never the one to be kept."""
+    found = []
+    for header in kept.parent.glob(f"*/{_HEADER}"):
+        # Another process may remove the same ones.
+        with contextlib.suppress(OSError):
+            size = sum(file.stat().st_size for file in header.parent.iterdir())
+            found.append((header.stat().st_mtime_ns, size, header.parent))
+    total = sum(size for _, size, _ in found)
+    for _, size, folder in sorted(found):
+        if total <= limit_bytes:
+            break
+        if folder != kept:
+            shutil.rmtree(folder, ignore_errors=True)
+            total -= size
 
 
 def read_atlas(folder: Path, source: Source) -> Atlas:

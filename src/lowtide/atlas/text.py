@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -21,10 +22,16 @@ SLASH, COLON, CARET = b"/:^"
 _WORD = 8
 _PLACE, _FIRST, _SECOND = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB], np.uint64)
 _LENGTH = np.uint64(0xD1342543DE82EF95)
+# Which bits of a word belong to a piece that has so many bytes left.
+_USED = np.array([(1 << 8 * count) - 1 for count in range(_WORD + 1)], np.uint64)
 # What is longer is hashed by itself, all its words at once.
 _LONG = 512
 # A part of a file that is as small is looked through for a byte as a whole.
 _REGION = 1 << 23
+# So few hashes lie in the processor's cache.
+_FEW = 1 << 14
+# Hashes that came last are merged with all others once they are more than this share of those.
+_RECENT_SHARE = 0.125
 
 
 def hash_pieces(data: Bytes, starts: Places, ends: Places) -> Hashes:
@@ -34,39 +41,45 @@ def hash_pieces(data: Bytes, starts: Places, ends: Places) -> Hashes:
     for row in np.flatnonzero(length > _LONG):
         sums[row] = _hash_long(data, int(starts[row]), int(ends[row]))
     rows = np.flatnonzero((length > 0) & (length <= _LONG))
+    at, left = starts[rows], length[rows]
     place = np.uint64(0)
     while len(rows):
-        at = starts[rows] + int(place) * _WORD
-        sums[rows] += _mixed(_words(data, at, ends[rows] - at), place)
+        sums[rows] += mixed(_words(data, at, left), place)
         place += np.uint64(1)
-        rows = rows[length[rows] > int(place) * _WORD]
-    return _mixed(sums, length.astype(np.uint64) * _LENGTH)
+        go_on = np.flatnonzero(left > _WORD)
+        rows, at, left = rows[go_on], at[go_on] + _WORD, left[go_on] - _WORD
+    return mixed(sums, length.astype(np.uint64) * _LENGTH)
 
 
-def _mixed(words: Hashes, place: Hashes | np.uint64) -> Hashes:
+def mixed(words: Hashes, place: Hashes | np.uint64) -> Hashes:
     """Words that each depend on every bit of what they were, and on a place."""
     # Wrapping around is what hashing does; for single numbers NumPy would warn of it.
     with np.errstate(over="ignore"):
         words = words + (place + np.uint64(1)) * _PLACE
-        words = (words ^ (words >> np.uint64(30))) * _FIRST
-        words = (words ^ (words >> np.uint64(27))) * _SECOND
-    return words ^ (words >> np.uint64(31))
+        words ^= words >> np.uint64(30)
+        words *= _FIRST
+        words ^= words >> np.uint64(27)
+        words *= _SECOND
+    words ^= words >> np.uint64(31)
+    return words
 
 
 def _words(data: Bytes, at: Places, left: Places) -> Hashes:
     """The eight bytes at each place, with zeros for those behind the end of a piece."""
     whole = len(data) - _WORD + 1
+    outside = np.flatnonzero(at >= whole)
     if whole > 0:
         # Every place of the file as the begin of a word: nothing is copied for that.
         everywhere = np.ndarray((whole,), np.dtype("<u8"), data.data, strides=(1,))
-        words: Hashes = everywhere[np.minimum(at, whole - 1)].astype(np.uint64)
+        within = np.minimum(at, whole - 1) if len(outside) else at
+        words: Hashes = everywhere[within].astype(np.uint64, copy=False)
     else:
         words = np.zeros(len(at), np.uint64)
-    for row in np.flatnonzero(at >= whole):
+    for row in outside:
         last = data[int(at[row]) : int(at[row]) + _WORD].tobytes()
         words[row] = int.from_bytes(last, "little")
-    unused = (_WORD - np.minimum(left, _WORD)).astype(np.uint64) * np.uint64(8)
-    return np.where(left < _WORD, words << unused >> unused, words)
+    words &= _USED[np.minimum(left, _WORD)]
+    return words
 
 
 def _hash_long(data: Bytes, start: int, end: int) -> np.uint64:
@@ -75,7 +88,7 @@ def _hash_long(data: Bytes, start: int, end: int) -> np.uint64:
         at = np.arange(low, min(low + _REGION, end), _WORD)
         place = ((at - start) // _WORD).astype(np.uint64)
         with np.errstate(over="ignore"):
-            total += _mixed(_words(data, at, end - at), place).sum(dtype=np.uint64)
+            total += mixed(_words(data, at, end - at), place).sum(dtype=np.uint64)
     return np.uint64(total)
 
 
@@ -165,40 +178,76 @@ class Numbering:
     """Numbers for hashes, in the order in which each came first."""
 
     def __init__(self) -> None:
-        self._known: Hashes = np.zeros(0, np.uint64)
-        self._number: Numbers = np.zeros(0, np.uint32)
+        self._count = 0
+        # What came last is in a table of its own until it is large enough to be merged: a table of millions is
+        # written anew a few times, not with every batch.
+        self._tables = [_Table.empty(), _Table.empty()]
 
     def __len__(self) -> int:
-        return len(self._known)
+        return self._count
 
-    @property
     def columns(self) -> tuple[Hashes, Numbers]:
         """The hashes in ascending order, and the number of each."""
-        return self._known, self._number
+        known, recent = self._tables
+        self._tables = [known.merged(recent), _Table.empty()]
+        return self._tables[0].hashes, self._tables[0].numbers
 
     def find(self, hashes: Hashes) -> tuple[Numbers, npt.NDArray[np.bool_]]:
-        """The number of each hash, and which are known at all."""
-        if not len(self._known):
-            return np.zeros(len(hashes), np.uint32), np.zeros(len(hashes), np.bool_)
-        place = np.minimum(np.searchsorted(self._known, hashes), len(self._known) - 1)
-        return self._number[place], self._known[place] == hashes
+        """The number of each hash, and which are known at all; in ascending order they are found fastest."""
+        known, recent = self._tables
+        numbers, is_known = known.find(hashes)
+        if len(recent.hashes):
+            rest = np.flatnonzero(~is_known)
+            numbers[rest], is_known[rest] = recent.find(hashes[rest])
+        return numbers, is_known
 
     def add(self, hashes: Hashes) -> tuple[Numbers, Places]:
         """The number of each hash, and where in `hashes` those stand that were not known, in their order."""
-        numbers, known = self.find(hashes)
-        if known.all():
-            return numbers, np.zeros(0, np.int64)
+        if len(self) <= _FEW:
+            # Most batches bring nothing new, and in a small table that shows sooner than they are sorted.
+            numbers, known = self.find(hashes)
+            if known.all():
+                return numbers, np.zeros(0, np.int64)
         distinct, first, which = np.unique(hashes, return_index=True, return_inverse=True)
-        numbers, known = numbers[first], known[first]
-        fresh = np.flatnonzero(~known)
+        numbers, known = self.find(distinct)
+        added = np.flatnonzero(~known)
+        if not len(added):
+            return numbers[which], np.zeros(0, np.int64)
         # By first appearance, so that what contains another comes before it.
-        fresh = fresh[np.argsort(first[fresh])]
+        fresh = added[np.argsort(first[added])]
         numbers[fresh] = np.arange(len(self), len(self) + len(fresh), dtype=np.uint32)
-        added = np.sort(fresh)
-        place = np.searchsorted(self._known, distinct[added])
-        self._known = np.insert(self._known, place, distinct[added])
-        self._number = np.insert(self._number, place, numbers[added])
+        self._count += len(fresh)
+        largest, recent = self._tables
+        recent = recent.merged(_Table(distinct[added], numbers[added]))
+        if len(recent.hashes) > len(largest.hashes) * _RECENT_SHARE:
+            largest, recent = largest.merged(recent), _Table.empty()
+        self._tables = [largest, recent]
         return numbers[which], first[fresh]
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """Some hashes in ascending order, and the number of each."""
+
+    hashes: Hashes
+    numbers: Numbers
+
+    @staticmethod
+    def empty() -> _Table:
+        return _Table(np.zeros(0, np.uint64), np.zeros(0, np.uint32))
+
+    def find(self, hashes: Hashes) -> tuple[Numbers, npt.NDArray[np.bool_]]:
+        if not len(self.hashes):
+            return np.zeros(len(hashes), np.uint32), np.zeros(len(hashes), np.bool_)
+        place = np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
+        return self.numbers[place], self.hashes[place] == hashes
+
+    def merged(self, other: _Table) -> _Table:
+        """Both as one; they have no hash in common."""
+        if not len(self.hashes) or not len(other.hashes):
+            return self if len(self.hashes) else other
+        place = np.searchsorted(self.hashes, other.hashes)
+        return _Table(np.insert(self.hashes, place, other.hashes), np.insert(self.numbers, place, other.numbers))
 
 
 class Pool:
@@ -212,9 +261,9 @@ class Pool:
     def __len__(self) -> int:
         return len(self.numbering)
 
-    def add(self, data: Bytes, starts: Places, ends: Places) -> Numbers:
-        """The number of each text `data[starts[i]:ends[i]]`."""
-        numbers, fresh = self.numbering.add(hash_pieces(data, starts, ends))
+    def add(self, data: Bytes, starts: Places, ends: Places, hashes: Hashes | None = None) -> Numbers:
+        """The number of each text `data[starts[i]:ends[i]]`, whose hashes may be known already."""
+        numbers, fresh = self.numbering.add(hash_pieces(data, starts, ends) if hashes is None else hashes)
         if len(fresh):
             self._file.write(gather(data, starts[fresh], ends[fresh]).tobytes())
             self._lengths.append(ends[fresh] - starts[fresh])

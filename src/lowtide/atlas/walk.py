@@ -19,9 +19,12 @@ SIGNATURE_NAME, SIGNATURE_INPUT = 1, 2
 # What a row of the index is made from.
 NODE, ARGUMENT, RETURNED, CONTROL_RETURNED = range(4)
 
-# A batch is read at once: large enough for columns to pay, small enough to keep memory low.
-BATCH = 1 << 15
-_BATCH_BYTES = 1 << 22
+# A batch is read at once: large enough for columns to pay, small enough to keep memory low. What a larger graph takes
+# later leaves room for larger ones.
+LEAST_BATCH_BYTES, MOST_BATCH_BYTES = 1 << 22, 1 << 24
+_BATCHES = 256
+# As many bytes as a small node takes.
+_NODE_BYTES = 128
 _PAGE = 1 << 19
 # No tag and length are longer than two numbers of ten bytes.
 _HEAD = 20
@@ -53,7 +56,7 @@ class Walk:
 
     def batches(self) -> Iterator[Batch]:
         """Give all rows, in the order of the file, some thousands at a time."""
-        rows = _Rows()
+        rows = _Rows(batch_bytes(self.end - self.start))
         for heads in self._fields(self.start, min(self.end, len(self.data)), "the graph"):
             self.position = heads.last
             rows.add(heads, GRAPH_NODE, 0, NODE)
@@ -122,11 +125,17 @@ class Heads:
         return self.low + max([*self.end[-1:], *(end for _, _, end in self.others[-1:])], default=0)
 
 
+def batch_bytes(size: int) -> int:
+    """How many bytes of a graph of this size are read at once."""
+    return min(max(size // _BATCHES, LEAST_BATCH_BYTES), MOST_BATCH_BYTES)
+
+
 class _Rows:
     """A batch that is being filled."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_bytes: int) -> None:
         self._batches: list[Batch] = []
+        self._most_bytes = most_bytes
         self.count = self.bytes = 0
 
     def add(self, heads: Heads, number: int, part: int, made_from: int) -> None:
@@ -144,7 +153,7 @@ class _Rows:
     @property
     def is_full(self) -> bool:
         """Whether it is time to read what was added."""
-        return self.count >= BATCH or self.bytes >= _BATCH_BYTES
+        return self.count * _NODE_BYTES >= self._most_bytes or self.bytes >= self._most_bytes
 
     def take(self) -> Batch:
         """What was added since the last time."""

@@ -63,7 +63,7 @@ def read_length(data: Buffer, position: int) -> int | None:
     if len(header) < _HEADER.size:
         return None
     length, checksum = _HEADER.unpack(header)
-    return length if length < OPEN_END and _mask(google_crc32c.value(header[:8])) == checksum else None
+    return length if length < OPEN_END and masked_checksum(google_crc32c.value(header[:8])) == checksum else None
 
 
 def _claimed_length(data: Buffer, position: int) -> int | None:
@@ -92,9 +92,9 @@ def _matches(data: Buffer, start: int, end: int) -> bool:
         checksum = google_crc32c.extend(checksum, data[piece:last])
         if last < end:
             release(data, piece, last)
-    return footer == _FOOTER.pack(_mask(checksum))
+    return footer == _FOOTER.pack(masked_checksum(checksum))
 
 
-def _mask(checksum: int) -> int:
+def masked_checksum(checksum: int) -> int:
     """A checksum as it is stored: turned and shifted, so that checksums of checksums stay useful."""
     return ((checksum >> 15 | checksum << 17) + 0xA282EAD8) & 0xFFFFFFFF

@@ -16,7 +16,7 @@ from lowtide.atlas.screen import Values, make_node_screen
 from lowtide.atlas.screens import screen_data
 from lowtide.atlas.search import Query, search
 from lowtide.atlas.trail import trail_to_node, trail_to_scope
-from lowtide.atlas.walks import BOTH, INPUTS, READERS, around, shortest_ways
+from lowtide.atlas.walks import BOTH, INPUTS, READERS, Found, around, shortest_ways
 from lowtide.sources.spans import Span
 from lowtide.view.indexes import Index, Indexes
 from lowtide.view.library import File, Library
@@ -61,8 +61,8 @@ class Answers:
             "screen": self._screen,
             "node": self._node,
             "search": _search,
-            "around": _around,
-            "paths": _paths,
+            "around": self._around,
+            "paths": self._paths,
             "locate": _locate,
             "trail": _trail,
         }
@@ -210,6 +210,23 @@ class Answers:
         tide, colour = parameters.text("tide"), parameters.choice("colour", ("", *COLOURS))
         return self._tides.values(atlas, self._file_of(tide, "tide"), colour) if tide and colour else None
 
+    def _around(self, atlas: Atlas, parameters: Parameters) -> Answer:
+        node = _node_named(atlas, parameters, "name")
+        hops = parameters.number("hops", 2, 1, _MOST_HOPS)
+        found = around(atlas, node, hops, parameters.choice("direction", (BOTH, INPUTS, READERS)))
+        return self._nodes(atlas, found, f"around {atlas.name(node)}", parameters)
+
+    def _paths(self, atlas: Atlas, parameters: Parameters) -> Answer:
+        start, end = _node_named(atlas, parameters, "from"), _node_named(atlas, parameters, "to")
+        found = shortest_ways(atlas, start, end)
+        if found is None:
+            raise Refusal(404, "no path leads from one to the other", "exchange them, or choose others")
+        return self._nodes(atlas, found, f"from {atlas.name(start)} to {atlas.name(end)}", parameters)
+
+    def _nodes(self, atlas: Atlas, found: Found, title: str, parameters: Parameters) -> Answer:
+        values = self._values(atlas, parameters)
+        return make_node_screen(atlas, found.nodes, _part(atlas, parameters), title, found.hidden, values).to_dict()
+
     def _node(self, atlas: Atlas, parameters: Parameters) -> Answer:
         node = _node_named(atlas, parameters, "name")
         tide = parameters.text("tide")
@@ -294,23 +311,6 @@ def _search(atlas: Atlas, parameters: Parameters) -> Answer:
     ]
     milliseconds = round(1000 * (time.monotonic() - began), 1)
     return {"total": found.total, "results": results, "milliseconds": milliseconds}
-
-
-def _around(atlas: Atlas, parameters: Parameters) -> Answer:
-    node = _node_named(atlas, parameters, "name")
-    hops = parameters.number("hops", 2, 1, _MOST_HOPS)
-    found = around(atlas, node, hops, parameters.choice("direction", (BOTH, INPUTS, READERS)))
-    title = f"around {atlas.name(node)}"
-    return make_node_screen(atlas, found.nodes, atlas.part_of(node), title, found.hidden).to_dict()
-
-
-def _paths(atlas: Atlas, parameters: Parameters) -> Answer:
-    start, end = _node_named(atlas, parameters, "from"), _node_named(atlas, parameters, "to")
-    found = shortest_ways(atlas, start, end)
-    if found is None:
-        raise Refusal(404, "no path leads from one to the other", "exchange them, or choose others")
-    title = f"from {atlas.name(start)} to {atlas.name(end)}"
-    return make_node_screen(atlas, found.nodes, atlas.part_of(start), title, found.hidden).to_dict()
 
 
 def _locate(atlas: Atlas, parameters: Parameters) -> Answer:

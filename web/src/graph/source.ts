@@ -26,9 +26,9 @@ export function graphSource(api: Api, choice: GraphChoice, parts: () => Part[]):
       const { focus, part, graph } = choice;
       if (focus?.kind === 'around') {
         const { name, hops, direction } = focus;
-        return api.around(graph, { part, name, hops, direction }, signal);
+        return api.around(graph, { part, name, hops, direction, ...shade }, signal);
       }
-      if (focus?.kind === 'paths') return api.paths(graph, { part, from: focus.from, to: focus.to }, signal);
+      if (focus?.kind === 'paths') return api.paths(graph, { part, from: focus.from, to: focus.to, ...shade }, signal);
       return screen(part, '', signal);
     },
     async inside(box, signal) {

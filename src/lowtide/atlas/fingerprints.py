@@ -1,0 +1,63 @@
+"""What tells one node from another: its name, op and outputs, and what it reads, as a number to be summed over many."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from lowtide.atlas.arrange import MISSING
+from lowtide.atlas.atlas import Atlas
+from lowtide.atlas.columns import ragged
+from lowtide.atlas.text import Hashes, Places, hashes_of_texts, mixed
+
+# A sum of so many bits over ten million nodes is still exact in a float.
+_BITS = 28
+
+# Told apart from each other by the place that they are mixed with.
+_NAME, _SCOPE, _OP, _TENSOR, _INPUT, _SOURCE, _DTYPE, _ALL = np.arange(8, dtype=np.uint64)
+
+
+class Fingerprints:
+    """A number for each node of a graph, the same in another graph that has such a node.
+
+    The numbers of all nodes in a scope, added, tell whether anything in it differs. Values of constants and attributes
+    that say nothing of outputs do not count.
+    """
+
+    def __init__(self, atlas: Atlas) -> None:
+        self._atlas = atlas
+        self._text = np.zeros(len(atlas.column("texts_by_hash")), np.uint64)
+        self._text[atlas.column("texts_by_hash")] = atlas.column("texts_hash")
+        self._op = hashes_of_texts([op.encode(errors="surrogateescape") for op in atlas.ops])
+
+    def __call__(self, nodes: Places) -> npt.NDArray[np.float64]:
+        """The numbers of some nodes."""
+        atlas = self._atlas
+        name, scope = self._names(nodes)
+        prints = mixed(name, _NAME) + mixed(scope, _SCOPE) + mixed(self._op[atlas.op[nodes]], _OP)
+        prints += mixed(atlas.dtype[nodes].astype(np.uint64), _DTYPE)
+        places, counts = ragged(atlas.first_tensor, nodes)
+        prints += _sums(mixed(atlas.tensor_bytes[places].astype(np.uint64), _TENSOR), counts)
+        places, counts = ragged(atlas.first_input, nodes)
+        prints += _sums(self._inputs(places), counts)
+        return (mixed(prints, _ALL) >> np.uint64(64 - _BITS)).astype(np.float64)
+
+    def _names(self, nodes: Places) -> tuple[Hashes, Hashes]:
+        """The name of each node, and that of the scope it lies in."""
+        atlas = self._atlas
+        return self._text[atlas.leaf[nodes]], self._text[atlas.scope_leaf[atlas.scope[nodes]]]
+
+    def _inputs(self, places: Places) -> Hashes:
+        sources, port = self._atlas.inputs[places], self._atlas.input_port[places].astype(np.uint64)
+        is_there = sources != MISSING
+        name, scope = self._names(np.where(is_there, sources, 0).astype(np.int64))
+        found = mixed(name, _INPUT) + mixed(scope, _SOURCE)
+        return mixed(np.where(is_there, found, np.uint64(0)), port)
+
+
+def _sums(values: Hashes, counts: Places) -> Hashes:
+    """The sum of each run of so many values."""
+    running = np.concatenate([np.zeros(1, np.uint64), np.cumsum(values, dtype=np.uint64)])
+    last = np.cumsum(counts)
+    sums: Hashes = running[last] - running[last - counts]
+    return sums
