@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: run test check browser page page-check bench-accuracy bench-measure bench-fit bench-explore clean
+.PHONY: run test check browser page page-check bench-accuracy bench-measure bench-fit bench-feed bench-explore clean
 
 run: $(VENV)/.cpu
 	@mkdir -p out
@@ -29,6 +29,9 @@ bench-measure: $(VENV)/.dev
 
 bench-fit: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.fit
+
+bench-feed: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.feed
 
 bench-explore: $(VENV)/.dev browser
 	$(BIN)/python -m benchmarks.explore --peers-large

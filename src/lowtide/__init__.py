@@ -4,9 +4,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from lowtide import feed as feed
     from lowtide.atlas.subgraph import Subgraph as Subgraph
     from lowtide.atlas.subgraph import graph as graph
     from lowtide.errors import LowtideError as LowtideError
+    from lowtide.feed.inference import predict_in_batches as predict_in_batches
     from lowtide.planning.plan import Plan as Plan
     from lowtide.tf.fit import fit_in as fit_in
     from lowtide.tf.function import function as function
@@ -30,6 +32,7 @@ __all__ = [
     "Watch",
     "__version__",
     "diff",
+    "feed",
     "fit_in",
     "function",
     "graph",
@@ -38,6 +41,7 @@ __all__ = [
     "measure",
     "plan",
     "predict",
+    "predict_in_batches",
     "release",
 ]
 
@@ -56,14 +60,15 @@ _HOME = {
     "measure": "lowtide.tf.measure",
     "plan": "lowtide.tf.plan",
     "predict": "lowtide.tf.predict",
+    "predict_in_batches": "lowtide.feed.inference",
     "release": "lowtide.tf.release",
 }
 
 
 def __getattr__(name: str) -> object:
-    if name == "graph":
-        # The room of this name can be called, because importing any of its modules puts it in the verb's place.
-        return import_module("lowtide.graph")
+    if name in ("feed", "graph"):
+        # The room of graphs can be called, because importing any of its modules puts it in the verb's place.
+        return import_module(f"lowtide.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'lowtide' has no attribute {name!r}")
     value: object = getattr(import_module(_HOME[name]), name)

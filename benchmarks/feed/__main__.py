@@ -1,0 +1,101 @@
+"""What datasets hold and how fast they are, lowtide's beside a pipeline tuned by hand and what tutorials show.
+
+python -m benchmarks.feed                  everything, about half an hour on two cores
+python -m benchmarks.feed --part memory    one part; may be repeated
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from pathlib import Path
+from typing import Any
+
+from benchmarks.accuracy.measure import setting
+from benchmarks.accuracy.processes import MEBIBYTE, run_module
+from benchmarks.feed.sets import CONSTANT, GENERATOR, LOWTIDE, SLICES, TUNED
+from benchmarks.fit.report import Bar, Section, mebibytes, number, to_markdown
+
+RESULTS = Path(__file__).parent / "results"
+WHOLE, PART = 24.0, 1.0
+BUDGET = "512MiB"
+# The plain ways take several times the set: beyond this they are stopped.
+LIMIT_BYTES = 14 * 2**30
+SHARE_OF_BASE = 0.15
+ROUNDS = 3
+SPEEDS = {"arrays": (TUNED,), "images": (TUNED, GENERATOR), "table": (TUNED,)}
+BATCHES = {"arrays": 64, "images": 32, "table": 4096}
+
+
+def start(folder: Path, *arguments: str) -> dict[str, Any]:
+    return run_module("benchmarks.feed.child", [*arguments, "--folder", str(folder)], {}, 3600)
+
+
+def memory(folder: Path) -> Section:
+    cells, bars = [], []
+    for way, gibibytes in (
+        (LOWTIDE, WHOLE), (TUNED, WHOLE), (SLICES, WHOLE), (CONSTANT, WHOLE), (SLICES, PART), (CONSTANT, PART),
+    ):  # fmt: skip
+        given = ["memory", "--way", way, "--gibibytes", str(gibibytes), "--budget", BUDGET, "--limit", str(LIMIT_BYTES)]
+        seen = start(folder, *given)
+        print(f"  {way}, {gibibytes:g} GiB: {seen}", flush=True)
+        base, highest = seen.get("base_bytes"), seen.get("highest_bytes")
+        grown = None if base is None else highest - base
+        ended = seen.get("ended") or seen.get("crashed") or seen.get("failed", "no answer")[:60]
+        cells.append([way, f"{gibibytes:g}", mebibytes(base), mebibytes(grown), ended, number(seen.get("seconds"), 0)])
+        if way == LOWTIDE:
+            allowed = 512 * MEBIBYTE + SHARE_OF_BASE * (base or 0)
+            words = f"an epoch over {gibibytes:g} GiB grows by at most {BUDGET} and 15% of the process's base"
+            holds = grown is not None and grown <= allowed and ended == "trained"
+            bars.append(Bar(words, f"{mebibytes(grown)} of {mebibytes(allowed)}", holds))
+    columns = ("way", "set, GiB", "base", "grown by", "ended", "seconds")
+    return Section("Memory of an epoch", columns, cells, bars)
+
+
+def speed(folder: Path) -> Section:
+    cells, bars, ratios = [], [], []
+    for kind, peers in SPEEDS.items():
+        taken: dict[str, list[float]] = {}
+        for _ in range(ROUNDS):
+            # In turn, so that a slower minute of the machine is a slower one for all.
+            for way in (LOWTIDE, *peers):
+                seen = start(
+                    folder, "speed", "--set", kind, "--way", way, "--batch-size", str(BATCHES[kind]), "--budget", BUDGET
+                )
+                print(f"  {kind}, {way}: {seen}", flush=True)
+                if "seconds" in seen:
+                    taken.setdefault(way, []).append(seen["samples"] / statistics.median(seen["seconds"]))
+        rates = {way: statistics.median(each) for way, each in taken.items()}
+        own = rates.get(LOWTIDE)
+        for way in (LOWTIDE, *peers):
+            ratio = own / rates[way] if own and way in rates else None
+            cells.append([kind, way, number(rates.get(way), 0), number(ratio) if way != LOWTIDE else ""])
+            if way == TUNED and ratio is not None:
+                ratios.append(ratio)
+            if way == GENERATOR:
+                bars.append(
+                    Bar("images: at least 5 times a Python generator", number(ratio), ratio is not None and ratio >= 5)
+                )
+    median = statistics.median(ratios) if len(ratios) == len(SPEEDS) else None
+    words = "as fast as a pipeline tuned by hand, in the median over arrays, images and a table"
+    bars.insert(0, Bar(words, number(median), median is not None and median >= 1.0))
+    return Section("Samples a second", ("set", "way", "samples a second", "lowtide is times as fast"), cells, bars)
+
+
+PARTS = {"memory": memory, "speed": speed}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--part", choices=list(PARTS), action="append", help="may be repeated; all of them without it")
+    parser.add_argument("--folder", type=Path, default=Path("out/feed"), help="where the sets are made")
+    options = parser.parse_args()
+    sections = [PARTS[part](options.folder.resolve()) for part in options.part or PARTS]
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / ("part.md" if options.part else "table.md")
+    path.write_text(to_markdown(sections, setting(), title="Feeding"))
+    print(path.read_text())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""One epoch in one way, in a process of its own: seconds, samples, and what the process holds."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.explore.memory import unfiled_bytes
+
+
+class Watcher:
+    """Looks every few milliseconds at what this process holds in memory of its own."""
+
+    def __init__(self) -> None:
+        self.highest = 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+
+    def __enter__(self) -> Watcher:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        while not self._stop.wait(0.02):
+            self.highest = max(self.highest, unfiled_bytes(["self"]))
+
+
+def make_model() -> Any:
+    import keras
+
+    model = keras.Sequential([keras.layers.Conv2D(4, 8, 8), keras.layers.Flatten(), keras.layers.Dense(10)])
+    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    return model
+
+
+def memory(options: argparse.Namespace) -> dict[str, Any]:
+    """Train for an epoch over arrays, and say how much more the process held than before."""
+    import numpy as np
+
+    from benchmarks.feed import sets, ways
+
+    paths = sets.sparse_arrays(options.folder, options.gibibytes)
+    model = make_model()
+    # What a step takes belongs to the process, not to its data.
+    model.train_on_batch(np.zeros((options.batch_size, *sets.IMAGE), np.float32), np.zeros(options.batch_size))
+    base = unfiled_bytes(["self"])
+    began = time.perf_counter()
+    with Watcher() as watcher:
+        try:
+            data = ways.arrays(options.way, paths, options.batch_size, options.budget)
+            model.fit(data, epochs=1, shuffle=False, verbose=0)
+            ended = "trained"
+        except Exception as error:
+            ended = type(error).__name__
+    seconds = time.perf_counter() - began
+    return {"base_bytes": base, "highest_bytes": watcher.highest, "ended": ended, "seconds": seconds}
+
+
+def speed(options: argparse.Namespace) -> dict[str, Any]:
+    """Take the batches of an epoch as fast as they come, after one that nobody times."""
+    from benchmarks.feed import sets, ways
+
+    source = {"arrays": sets.dense_arrays, "images": sets.photos, "table": sets.table}[options.set](options.folder)
+    data = getattr(ways, options.set)(options.way, source, options.batch_size, options.budget)
+    seconds = []
+    for _ in range(options.rounds + 1):
+        samples, began = 0, time.perf_counter()
+        for batch in data:
+            samples += int(batch[1].shape[0])
+        seconds.append(time.perf_counter() - began)
+    return {"samples": samples, "seconds": seconds[1:]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("work", choices=["memory", "speed"])
+    parser.add_argument("--way", required=True)
+    parser.add_argument("--set", default="arrays")
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--gibibytes", type=float, default=24)
+    parser.add_argument("--batch-size", type=int, default=64)
+    parser.add_argument("--budget", default="256MiB")
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--limit", type=int, default=0, help="bytes that the process may ask for")
+    parser.add_argument("--output", type=Path, required=True)
+    options = parser.parse_args()
+    if options.limit:
+        # Nobody else is to suffer from a way that takes all there is.
+        resource.setrlimit(resource.RLIMIT_DATA, (options.limit, options.limit))
+    options.output.write_text(json.dumps({"memory": memory, "speed": speed}[options.work](options)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""The sets: arrays that take no room on the disk, photographs, and a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+# The ways to feed.
+LOWTIDE, TUNED, GENERATOR, SLICES, CONSTANT = (
+    "lowtide",
+    "tuned by hand",
+    "generator",
+    "from_tensor_slices",
+    "tf.constant",
+)
+
+IMAGE = (64, 64, 3)
+IMAGE_BYTES = 4 * 64 * 64 * 3
+PHOTO = (480, 640, 3)
+PHOTOS = 1_500
+COLUMNS, ROWS, GROUP = 12, 3_000_000, 100_000
+
+
+def sparse_arrays(folder: Path, gibibytes: float) -> tuple[Path, Path]:
+    """Images and labels of so many GiB; the images are a hole in a file, which reads as zeros."""
+    count = int(gibibytes * 2**30 / IMAGE_BYTES)
+    images, labels = folder / f"images-{gibibytes}.npy", folder / f"labels-{gibibytes}.npy"
+    if not images.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        np.lib.format.open_memmap(images, "w+", np.float32, (count, *IMAGE))
+        np.save(labels, np.arange(count) % 10)
+    return images, labels
+
+
+def dense_arrays(folder: Path, count: int = 12_000) -> tuple[Path, Path]:
+    """Images and labels that really lie on the disk."""
+    images, labels = folder / "dense.npy", folder / "dense-labels.npy"
+    if not images.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        np.save(images, np.random.default_rng(0).random((count, *IMAGE), np.float32))
+        np.save(labels, np.arange(count) % 10)
+    return images, labels
+
+
+def photos(folder: Path) -> Path:
+    """JPEG files in two folders: smooth pictures with some noise, of about the size of photographs."""
+    import tensorflow as tf
+
+    root = folder / "photos"
+    if not (root / "done").exists():
+        random = np.random.default_rng(0)
+        height, width, _ = PHOTO
+        slope = np.linspace(0, 1, height)[:, None, None] + np.linspace(0, 1, width)[None, :, None]
+        for number in range(PHOTOS):
+            picture = slope * random.random(3) * 110 + random.random(PHOTO) * 30
+            path = root / "ab"[number % 2] / f"{number:05d}.jpg"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(tf.io.encode_jpeg(picture.astype(np.uint8)).numpy())
+        (root / "done").touch()
+    return root
+
+
+def table(folder: Path) -> Path:
+    """Three Parquet files of numbers."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    root = folder / "table"
+    if not (root / "done").exists():
+        root.mkdir(parents=True, exist_ok=True)
+        random = np.random.default_rng(0)
+        for file in range(3):
+            columns = {f"c{column}": random.random(ROWS // 3, np.float32) for column in range(COLUMNS)}
+            columns["clicked"] = random.integers(0, 2, ROWS // 3)
+            pq.write_table(pa.table(columns), root / f"part-{file}.parquet", row_group_size=GROUP)
+        (root / "done").touch()
+    return root

@@ -1,0 +1,62 @@
+"""How deep a pipeline may be: readers, read-ahead and blocks that a budget in bytes has room for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lowtide.errors import LowtideError
+from lowtide.units import format_bytes
+
+# More batches ahead than this do not make a step wait less.
+_MOST_AHEAD = 8
+# A batch is in use while the next one is handed over.
+_IN_USE = 2
+# Of what is left beside the least, blocks get this share: the more samples lie in a window, the better they are mixed.
+_WINDOW_SHARE = 0.6
+
+
+@dataclass(frozen=True)
+class Sizing:
+    """What a pipeline holds at most."""
+
+    budget_bytes: int
+    batch_bytes: int
+    readers: int
+    """How many batches are read at a time."""
+    ahead: int
+    """How many batches are ready before they are asked for."""
+    window_bytes: int = 0
+    """What blocks that were read take, for samples that cannot be read one by one."""
+    fixed_bytes: int = 0
+    """What is there anyway, such as an index."""
+
+    @property
+    def peak_bytes(self) -> int:
+        """The most that it will hold."""
+        return self.fixed_bytes + self.window_bytes + (self.readers + self.ahead + _IN_USE) * self.batch_bytes
+
+
+def choose_sizes(
+    budget_bytes: int, batch_bytes: int, processors: int, block_bytes: int = 0, fixed_bytes: int = 0, scratch: int = 0
+) -> Sizing:
+    """Make the best of a budget; `block_bytes` is what the blocks of one batch take, where samples come in blocks.
+
+    `scratch` is what a reader needs on top of its batch.
+    """
+    least = Sizing(budget_bytes, batch_bytes, 1, 0, block_bytes, fixed_bytes + scratch)
+    if least.peak_bytes > budget_bytes:
+        raise LowtideError(
+            "the budget has no room for a batch and one that is read ahead",
+            given=f"{format_bytes(budget_bytes)}; a batch takes {format_bytes(batch_bytes)}",
+            cure=f"give at least {format_bytes(least.peak_bytes)}, or a smaller batch",
+        )
+    left = budget_bytes - least.peak_bytes
+    window = block_bytes + int(_WINDOW_SHARE * left) if block_bytes else 0
+    left -= window - block_bytes
+    readers, ahead = 1, 0
+    # Ahead and readers in turn: a reader without a place to put its batch waits.
+    while ahead < _MOST_AHEAD and left >= batch_bytes:
+        ahead, left = ahead + 1, left - batch_bytes
+        if readers < processors and left >= batch_bytes + scratch:
+            readers, left = readers + 1, left - batch_bytes - scratch
+    return Sizing(budget_bytes, batch_bytes, readers, ahead, window, fixed_bytes + readers * scratch)

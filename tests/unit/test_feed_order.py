@@ -1,0 +1,120 @@
+"""Orders of samples: permutations without bias, windows of blocks, and shards that cover the whole."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lowtide.errors import LowtideError
+from lowtide.feed.order import InTurn, InWindows, Shard, Shuffled, permuted
+from lowtide.feed.sizing import choose_sizes
+
+# Above 2**20 samples an order is computed, not listed.
+COMPUTED = (1 << 20) + 12_345
+
+
+def whole(order, epoch=0):
+    return order.at(epoch, np.arange(order.count))
+
+
+@settings(deadline=None, max_examples=60)
+@given(count=st.integers(0, 3_000), seed=st.integers(0, 1 << 62), epoch=st.integers(0, 1 << 40))
+def test_every_epoch_is_a_permutation(count, seed, epoch):
+    assert np.array_equal(np.sort(whole(Shuffled(count, seed), epoch)), np.arange(count))
+
+
+def test_a_computed_order_is_a_permutation_too():
+    order = Shuffled(COMPUTED, 3)
+    first, second = whole(order, 0), whole(order, 1)
+    assert np.array_equal(np.sort(first), np.arange(COMPUTED))
+    assert np.count_nonzero(first == second) < 20
+    assert np.count_nonzero(first == np.arange(COMPUTED)) < 20
+    # The same place has the same sample, whoever asks for it and when.
+    places = np.array([5, COMPUTED - 1, 77])
+    assert order.at(0, places).tolist() == first[places].tolist()
+
+
+def test_epochs_and_seeds_differ_and_are_the_same_again():
+    order = Shuffled(500, 7)
+    assert whole(order, 2).tolist() == whole(Shuffled(500, 7), 2).tolist()
+    assert whole(order, 2).tolist() != whole(order, 3).tolist()
+    assert whole(order, 2).tolist() != whole(Shuffled(500, 8), 2).tolist()
+    assert whole(InTurn(4)).tolist() == [0, 1, 2, 3]
+
+
+def chi_squared(observed, expected):
+    """How unlikely counts are, as standard deviations of what chance would give."""
+    freedom = observed.size - observed.shape[0] - observed.shape[1] + 1
+    statistic = float(((observed - expected) ** 2 / expected).sum())
+    return (statistic - freedom) / math.sqrt(2 * freedom)
+
+
+@pytest.mark.parametrize("count", [10, 1_000, COMPUTED])
+def test_no_sample_prefers_a_place(count):
+    cells = 10
+    table = np.zeros((cells, cells))
+    for epoch in range(400 if count < 10_000 else 1):
+        found = permuted(count, np.arange(count), 11, epoch)
+        np.add.at(table, (np.arange(count) * cells // count, found * cells // count), 1)
+    # Five deviations are less than one in a million by chance; the seeds are fixed, so this never fails by chance.
+    assert abs(chi_squared(table, np.outer(table.sum(1), table.sum(0)) / table.sum())) < 5
+
+
+@settings(deadline=None, max_examples=80)
+@given(
+    blocks=st.lists(st.integers(1, 40), min_size=1, max_size=30),
+    window=st.integers(1, 300),
+    seed=st.integers(0, 1000),
+)
+def test_windows_hold_whole_blocks_and_lose_nothing(blocks, window, seed):
+    order = InWindows(blocks, window, seed)
+    found = whole(order, 5)
+    assert np.array_equal(np.sort(found), np.arange(sum(blocks)))
+    block_of = np.repeat(np.arange(len(blocks)), blocks)[found]
+    # From the first to the last sample of a block there is no more than a window and the block that fills it.
+    for block, size in enumerate(blocks):
+        places = np.flatnonzero(block_of == block)
+        assert places.max() - places.min() < window + max(blocks) + size
+
+
+def test_windows_are_other_ones_in_each_epoch():
+    order = InWindows([10] * 30, 60, 1)
+    assert whole(order, 0).tolist() != whole(order, 1).tolist()
+    assert "30 blocks" in order.describe()
+
+
+@settings(deadline=None, max_examples=40)
+@given(count=st.integers(0, 200), shards=st.integers(1, 9))
+def test_shards_are_disjoint_and_cover_the_set(count, shards):
+    order = Shuffled(count, 4)
+    parts = [whole(Shard(order, index, shards), 3) for index in range(shards)]
+    assert sorted(np.concatenate(parts).tolist()) == list(range(count))
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    budget=st.integers(1, 10_000),
+    batch=st.integers(1, 900),
+    processors=st.integers(1, 16),
+    block=st.integers(0, 2_000),
+    scratch=st.integers(0, 300),
+)
+def test_sizes_are_within_the_budget_or_refused_with_what_is_needed(budget, batch, processors, block, scratch):
+    least = 3 * batch + block + scratch
+    if budget < least:
+        with pytest.raises(LowtideError, match="at least"):
+            choose_sizes(budget, batch, processors, block, scratch=scratch)
+        return
+    sizing = choose_sizes(budget, batch, processors, block, scratch=scratch)
+    assert sizing.peak_bytes <= budget
+    assert 1 <= sizing.readers <= processors
+    assert sizing.window_bytes >= block
+
+
+def test_more_room_means_more_ahead():
+    ahead = [choose_sizes(budget, 10, 4).ahead for budget in (30, 40, 50, 80, 400)]
+    assert ahead == sorted(ahead)
+    assert (ahead[0], ahead[-1]) == (0, 8)
