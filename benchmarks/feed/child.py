@@ -16,8 +16,9 @@ from benchmarks.explore.memory import unfiled_bytes
 class Watcher:
     """Looks every few milliseconds at what this process holds in memory of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float = 0.02) -> None:
         self.highest = 0
+        self._seconds = seconds
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
 
@@ -30,7 +31,7 @@ class Watcher:
         self._thread.join()
 
     def _look(self) -> None:
-        while not self._stop.wait(0.02):
+        while not self._stop.wait(self._seconds):
             self.highest = max(self.highest, unfiled_bytes(["self"]))
 
 
@@ -80,9 +81,54 @@ def speed(options: argparse.Namespace) -> dict[str, Any]:
     return {"samples": samples, "seconds": seconds[1:]}
 
 
+def pipeline(options: argparse.Namespace) -> dict[str, Any]:
+    """Iterate over a pipeline at the pace of training, and say how much more the process held than before."""
+    import tensorflow as tf
+
+    from benchmarks.feed.pipelines import PIPELINES
+
+    # What TensorFlow takes for the first pipeline of a process belongs to no pipeline.
+    for _ in tf.data.Dataset.range(64).map(lambda n: n + 1, num_parallel_calls=2).shuffle(8).batch(4).prefetch(2):
+        pass
+    allocator = "CPU:0" if options.allocator else None
+    base = unfiled_bytes(["self"])
+    allocated = 0
+    if allocator:
+        tf.config.experimental.reset_memory_stats(allocator)
+        allocated = tf.config.experimental.get_memory_info(allocator)["current"]
+    taken, began = 0, time.perf_counter()
+    with Watcher(0.005) as watcher:
+        for _ in PIPELINES[options.way](options.folder):
+            taken += 1
+            time.sleep(options.pause)
+            if time.perf_counter() - began > options.seconds:
+                break
+    told = {"recorded_bytes": watcher.highest - base, "taken": taken}
+    if allocator:
+        told["allocator_bytes"] = tf.config.experimental.get_memory_info(allocator)["peak"] - allocated
+    return told
+
+
+def forecast(options: argparse.Namespace) -> dict[str, Any]:
+    """What lowtide says of a pipeline that does not run."""
+    import lowtide as lt
+    from benchmarks.feed.pipelines import PIPELINES
+
+    made = PIPELINES[options.way](options.folder)
+    base = unfiled_bytes(["self"])
+    began = time.perf_counter()
+    with Watcher(0.005) as watcher:
+        told = lt.feed.predict(made)
+    seconds = time.perf_counter() - began
+    return {"seconds": seconds, "grown_bytes": watcher.highest - base, "text": str(told), **told.to_dict()}
+
+
+WORKS = {"memory": memory, "speed": speed, "pipeline": pipeline, "forecast": forecast}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("work", choices=["memory", "speed"])
+    parser.add_argument("work", choices=list(WORKS))
     parser.add_argument("--way", required=True)
     parser.add_argument("--set", default="arrays")
     parser.add_argument("--folder", type=Path, required=True)
@@ -90,13 +136,16 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--budget", default="256MiB")
     parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--pause", type=float, default=0.02, help="seconds that a step takes")
+    parser.add_argument("--seconds", type=float, default=20, help="how long a pipeline runs at most")
+    parser.add_argument("--allocator", action="store_true", help="ask TensorFlow's allocator too")
     parser.add_argument("--limit", type=int, default=0, help="bytes that the process may ask for")
     parser.add_argument("--output", type=Path, required=True)
     options = parser.parse_args()
     if options.limit:
         # Nobody else is to suffer from a way that takes all there is.
         resource.setrlimit(resource.RLIMIT_DATA, (options.limit, options.limit))
-    options.output.write_text(json.dumps({"memory": memory, "speed": speed}[options.work](options)))
+    options.output.write_text(json.dumps(WORKS[options.work](options)))
 
 
 if __name__ == "__main__":

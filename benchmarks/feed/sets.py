@@ -76,3 +76,22 @@ def table(folder: Path) -> Path:
             pq.write_table(pa.table(columns), root / f"part-{file}.parquet", row_group_size=GROUP)
         (root / "done").touch()
     return root
+
+
+def record_files(folder: Path, files: int = 6, records: int = 1_000) -> list[Path]:
+    """TFRecord files of examples with 25,000 numbers each."""
+    import tensorflow as tf
+
+    root = folder / "records"
+    paths = [root / f"{number}.tfrecord" for number in range(files)]
+    if not (root / "done").exists():
+        root.mkdir(parents=True, exist_ok=True)
+        numbers = np.random.default_rng(0).random(25_000, np.float32)
+        feature = tf.train.Feature(float_list=tf.train.FloatList(value=numbers))
+        example = tf.train.Example(features=tf.train.Features(feature={"x": feature})).SerializeToString()
+        for path in paths:
+            with tf.io.TFRecordWriter(str(path)) as writer:
+                for _ in range(records):
+                    writer.write(example)
+        (root / "done").touch()
+    return paths

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lowtide.feed.bookmark import Bookmark as Bookmark
+    from lowtide.feed.foretell import predict as predict
     from lowtide.feed.from_arrays import arrays as arrays
     from lowtide.feed.from_generator import generator as generator
     from lowtide.feed.from_images import images as images
@@ -14,7 +15,18 @@ if TYPE_CHECKING:
     from lowtide.feed.pipeline import describe as describe
     from lowtide.feed.pipeline import problems as problems
 
-__all__ = ["Bookmark", "arrays", "describe", "generator", "images", "inspect", "problems", "records", "table"]
+__all__ = [
+    "Bookmark",
+    "arrays",
+    "describe",
+    "generator",
+    "images",
+    "inspect",
+    "predict",
+    "problems",
+    "records",
+    "table",
+]
 
 # Orders and sizes are computed without TensorFlow, which is imported with the first of these.
 _HOME = {
@@ -24,6 +36,7 @@ _HOME = {
     "generator": "lowtide.feed.from_generator",
     "images": "lowtide.feed.from_images",
     "inspect": "lowtide.feed.inspect",
+    "predict": "lowtide.feed.foretell",
     "problems": "lowtide.feed.pipeline",
     "records": "lowtide.feed.from_records",
     "table": "lowtide.feed.from_table",

@@ -10,6 +10,7 @@ import tensorflow as tf
 from tensorflow.core.framework import model_pb2
 
 from lowtide.errors import LowtideError
+from lowtide.feed.text_table import align
 from lowtide.units import format_bytes
 
 
@@ -54,11 +55,7 @@ class Stages:
             for stage in self.stages
         ]
         rows = [("stage", "holds", "elements", "gave so far"), *rows, ("all", format_bytes(self.held_bytes), "", "")]
-        widths = [max(len(row[column]) for row in rows) for column in range(4)]
-        return "\n".join(
-            f"{row[0]:<{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]:>{widths[3]}}".rstrip()
-            for row in rows
-        )
+        return align(rows)
 
 
 def inspect(iterator: Any) -> Stages:

@@ -1,0 +1,169 @@
+"""Pipelines as people write them, of any kind of stage; none of them is lowtide's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from benchmarks.feed import sets
+
+Data = tf.data.Dataset
+TUNE = tf.data.AUTOTUNE
+Make = Callable[[Path], tf.data.Dataset]
+SIDE = 512
+
+
+def _plane(number: tf.Tensor) -> tf.Tensor:
+    """One MiB that depends on a number."""
+    return tf.zeros((SIDE, SIDE)) + tf.cast(number, tf.float32)
+
+
+def shuffled_photos(folder: Path) -> tf.data.Dataset:
+    """Photographs, decoded and then shuffled."""
+    paths = sorted(str(path) for path in sets.photos(folder).rglob("*.jpg"))
+
+    def load(path: tf.Tensor) -> tf.Tensor:
+        image = tf.image.resize(tf.io.decode_jpeg(tf.io.read_file(path), 3), (224, 224))
+        return tf.ensure_shape(image, (224, 224, 3)) / 255.0
+
+    files = Data.from_tensor_slices(paths)
+    return files.map(load, num_parallel_calls=TUNE).shuffle(600).batch(32).prefetch(TUNE)
+
+
+def shuffled_records(folder: Path) -> tf.data.Dataset:
+    """Records of several files, shuffled as they were written, then parsed."""
+    paths = [str(path) for path in sets.record_files(folder)]
+
+    def parse(content: tf.Tensor) -> tf.Tensor:
+        return tf.io.parse_single_example(content, {"x": tf.io.FixedLenFeature((25_000,), tf.float32)})["x"]
+
+    files = Data.from_tensor_slices(paths).interleave(tf.data.TFRecordDataset, cycle_length=4, num_parallel_calls=TUNE)
+    return files.shuffle(3_000).map(parse, num_parallel_calls=TUNE).batch(32).prefetch(2)
+
+
+def slices(_: Path) -> tf.data.Dataset:
+    """An array in memory, shuffled."""
+    array = np.random.default_rng(0).random((2_000, 256, 100), np.float32)
+    return Data.from_tensor_slices(array).shuffle(500).batch(32).prefetch(2)
+
+
+def cached_small(_: Path) -> tf.data.Dataset:
+    """Small images, prepared and kept in memory."""
+    images = Data.range(30_000).map(
+        lambda n: tf.zeros((32, 32, 3)) + tf.cast(n, tf.float32) / 255, num_parallel_calls=2
+    )
+    return images.cache().shuffle(2_000).batch(64).prefetch(TUNE)
+
+
+def cached_large(_: Path) -> tf.data.Dataset:
+    """Large elements, kept in memory, for two epochs."""
+    return Data.range(300).map(_plane).cache().batch(4).repeat(2).prefetch(2)
+
+
+def deep_prefetch(_: Path) -> tf.data.Dataset:
+    """Large batches, many of them ahead."""
+    return Data.range(1_200).map(_plane, num_parallel_calls=2).batch(16).prefetch(16)
+
+
+def many_calls(_: Path) -> tf.data.Dataset:
+    """A map with more calls at a time than there are processors."""
+    return Data.range(120).map(
+        lambda n: tf.reshape(tf.tile(_plane(n), (1, 16)), (16, SIDE, SIDE)), num_parallel_calls=12
+    )
+
+
+def blocks_of_files(_: Path) -> tf.data.Dataset:
+    """A parallel interleave that takes blocks."""
+    return Data.range(24).interleave(
+        lambda n: Data.range(60).map(lambda m: _plane(m + n)), cycle_length=4, block_length=8, num_parallel_calls=2
+    )
+
+
+def windows(_: Path) -> tf.data.Dataset:
+    """Windows over a series, as batches."""
+    rows = Data.range(4_000).map(lambda n: tf.fill((25_600,), tf.cast(n, tf.float32)))
+    return rows.window(600, shift=200, drop_remainder=True).flat_map(lambda window: window.batch(600)).prefetch(1)
+
+
+def padded_sequences(_: Path) -> tf.data.Dataset:
+    """Sequences of several lengths, shuffled and padded."""
+    lengths = Data.range(6_000).map(lambda n: tf.zeros((200 + (n * 7919) % 200, 64)))
+    return lengths.shuffle(3_000).padded_batch(64, padded_shapes=(400, 64)).prefetch(4)
+
+
+def zipped(_: Path) -> tf.data.Dataset:
+    """Two shuffled sets side by side."""
+    left, right = Data.range(900).map(_plane).shuffle(150), Data.range(900).map(_plane).shuffle(80)
+    return Data.zip((left, right)).batch(4).prefetch(2)
+
+
+def generated(_: Path) -> tf.data.Dataset:
+    """What a Python generator yields, shuffled."""
+
+    def make() -> Any:
+        for number in range(900):
+            yield np.full((SIDE, SIDE), number, np.float32)
+
+    spec = tf.TensorSpec((SIDE, SIDE), tf.float32)
+    return Data.from_generator(make, output_signature=spec).shuffle(250).batch(8).prefetch(4)
+
+
+def lines(folder: Path) -> tf.data.Dataset:
+    """Lines of text, shuffled and then parsed."""
+    path = folder / "lines.csv"
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        row = ",".join(f"{value:.6f}" for value in np.random.default_rng(0).random(500))
+        path.write_text("".join(f"{number},{row}\n" for number in range(60_000)))
+    defaults = [[0.0]] * 501
+    text = tf.data.TextLineDataset(str(path)).shuffle(40_000).batch(256)
+    return text.map(lambda some: tf.stack(tf.io.decode_csv(some, defaults), 1), num_parallel_calls=2).prefetch(2)
+
+
+def looked_up(_: Path) -> tf.data.Dataset:
+    """A table in a tensor outside of the function that looks things up in it."""
+    table = tf.random.stateless_uniform((400_000, 128), (1, 2))
+    return Data.range(64_000).map(lambda n: tf.gather(table, (n * 31) % 400_000)).batch(1_024).prefetch(2)
+
+
+def baked(_: Path) -> tf.data.Dataset:
+    """A table that becomes a constant of the function that looks things up in it."""
+    table = np.random.default_rng(0).random((64_000, 128), np.float32)
+    return Data.range(4_000).map(lambda n: tf.gather(tf.constant(table), n)).batch(64)
+
+
+def in_batches(_: Path) -> tf.data.Dataset:
+    """Batches that are prepared at once, taken apart and shuffled."""
+    rows = Data.range(12_000).batch(100).map(lambda some: tf.zeros((100, 128, 128)) + tf.cast(some[0], tf.float32))
+    return rows.unbatch().shuffle(4_000).batch(50).prefetch(2)
+
+
+def sampled(_: Path) -> tf.data.Dataset:
+    """Two sets mixed."""
+    some = [Data.range(900).map(_plane).shuffle(size).repeat() for size in (120, 60)]
+    return Data.sample_from_datasets(some, [0.5, 0.5], seed=1).batch(8).prefetch(4).take(120)
+
+
+def numpy_rows(folder: Path) -> tf.data.Dataset:
+    """Rows of a mapped array, read by Python."""
+    images, _ = sets.sparse_arrays(folder, 2.0)
+    array = np.load(images, mmap_mode="r")
+    numbers = Data.range(len(array)).shuffle(len(array)).batch(128)
+
+    def load(rows: tf.Tensor) -> tf.Tensor:
+        found = tf.numpy_function(lambda some: array[some], [rows], tf.float32)
+        return tf.ensure_shape(found, (None, *sets.IMAGE))
+
+    return numbers.map(load, num_parallel_calls=2).prefetch(24)
+
+
+_ALL: tuple[Make, ...] = (
+    shuffled_photos, shuffled_records, slices, cached_small, cached_large, deep_prefetch, many_calls,
+    blocks_of_files, windows, padded_sequences, zipped, generated, lines, looked_up, baked, in_batches, sampled,
+    numpy_rows,
+)  # fmt: skip
+PIPELINES = {make.__name__: make for make in _ALL}
