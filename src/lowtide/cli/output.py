@@ -15,6 +15,7 @@ import click
 from lowtide.errors import LowtideError
 
 if TYPE_CHECKING:
+    from lowtide.view.forecast import ForecastReport
     from lowtide.view.report import Report
 
 
@@ -32,6 +33,22 @@ def emit(
 
         console = Console()
         console.print(TerminalReport(report))
+    tell_written(written)
+    return 1 if report.fits is False else 0
+
+
+def emit_forecast(report: ForecastReport, *, as_json: bool, html: Path | None, svg: Path | None) -> int:
+    """Write what a pipeline will hold to all that was asked for, and return the exit code."""
+    from lowtide.view.forecast import render_forecast_page, render_forecast_picture
+
+    renderers = ((html, render_forecast_page), (svg, render_forecast_picture))
+    written = [write_text(path, render(report)) for path, render in renderers if path is not None]
+    if as_json:
+        click.echo(json.dumps(report.to_dict(), indent=2))
+    else:
+        from rich.console import Console
+
+        Console().print(report)
     tell_written(written)
     return 1 if report.fits is False else 0
 

@@ -92,10 +92,10 @@ def _plan(
     times: MeasuredTimes | None,
     tell: Callable[[str], None],
 ) -> Plan:
-    from lowtide.tf.target import resolve_target
+    from lowtide.tf.target import resolve_step
 
     tell(f"loading {name}")
-    target = resolve_target(name, batch_size)
+    target = resolve_step(name, batch_size)
     from lowtide.planning.plan import NoPlanError
     from lowtide.tf.plan import plan
 

@@ -11,9 +11,12 @@ import click
 
 from lowtide.cli.differences import check_one_form, difference_options, emit_against, load_against
 from lowtide.cli.options import batch_size_option, check_batch_size, check_writable, report_options
+from lowtide.errors import LowtideError
 from lowtide.units import Growth
 
 if TYPE_CHECKING:
+    from lowtide.tf.target import Target
+    from lowtide.view.forecast import ForecastReport
     from lowtide.view.report import Report
 
 
@@ -46,7 +49,8 @@ def command(
 
     TARGET is file.py:name or package.module:name, where the name is a compiled Keras model, a function
     that returns one, or a function that returns (step, *specs); or keras:ResNet50 for a model of
-    keras.applications. With --budget also the largest batch that is sure to fit. With --against
+    keras.applications. It may also be a tf.data.Dataset, or a function that returns one: then the answer is
+    what every stage of the pipeline will hold. With --budget also the largest batch that is sure to fit. With --against
     which layers grew since that tide was saved.
 
     Exits 0 if it fits or no budget was given, 1 if it does not fit or grew by more than --max-growth,
@@ -56,10 +60,17 @@ def command(
     check_one_form(as_json=as_json, markdown=markdown)
     check_writable([html, svg, save], force=force)
     before = load_against(against, max_growth, markdown)
-    from lowtide.cli.output import emit, looking_at_a_target
+    from lowtide.cli.output import emit, emit_forecast, looking_at_a_target
 
     with looking_at_a_target() as tell:
-        report = _predict(target, batch_size, budget, top, tell)
+        found = _resolve(target, batch_size, tell)
+        if found.is_data:
+            _check_no_tide(target, save, against)
+            forecast = _forecast(found, budget, tell)
+        else:
+            report = _predict(found, batch_size, budget, top, tell)
+    if found.is_data:
+        return emit_forecast(forecast, as_json=as_json, html=html, svg=svg)
     if save is not None:
         report.tide.save(save)
     if before is None:
@@ -71,13 +82,32 @@ def command(
     return code
 
 
-def _predict(name: str, batch_size: int | None, budget: int | None, top: int, tell: Callable[[str], None]) -> Report:
+def _resolve(name: str, batch_size: int | None, tell: Callable[[str], None]) -> Target:
     from lowtide.tf.target import resolve_target
-    from lowtide.view.report import LargestBatch, Report
 
     tell(f"loading {name}")
-    target = resolve_target(name, batch_size)
+    return resolve_target(name, batch_size)
+
+
+def _check_no_tide(name: str, save: Path | None, against: Path | None) -> None:
+    if save is not None or against is not None:
+        option = "--save" if save is not None else "--against"
+        raise LowtideError("the target is a dataset, and has no tide", given=name, cure=f"leave {option} out")
+
+
+def _forecast(target: Target, budget: int | None, tell: Callable[[str], None]) -> ForecastReport:
+    from lowtide.feed.foretell import predict
+    from lowtide.view.forecast import ForecastReport
+
+    tell("looking at the stages")
+    return ForecastReport(predict(target.program), target.label, budget)
+
+
+def _predict(
+    target: Target, batch_size: int | None, budget: int | None, top: int, tell: Callable[[str], None]
+) -> Report:
     from lowtide.tf.predict import max_batch_size, predict
+    from lowtide.view.report import LargestBatch, Report
 
     tide = predict(target.program, *target.specs, batch_size=target.batch_size, progress=tell)
     tide = replace(tide, target=target.label, batch_size=batch_size or tide.batch_size, notes=target.notes + tide.notes)

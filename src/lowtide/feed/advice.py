@@ -39,10 +39,10 @@ def _advise(holding: Holding) -> Iterator[Advice]:
     if stage.kind == "Shuffle":
         kept = -(-holding.held_elements // 4)
         yield Advice(f"shuffle among {kept:,} instead of {holding.held_elements:,}", holding.held_bytes * 3 // 4)
-    if stage.kind == "Prefetch" and stage.numbers["buffer_size"] > _ENOUGH_AHEAD:
+    if stage.kind == "Prefetch" and stage.numbers.get("buffer_size", 1) > _ENOUGH_AHEAD:
         per = stage.element.held_bytes
         yield Advice(f"prefetch({_ENOUGH_AHEAD})", holding.held_bytes - min(_ENOUGH_AHEAD, holding.held_elements) * per)
-    if stage.kind == "ParallelInterleave" and stage.numbers["block_length"] > 1:
+    if stage.kind == "ParallelInterleave" and stage.numbers.get("block_length", 1) > 1:
         block = stage.numbers["block_length"]
         yield Advice("interleave with block_length=1", holding.held_bytes * (2 * block - 2) // (2 * block + 1))
     if stage.baked_bytes:

@@ -104,7 +104,7 @@ def _many(count: int, element: Element, working: int = 0) -> Amount:
 
 
 def _shuffle(stage: Stage, processors: int) -> Amount:
-    return _many(_at_most(stage.numbers["buffer_size"], stage.source.count), stage.source.element)
+    return _many(_at_most(_number(stage, "buffer_size"), stage.source.count), stage.source.element)
 
 
 def _cache(stage: Stage, processors: int) -> Amount:
@@ -114,7 +114,7 @@ def _cache(stage: Stage, processors: int) -> Amount:
 
 
 def _prefetch(stage: Stage, processors: int) -> Amount:
-    wanted = stage.numbers["buffer_size"]
+    wanted = _number(stage, "buffer_size")
     return _many(_at_most(AUTOTUNED_AHEAD if wanted == AUTOTUNE else wanted, stage.source.count), stage.element)
 
 
@@ -127,18 +127,15 @@ def _parallel_map(stage: Stage, processors: int) -> Amount:
 def _map_and_batch(stage: Stage, processors: int) -> Amount:
     calls = _calls(stage, processors)
     # Those that the calls are for, one that is ready, and one that is handed over.
-    batches = min(-(-calls // stage.numbers["batch_size"]) + 1, _MOST_BATCHES) + 1
+    batches = min(-(-calls // _number(stage, "batch_size")) + 1, _MOST_BATCHES) + 1
     return _many(_at_most(batches, stage.count), stage.element, min(calls, processors) * stage.call_bytes)
 
 
 def _batch(stage: Stage, processors: int) -> Amount:
-    # The elements of a batch are gathered and then copied.
-    return (
-        0,
-        0,
-        _at_most(stage.numbers["batch_size"], stage.source.count) * stage.source.element.held_bytes
-        + (stage.element.content_bytes),
-    )
+    # The elements of a batch are gathered and then copied. A large batch takes the place of one that was taken.
+    gathered = _at_most(_number(stage, "batch_size"), stage.source.count) * stage.source.element.held_bytes
+    is_large = stage.element.content_bytes >= RETURNED_BYTES
+    return 0, 0, gathered + (0 if is_large else stage.element.content_bytes)
 
 
 def _parallel_batch(stage: Stage, processors: int) -> Amount:
@@ -148,18 +145,22 @@ def _parallel_batch(stage: Stage, processors: int) -> Amount:
 
 def _parallel_interleave(stage: Stage, processors: int) -> Amount:
     each = stage.numbers.get("buffer_output_elements", AUTOTUNE)
-    each = 2 * stage.numbers["block_length"] + 1 if each == AUTOTUNE else each
+    each = 2 * _number(stage, "block_length") + 1 if each == AUTOTUNE else each
     if stage.inner is not None:
         each = _at_most(each, stage.inner.count)
     return _many(_opened(stage) * each, stage.element)
 
 
 def _window(stage: Stage, processors: int) -> Amount:
-    return _many(_at_most(stage.numbers["size"], stage.source.count), stage.source.element)
+    return _many(_at_most(_number(stage, "size"), stage.source.count), stage.source.element)
 
 
 def _unbatch(stage: Stage, processors: int) -> Amount:
     return _many(1, stage.source.element)
+
+
+def _rebatch(stage: Stage, processors: int) -> Amount:
+    return _many(1, stage.source.element, stage.element.content_bytes)
 
 
 def _generator(stage: Stage, processors: int) -> Amount:
@@ -180,7 +181,7 @@ _RULES: dict[str, Callable[[Stage, int], Amount]] = {
     "MapAndBatch": _map_and_batch,
     "Batch": _batch,
     "PaddedBatch": _batch,
-    "Rebatch": _batch,
+    "Rebatch": _rebatch,
     "DenseToSparseBatch": _batch,
     "ParallelBatch": _parallel_batch,
     "ParallelInterleave": _parallel_interleave,
@@ -193,14 +194,19 @@ _RULES: dict[str, Callable[[Stage, int], Amount]] = {
 }
 
 
+def _number(stage: Stage, name: str) -> int:
+    """What a stage was made with; 1 where that is known only when it runs."""
+    return stage.numbers.get(name, 1)
+
+
 def _calls(stage: Stage, processors: int) -> int:
-    calls = stage.numbers.get("num_parallel_calls", 1)
+    calls = _number(stage, "num_parallel_calls")
     return processors if calls == AUTOTUNE else calls
 
 
 def _opened(stage: Stage) -> int:
     """How many pipelines are open at a time."""
-    cycle = stage.numbers.get("cycle_length", 1)
+    cycle = _number(stage, "cycle_length")
     if stage.kind == "ParallelInterleave":
         ahead = stage.numbers.get("prefetch_input_elements", AUTOTUNE)
         cycle += _OPENED_AHEAD * cycle if ahead == AUTOTUNE else ahead

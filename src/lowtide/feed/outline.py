@@ -194,5 +194,6 @@ def _call(dataset: Any, function: Any, inputs: tuple[Stage, ...], element: Eleme
     """What one call of a stage's function takes at the most."""
     source = inputs_of(dataset)[0]
     given = inputs[0].element.content_bytes
-    simulated = call_bytes(function, samples.specs(source))
+    # A graph with large constants in it is copied often enough as it is.
+    simulated = None if constants_in(function) else call_bytes(function, samples.specs(source))
     return max(simulated or 0, given + element.content_bytes)

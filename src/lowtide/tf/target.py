@@ -17,7 +17,7 @@ from typing import Any
 from lowtide.errors import LowtideError
 
 _FORMS = "write file.py:name, package.module:name or keras:ResNet50"
-_KINDS = "name a compiled Keras model, a function that returns one, or a function that returns (step, *specs)"
+_KINDS = "name a compiled Keras model, a function that returns one, or one that returns (step, *specs) or a dataset"
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,8 @@ class Target:
     batch_size: int | None
     label: str
     notes: tuple[str, ...] = ()
+    is_data: bool = False
+    """Whether the program is a dataset, which has no step."""
     build_open: Callable[[], Target | None] | None = None
 
     @property
@@ -44,6 +46,15 @@ class Target:
         if self.has_open_batch:
             return self
         return self.build_open() if self.build_open is not None else None
+
+
+def resolve_step(name: str, batch_size: int | None = None) -> Target:
+    """Return the model or the step that `name` stands for; a dataset has no step."""
+    target = resolve_target(name, batch_size)
+    if target.is_data:
+        cure = "name a model or a step; what a dataset holds is told by: lowtide predict"
+        raise LowtideError("the target is a dataset", given=name, cure=cure)
+    return target
 
 
 def resolve_target(name: str, batch_size: int | None = None) -> Target:
@@ -152,6 +163,8 @@ def _interpret(found: Any, name: str, batch_size: int | None) -> Target:
     import keras
     import tensorflow as tf
 
+    if isinstance(found, tf.data.Dataset):
+        return _data(found, name, batch_size)
     if isinstance(found, keras.Model):
         return _model(found, name, batch_size)
     if isinstance(found, tf.types.experimental.PolymorphicFunction):
@@ -166,6 +179,7 @@ def _interpret(found: Any, name: str, batch_size: int | None) -> Target:
 
 def _call(build: Callable[..., Any], name: str, batch_size: int | None) -> Target:
     import keras
+    import tensorflow as tf
 
     parameters = _parameters(build)
     takes_batch = "batch_size" in parameters
@@ -183,6 +197,8 @@ def _call(build: Callable[..., Any], name: str, batch_size: int | None) -> Targe
         raise LowtideError(f"the target needs parameters: {', '.join(missing)}", given=name, cure=cure)
     passed = {"batch_size": batch_size} if takes_batch and batch_size is not None else {}
     built = _run(build, name, passed)
+    if isinstance(built, tf.data.Dataset):
+        return _data(built, name, None if passed else batch_size)
     if isinstance(built, keras.Model):
         return _model(built, name, batch_size)
     if isinstance(built, tuple) and built and callable(built[0]):
@@ -202,6 +218,13 @@ def _parameters(build: Callable[..., Any]) -> dict[str, inspect.Parameter]:
         return dict(inspect.signature(build).parameters)
     except (TypeError, ValueError):
         return {}
+
+
+def _data(dataset: Any, name: str, batch_size: int | None) -> Target:
+    if batch_size is not None:
+        cure = "leave --batch-size out, or name a function that takes batch_size"
+        raise LowtideError("the target is a dataset, which has its own batches", given=name, cure=cure)
+    return Target(dataset, (), None, name, is_data=True)
 
 
 def _model(model: Any, name: str, batch_size: int | None) -> Target:
