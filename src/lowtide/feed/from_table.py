@@ -16,10 +16,10 @@ from lowtide.feed.array_files import Rows
 from lowtide.feed.blocks import Blocks
 from lowtide.feed.bookmark import Bookmark
 from lowtide.feed.files import matching
-from lowtide.feed.options import RAISE, ShardGiven, check_batch, check_on_error, chosen_seed, processors, sharded
+from lowtide.feed.options import ShardGiven, check_batch, check_on_error, chosen_seed, processors, sharded
 from lowtide.feed.order import InTurn, InWindows, Order, Places
 from lowtide.feed.pipeline import Feed, make_dataset
-from lowtide.feed.samples import Field
+from lowtide.feed.samples import Field, Missing
 from lowtide.feed.sizing import choose_sizes
 from lowtide.units import parse_bytes
 
@@ -44,9 +44,6 @@ class Table:
 
     parts: list[Block]
     fields: list[Field]
-    on_error: str
-    problems: list[str]
-    """Rows that were left out, as the feed tells them."""
     blocks_read: Blocks = field(default_factory=Blocks)
 
     def __post_init__(self) -> None:
@@ -60,7 +57,7 @@ class Table:
     def blocks(self) -> list[int]:
         return [part.rows for part in self.parts]
 
-    def read(self, places: Places) -> list[Rows]:
+    def read(self, places: Places) -> tuple[list[Rows], Missing]:
         which = np.searchsorted(self._first, places, side="right") - 1
         columns = [np.empty(len(places), each.dtype) for each in self.fields]
         missing = np.zeros(len(places), np.bool_)
@@ -71,10 +68,7 @@ class Table:
             for column, values in zip(columns, content, strict=False):
                 column[mine] = values[rows]
             missing[mine] = content[-1][rows]
-        if missing.any():
-            self._report(places[missing])
-            columns = [column[~missing] for column in columns]
-        return columns
+        return columns, missing
 
     def where(self, sample: int) -> str:
         number = int(np.searchsorted(self._first, sample, side="right")) - 1
@@ -83,13 +77,6 @@ class Table:
 
     def reason(self, sample: int) -> str:
         return "a value is missing"
-
-    def _report(self, samples: Places) -> None:
-        for sample in samples.tolist():
-            told = f"{self.where(sample)}: {self.reason(sample)}"
-            if self.on_error == RAISE:
-                raise LowtideError(told, cure='fill it in, or give on_error="skip"')
-            self.problems.append(told)
 
     def _load(self, number: int) -> list[Rows]:
         """The columns of a block, and which of its rows lack a value."""
@@ -128,7 +115,7 @@ def table(
     """
     check_batch(batch_size)
     check_on_error(on_error)
-    found, row, largest = open_table(source, columns, label, on_error)
+    found, row, largest = open_table(source, columns, label)
     # In the order of the files a batch is in two groups at most; shuffled it may have rows in as many as a window has.
     sizing = choose_sizes(parse_bytes(budget), batch_size * row, processors(), 2 * largest)
     found.blocks_read.room_bytes = sizing.window_bytes
@@ -137,13 +124,12 @@ def table(
         window = max((sizing.window_bytes - largest) // max(row, 1), 1)
         order = InWindows(found.blocks, window, chosen_seed(seed, bookmark))
     feed = Feed(found, sharded(order, shard), batch_size, drop_remainder, sizing, bookmark, on_error)
-    feed.problems = found.problems
     names = [each.name for each in found.fields]
     inputs = {name: number for number, name in enumerate(names) if name != label}
     return make_dataset(feed, found, inputs if label is None else (inputs, names.index(label)))
 
 
-def open_table(source: Any, columns: Sequence[str] | None, label: str | None, on_error: str) -> tuple[Table, int, int]:
+def open_table(source: Any, columns: Sequence[str] | None, label: str | None) -> tuple[Table, int, int]:
     """The rows of files, what a row takes at most, and what the largest block takes."""
     paths = matching(source)
     parts: list[Block] = []
@@ -176,7 +162,7 @@ def open_table(source: Any, columns: Sequence[str] | None, label: str | None, on
             row, largest = max(row, each_row), max(largest, each_row * rows + rows)
     if not parts or fields is None:
         raise LowtideError("there are no rows", given=", ".join(paths[:5]), cure="check the files")
-    return Table(parts, fields, on_error, []), row, largest
+    return Table(parts, fields), row, largest
 
 
 def _look(path: str) -> tuple[Any, list[tuple[int, int]]]:
