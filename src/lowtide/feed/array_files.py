@@ -87,11 +87,10 @@ def _check(found: ArrayFile) -> None:
     if not found.shape:
         raise LowtideError(f"{found.name} is a single number, not rows", given=found.shape, cure="give an array")
     if kind.names is not None:
-        first = kind.names[0]
         raise LowtideError(
             f"{found.name} has several values in each row",
             given=", ".join(kind.names),
-            cure=f'map it with np.load(path, mmap_mode="r"), and give x={{"{first}": rows["{first}"], ...}}',
+            cure=f'give each as an array of its own, such as np.load(path, mmap_mode="r")["{kind.names[0]}"] of a .npy',
         )
     if kind.hasobject and found.text_bytes is None:
         raise LowtideError(

@@ -199,7 +199,12 @@ def make_dataset(feed: Feed, samples: Samples, structure: Any) -> tf.data.Datase
 
 
 def in_python(feed: Feed, function: Callable[..., Any], inputs: Sequence[Any], types: Any) -> Any:
-    """What a Python function gives, as tensors.
+    """What a Python function gives, as tensors."""
+    return tf.numpy_function(held(feed, function), inputs, types)
+
+
+def held(feed: Feed, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function for TensorFlow to call.
 
     TensorFlow keeps such functions until the process ends. So that it does not keep files and blocks with them, it
     gets one that finds ours only while the dataset is there.
@@ -213,7 +218,7 @@ def in_python(feed: Feed, function: Callable[..., Any], inputs: Sequence[Any], t
             raise LowtideError("the dataset is gone", cure="keep what lt.feed returned as long as what is made of it")
         return found(*given)
 
-    return tf.numpy_function(call, inputs, types)
+    return call
 
 
 Epoch = Callable[[tf.Tensor, tf.data.Dataset, tf.Tensor], tf.data.Dataset]

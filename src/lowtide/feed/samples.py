@@ -108,7 +108,8 @@ class Arrays:
                 self._read_rows(number, places, rows, missing)
             else:
                 self._read_blocks(number, places, rows, missing)
-            found.append(rows)
+            # TensorFlow would take texts for ASCII.
+            found.append(np.char.encode(rows, "utf-8") if array.dtype.kind == "U" else rows)
         return found, missing
 
     def _room(self, array: ArrayFile, count: int) -> Rows:
