@@ -19,6 +19,7 @@ from lowtide.feed.unpacked import Damaged, Unpacked, is_packed, least_unpacked, 
 from lowtide.sources.records import masked_checksum, read_length
 
 _HEADER, _FOOTER = 12, 4
+_EXAMPLE = 0x0A
 # Every file that is mapped is one that is open, and a process may not have many.
 _MOST_MAPPED = 64
 
@@ -76,6 +77,9 @@ class RecordFiles:
         content = data[start:end]
         if masked_checksum(google_crc32c.value(content)) != int.from_bytes(data[end : end + _FOOTER], "little"):
             raise LowtideError(f"{self.where(record)} is damaged: its checksum does not match", cure="write it again")
+        # The first byte of an example is always the same. TensorFlow's error would quote what is none, unreadably.
+        if content and content[0] != _EXAMPLE:
+            raise LowtideError(f"{self.where(record)} is no tf.train.Example", cure="check what was written")
         return content
 
     def where(self, record: int) -> str:
@@ -86,7 +90,7 @@ class RecordFiles:
         try:
             self.read(record)
         except LowtideError as error:
-            return error.problem
+            return error.problem.removeprefix(f"{self.where(record)} ")
         return "it cannot be parsed: a feature is missing, or of another type or shape"
 
     def _file(self, record: int) -> int:
