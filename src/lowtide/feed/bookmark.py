@@ -112,6 +112,12 @@ class Bookmark(keras.callbacks.Callback, tf.__internal__.tracking.AutoTrackable)
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         self._first = self.step
+        if self._first and self.params.get("steps") is None and self.params.get("epochs", 0) > epoch + 1:
+            raise LowtideError(
+                "Keras would make all epochs as short as the rest of this one",
+                given="a dataset that does not say how long it is",
+                cure="of what lt.feed returned give only map and prefetch to fit, or fit this epoch by itself",
+            )
         if self._first or self._may_be_short:
             # Keras expects a whole epoch, and warns that there is no more of this one.
             self._warnings.enter_context(warnings.catch_warnings())

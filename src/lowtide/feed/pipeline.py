@@ -76,6 +76,7 @@ class Feed:
         """Begin an iteration: of which epoch, and at which step."""
         self.epochs += 1
         if self.bookmark is None:
+            self.left_out = {}
             return np.int64(self.epochs - 1), np.int64(0)
         self.turn_page()
         epoch, step = self.bookmark.epoch, self.bookmark.step
@@ -105,8 +106,10 @@ class Feed:
             if self.on_error == RAISE:
                 raise LowtideError(told, cure='mend or remove it, or give on_error="skip"')
             self.problems.append(told)
-            if self.bookmark is not None:
-                self.left_out.setdefault(epoch, set()).add(place)
+            lost = self.left_out.setdefault(epoch, set())
+            lost.add(place)
+            if len(lost) >= self.whole:
+                raise LowtideError("not one sample can be read", given=told, cure="see lt.feed.problems(dataset)")
 
     @property
     def numbered(self) -> Order:
@@ -292,19 +295,39 @@ def finish(feed: Feed, batches: tf.data.Dataset) -> tf.data.Dataset:
     """The dataset that the user gets: with batches ready ahead, and nothing that nobody has counted."""
     if feed.sizing.ahead:
         batches = batches.prefetch(feed.sizing.ahead)
+    # The rest of an epoch is shorter than the others, which TensorFlow would take for an error.
     is_exact = feed.bookmark is None and feed.on_error == RAISE
     if is_exact and feed.steps is not None:
         batches = batches.apply(tf.data.experimental.assert_cardinality(feed.steps))
-    dataset = batches.with_options(_options(feed.sizing.readers))
-    if not is_exact:
-        # The rest of an epoch is shorter than the others, which TensorFlow would take for an error; and of a dataset
-        # that does not say how long it is Keras believes that all epochs are as long as the first.
-        dataset.cardinality = lambda: tf.constant(_at_most(feed), tf.int64)
     if feed.bookmark is not None:
-        feed.bookmark.belong_to(feed.left_out_before, feed.on_error != RAISE)
+        feed.bookmark.belong_to(feed.left_out_before, feed.steps is None or feed.on_error != RAISE)
         feed.turn_page()
-    _FEEDS[dataset] = feed
+    dataset = batches.with_options(_options(feed.sizing.readers))
+    _mark(dataset, feed, is_exact)
     return dataset
+
+
+# What does not change how many batches there are.
+_KEEPING = ("map", "prefetch", "with_options")
+
+
+def _mark(dataset: tf.data.Dataset, feed: Feed, is_exact: bool) -> None:
+    """Remember what stands behind a dataset, also when the user maps it."""
+    _FEEDS[dataset] = feed
+    if not is_exact:
+        # Of a dataset that does not say how long it is Keras believes that all epochs are as long as the first.
+        dataset.cardinality = lambda: tf.constant(_at_most(feed), tf.int64)
+
+    def keep(make: Callable[..., Any]) -> Callable[..., Any]:
+        def make_marked(*given: Any, **named: Any) -> tf.data.Dataset:
+            made = make(*given, **named)
+            _mark(made, feed, is_exact)
+            return made
+
+        return make_marked
+
+    for name in _KEEPING:
+        setattr(dataset, name, keep(getattr(dataset, name)))
 
 
 def _at_most(feed: Feed) -> int:
