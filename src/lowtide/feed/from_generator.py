@@ -81,7 +81,9 @@ def generator(
     # Odd, because TensorFlow takes a pair of zeros for no seed.
     order_seed = (chosen_seed(seed, bookmark) & 0x3FFFFFFF) * 2 + 1
     index, count = split_shard(shard)
-    feed = Feed(stream, None, batch_size, drop_remainder, sizing, bookmark, on_error, told=stream.describe())
+    feed = Feed(
+        stream, None, batch_size, drop_remainder, sizing, bookmark, on_error, told=stream.describe(), shuffles=shuffle
+    )
     give = held(feed, partial(checked, make, spec, feed))
 
     def of_epoch(epoch: tf.Tensor, first: tf.Tensor) -> tf.data.Dataset:

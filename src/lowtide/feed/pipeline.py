@@ -15,7 +15,7 @@ from lowtide.errors import LowtideError
 from lowtide.feed.array_files import Rows
 from lowtide.feed.bookmark import Bookmark
 from lowtide.feed.options import RAISE
-from lowtide.feed.order import Order, Places
+from lowtide.feed.order import InTurn, Order, Places, Shard
 from lowtide.feed.samples import Field, Samples
 from lowtide.feed.sizing import Sizing
 from lowtide.units import format_bytes
@@ -51,6 +51,8 @@ class Feed:
     on_error: str = RAISE
     told: str = ""
     """What is said of samples that have no order."""
+    shuffles: bool = False
+    """Whether those are shuffled."""
     epochs: int = 0
     """How many iterations were begun."""
     problems: list[str] = field(default_factory=list)
@@ -116,6 +118,12 @@ class Feed:
         """The order of samples that have one."""
         assert self.order is not None
         return self.order
+
+    @property
+    def is_shuffled(self) -> bool:
+        """Whether samples come in another order than they lie."""
+        order = self.order.whole if isinstance(self.order, Shard) else self.order
+        return self.shuffles if order is None else not isinstance(order, InTurn)
 
     @property
     def whole(self) -> int:
