@@ -202,7 +202,9 @@ def make_dataset(feed: Feed, samples: Samples, structure: Any) -> tf.data.Datase
 
     steps = iterations(feed, lambda epoch, steps, _: steps.map(lambda step: (epoch, step)))
     readers = feed.sizing.readers
-    batches = steps.map(load, num_parallel_calls=readers if readers > 1 else None, deterministic=True)
+    # TensorFlow warns who says how several readers are to behave where there is one.
+    several = {"num_parallel_calls": readers, "deterministic": True} if readers > 1 else {}
+    batches = steps.map(load, **several)
     if may_be_short:
         # What was left out is made up for by the samples that follow.
         batches = batches.rebatch(feed.batch_size, drop_remainder=feed.drop_remainder)
