@@ -65,6 +65,8 @@ class Feed:
     """By epoch, how many samples were left out before the batch at which it was begun."""
     functions: list[Callable[..., Any]] = field(default_factory=list)
     """What TensorFlow calls while the dataset is there."""
+    in_graph: bool = field(default_factory=lambda: not tf.executing_eagerly())
+    """Whether it was made within a graph, which then needs it as long as it is there itself."""
 
     @property
     def steps(self) -> int | None:
@@ -222,6 +224,8 @@ def held(feed: Feed, function: Callable[..., Any]) -> Callable[..., Any]:
     TensorFlow keeps such functions until the process ends. So that it does not keep files and blocks with them, it
     gets one that finds ours only while the dataset is there.
     """
+    if feed.in_graph:
+        return function
     feed.functions.append(function)
     known = weakref.ref(function)
 
