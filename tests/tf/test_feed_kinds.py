@@ -114,7 +114,7 @@ def test_several_readers_at_the_same_time_get_what_they_asked_for(folder, rows, 
     # Of few blocks there is room for, so that they are read again and again.
     samples.blocks_read.room_bytes = rows[:40].nbytes
     random = np.random.default_rng(3)
-    wanted = [random.integers(0, COUNT, 20) for _ in range(100)]
+    wanted = [random.integers(0, COUNT, 20) for _ in range(40)]
     with ThreadPoolExecutor(8) as threads:
         for places, (found, missing) in zip(wanted, threads.map(samples.read, wanted), strict=True):
             np.testing.assert_array_equal(found[0], rows[places])
