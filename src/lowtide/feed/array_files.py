@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +16,14 @@ from numpy.lib import format as npy
 
 from lowtide.errors import LowtideError
 from lowtide.feed.order import Places
+from lowtide.feed.unpacked import Unpacked, member_pieces, unpacked_once
 
 Rows = npt.NDArray[Any]
+
+# What a text takes besides its bytes.
+TEXT_BYTES = 24
+# Rows that do not lie in one piece are copied so many at a time.
+_COPIED = 256
 
 
 @dataclass(frozen=True)
@@ -28,57 +34,93 @@ class ArrayFile:
     """What to call it in a message."""
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
+    """In the order of bytes that this machine has; of texts of any length it is object."""
     block: int
     """How many rows have to be read at once: 1 where each can be read by itself."""
     read: Callable[[Places, Rows], None]
     """Put the rows of some numbers, in that order, into an array."""
+    is_mapped: bool = False
+    """Whether its rows are memory, which can always be read."""
+    text_bytes: int | None = None
+    """About the most that a text of any length takes, where it has these."""
+    unpacked: Unpacked | None = None
+    """Where it was unpacked to, if it was compressed."""
+
+    @property
+    def item_bytes(self) -> int:
+        """What one number or text takes."""
+        if self.text_bytes is not None:
+            return self.text_bytes + TEXT_BYTES
+        return self.dtype.itemsize + (TEXT_BYTES if self.dtype.kind in "SU" else 0)
 
     @property
     def row_bytes(self) -> int:
         """What one row takes."""
-        return int(np.prod(self.shape[1:], dtype=np.int64)) * self.dtype.itemsize
+        return int(np.prod(self.shape[1:], dtype=np.int64)) * self.item_bytes
 
 
 def open_array(given: Any, role: str) -> ArrayFile:
     """The array that a path, or an object with rows, stands for; `role` is its name where a file has several."""
+    from lowtide.feed import chunked_files
+
     if isinstance(given, str | PathLike):
         found = _open_path(fspath(given), role)
     elif _is_kind(given, "h5py", "Dataset"):
-        found = _from_hdf5(given, f"{given.file.filename}:{given.name}")
+        found = chunked_files.from_hdf5(given, f"{given.file.filename}:{given.name}")
     elif _is_kind(given, "zarr", "Array"):
-        found = _from_zarr(given, str(getattr(given, "store_path", given.name)))
+        found = chunked_files.from_zarr(given, str(getattr(given, "store_path", given.name)))
     elif hasattr(given, "shape") and hasattr(given, "dtype"):
-        found = _from_rows(np.asanyarray(given), role)
+        found = from_rows(np.asanyarray(given), role)
     else:
         raise LowtideError(
             f"{role} is no array",
             given=type(given).__name__,
             cure="give a path of a .npy, .npz, .h5 or .zarr, or an array",
         )
-    if not found.shape:
-        raise LowtideError(f"{found.name} is a single number, not rows", given=found.shape, cure="give an array")
-    if found.dtype.hasobject:
-        raise LowtideError(
-            f"{found.name} holds Python objects, which cannot be mapped", given=found.dtype, cure="save it as numbers"
-        )
+    _check(found)
     return found
 
 
+def _check(found: ArrayFile) -> None:
+    """Refuse what has no rows, or rows of which TensorFlow can make nothing."""
+    kind = found.dtype
+    if not found.shape:
+        raise LowtideError(f"{found.name} is a single number, not rows", given=found.shape, cure="give an array")
+    if kind.names is not None:
+        raise LowtideError(
+            f"{found.name} has several values in each row",
+            given=", ".join(kind.names),
+            cure=f'give each as an array of its own, such as np.load(path, mmap_mode="r")["{kind.names[0]}"] of a .npy',
+        )
+    if kind.hasobject and found.text_bytes is None:
+        raise LowtideError(
+            f"{found.name} holds Python objects, which cannot be mapped",
+            given=kind,
+            cure='save it as numbers, or texts with astype("S")',
+        )
+    if kind.kind in "mM":
+        raise LowtideError(f"{found.name} holds times", given=kind, cure='give them as numbers: rows.view("int64")')
+    if kind.type in (np.longdouble, np.clongdouble, np.void):
+        raise LowtideError(f"{found.name} holds what TensorFlow has no type for", given=kind, cure="convert it first")
+
+
 def _open_path(given: str, role: str) -> ArrayFile:
+    from lowtide.feed import chunked_files
+
     path, inner = _split(given)
     if not Path(path).exists():
         raise LowtideError(f"there is no file for {role}", given=path, cure="check the path")
     suffix = Path(path).suffix.lower()
     try:
         if suffix == ".npy":
-            return _from_rows(np.load(path, mmap_mode="r"), path)
+            return from_rows(np.load(path, mmap_mode="r"), path)
         if suffix == ".npz":
             return _open_npz(path, inner, role)
         if suffix in (".h5", ".hdf5", ".hdf"):
-            return _open_hdf5(path, inner, role)
-        if suffix == ".zarr" or (Path(path).is_dir() and (Path(path) / "zarr.json").exists()):
-            return _open_zarr(path, inner, role)
-    except (ValueError, OSError, zipfile.BadZipFile) as error:
+            return chunked_files.open_hdf5(path, inner, role)
+        if chunked_files.is_zarr(path):
+            return chunked_files.open_zarr(path, inner, role)
+    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
         raise LowtideError(f"{path} cannot be read: {error}", cure="write it again; it may be cut off") from error
     raise LowtideError(
         f"{role} is in a file of a kind that is not known", given=path, cure="use .npy, .npz, .h5 or .zarr"
@@ -89,95 +131,83 @@ def _split(given: str) -> tuple[str, str]:
     """A path, and the name of what is meant in it: `set.h5:train/images`."""
     path, colon, inner = given.rpartition(":")
     # A colon in the folder's name, or a drive's, is none of ours.
-    return (path, inner) if colon and Path(path).suffix and not Path(given).exists() else (given, "")
+    is_ours = colon and (Path(path).suffix or Path(path).is_dir()) and not Path(given).exists()
+    return (path, inner) if is_ours else (given, "")
 
 
-def _from_rows(rows: Rows, name: str) -> ArrayFile:
+def from_rows(rows: Rows, name: str, unpacked: Unpacked | None = None) -> ArrayFile:
     """An array in memory or mapped: taking rows of a mapped one reads those alone."""
     plain = rows.view(np.ndarray)
+    native = native_type(plain.dtype)
+    # NumPy would copy all of an array that is not in one piece, or not aligned as its numbers are, to take rows of it.
+    # As bytes they are always aligned.
+    is_bytes = plain.flags.c_contiguous and plain.ndim and plain.size and not plain.dtype.hasobject
+    raw = plain.reshape(len(plain), -1).view(np.uint8) if is_bytes else None
 
     def read(places: Places, out: Rows) -> None:
-        # With another mode NumPy would write to a copy first. All places are within.
-        plain.take(places, axis=0, out=out, mode="clip")
+        if raw is not None:
+            # With another mode NumPy would write to a copy first. All places are within.
+            raw.take(places, axis=0, out=out.reshape(len(out), -1).view(np.uint8), mode="clip")
+            if plain.dtype != native:
+                out.byteswap(inplace=True)
+            return
+        for low in range(0, len(places), _COPIED):
+            out[low : low + _COPIED] = plain[places[low : low + _COPIED]]
 
-    return ArrayFile(name, tuple(rows.shape), rows.dtype, 1, read)
+    return ArrayFile(name, tuple(rows.shape), native, 1, read, is_mapped=True, unpacked=unpacked)
+
+
+def native_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The same type in the order of bytes that this machine has, which TensorFlow expects."""
+    return dtype if dtype.isnative else dtype.newbyteorder("=")
 
 
 def _open_npz(path: str, inner: str, role: str) -> ArrayFile:
     with zipfile.ZipFile(path) as archive:
-        names = {Path(info.filename).stem: info for info in archive.infolist() if info.filename.endswith(".npy")}
-        info = names[_choose(path, inner, role, list(names))]
-        name = f"{path}:{Path(info.filename).stem}"
+        members = [info for info in archive.infolist() if info.filename.endswith(".npy")]
+        names = {info.filename.removesuffix(".npy"): info for info in members}
+        chosen = choose(path, inner, role, list(names))
+        info, name = names[chosen], f"{path}:{chosen}"
         if info.compress_type != zipfile.ZIP_STORED:
-            raise LowtideError(
-                f"{name} is compressed and cannot be read row by row",
-                cure="write it with np.savez instead of np.savez_compressed, or as .npy",
-            )
+            return _map_unpacked(archive, info, path, name)
         with archive.open(info) as member:
-            version = npy.read_magic(member)
-            read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-            shape, in_columns, dtype = read(member)
-            header = member.tell()
+            shape, in_columns, dtype, header = _read_header(member)
     with open(path, "rb") as file:
         # A stored member lies in the archive as it is, behind a header of its own.
         file.seek(info.header_offset)
         name_bytes, extra_bytes = struct.unpack("<26x2H", file.read(30))
-    first = info.header_offset + 30 + name_bytes + extra_bytes + header
+        first = info.header_offset + 30 + name_bytes + extra_bytes + header
+        return from_rows(_map(file, dtype, first, shape, in_columns), name)
+
+
+def _map_unpacked(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: str, name: str) -> ArrayFile:
+    def make() -> Unpacked:
+        unpacked = Unpacked()
+        unpacked.add(member_pieces(archive, info, name), name, info.file_size)
+        return unpacked
+
+    unpacked = unpacked_once([path], info.filename, make)
+    unpacked.file.seek(0)
+    shape, in_columns, dtype, header = _read_header(unpacked.file)
+    return from_rows(_map(unpacked.file, dtype, header, shape, in_columns), name, unpacked)
+
+
+def _read_header(member: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
+    """The shape of an array, whether it lies column by column, its type, and how many bytes come before it."""
+    version = npy.read_magic(member)
+    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    shape, in_columns, dtype = read(member)
+    return shape, in_columns, dtype, member.tell()
+
+
+def _map(file: BinaryIO, dtype: np.dtype[Any], first: int, shape: tuple[int, ...], in_columns: bool) -> Rows:
     if dtype.hasobject:
-        return ArrayFile(name, shape, dtype, 1, lambda places, out: None)
-    rows = np.memmap(path, dtype, "r", first, shape, "F" if in_columns else "C")
-    return _from_rows(rows, name)
+        # It is refused by its type.
+        return np.empty(shape, dtype)
+    return np.memmap(file, dtype, "r", first, shape, "F" if in_columns else "C")
 
 
-def _open_hdf5(path: str, inner: str, role: str) -> ArrayFile:
-    import h5py
-
-    file = h5py.File(path, "r")
-    names: list[str] = []
-    file.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) and item.shape else None)
-    name = _choose(path, inner, role, names)
-    return _from_hdf5(file[name], f"{path}:{name}")
-
-
-def _from_hdf5(dataset: Any, name: str) -> ArrayFile:
-    shape, dtype = tuple(dataset.shape), dataset.dtype
-    block = 1 if dataset.chunks is None else int(dataset.chunks[0])
-
-    def read(places: Places, out: Rows) -> None:
-        low, high = int(places[0]), int(places[-1]) + 1
-        if high - low == len(places) and (np.diff(places) == 1).all():
-            dataset.read_direct(out, np.s_[low:high])
-            return
-        # HDF5 takes rows in ascending order, each once.
-        distinct, which = np.unique(places, return_inverse=True)
-        np.take(dataset[distinct], which, axis=0, out=out, mode="clip")
-
-    return ArrayFile(name, shape, dtype, block, read)
-
-
-def _open_zarr(path: str, inner: str, role: str) -> ArrayFile:
-    import zarr
-
-    opened = zarr.open(path, mode="r")
-    if not hasattr(opened, "shape"):
-        names = [name for name, _ in opened.arrays()]
-        name = _choose(path, inner, role, names)
-        return _from_zarr(opened[name], f"{path}:{name}")
-    return _from_zarr(opened, path)
-
-
-def _from_zarr(array: Any, name: str) -> ArrayFile:
-    def read(places: Places, out: Rows) -> None:
-        low, high = int(places.min()), int(places.max()) + 1
-        if high - low == len(places) and (np.diff(places) == 1).all():
-            out[...] = array[low:high]
-        else:
-            out[...] = array.get_orthogonal_selection((places,))
-
-    return ArrayFile(name, tuple(array.shape), np.dtype(array.dtype), int(array.chunks[0]), read)
-
-
-def _choose(path: str, inner: str, role: str, names: list[str]) -> str:
+def choose(path: str, inner: str, role: str, names: list[str]) -> str:
     """The one that was named, the only one, or the one that is called as the role."""
     if inner:
         wanted = [name for name in names if name.strip("/") == inner.strip("/")]

@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,10 @@ class Bookmark(keras.callbacks.Callback, tf.__internal__.tracking.AutoTrackable)
         self._epoch = tf.Variable(0, dtype=tf.int64, trainable=False, name="epoch")
         self._step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
         self._seed = tf.Variable(_NOBODY, dtype=tf.int64, trainable=False, name="seed")
+        self._left_out = tf.Variable(0, dtype=tf.int64, trainable=False, name="left_out")
         self._first = 0
+        self._find_left_out: Callable[[int, int], int] | None = None
+        self._may_be_short = False
         self._warnings = contextlib.ExitStack()
         if self.path is not None and self.path.exists():
             self._read(self.path)
@@ -54,6 +57,15 @@ class Bookmark(keras.callbacks.Callback, tf.__internal__.tracking.AutoTrackable)
     def step(self) -> int:
         """The batch of it that comes next."""
         return int(self._step.numpy())
+
+    @property
+    def left_out(self) -> int:
+        """How many samples of the epoch were left out before that batch, because they could not be read."""
+        return int(self._left_out.numpy())
+
+    def belong_to(self, find_left_out: Callable[[int, int], int], may_be_short: bool) -> None:
+        """Be told by a dataset how many samples it has left out before a batch, and whether it may leave some out."""
+        self._find_left_out, self._may_be_short = find_left_out, may_be_short
 
     def seed(self, wanted: int | None, otherwise: int) -> int:
         """The seed of the order: as it was when the bookmark was made, or now and from now on."""
@@ -75,6 +87,7 @@ class Bookmark(keras.callbacks.Callback, tf.__internal__.tracking.AutoTrackable)
 
     def move_to(self, epoch: int, step: int) -> None:
         """Say what comes next."""
+        self._left_out.assign(0 if self._find_left_out is None or step == 0 else self._find_left_out(epoch, step))
         self._epoch.assign(epoch)
         self._step.assign(step)
         if self.path is not None and (step == 0 or (self.every is not None and step % self.every == 0)):
@@ -84,19 +97,28 @@ class Bookmark(keras.callbacks.Callback, tf.__internal__.tracking.AutoTrackable)
         """Write it to a file, which is either the old or the new one whatever happens meanwhile."""
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_json(path, {"epoch": self.epoch, "step": self.step, "seed": int(self._seed.numpy())})
+        write_json(path, {name: int(variable.numpy()) for name, variable in self._content().items()})
+
+    def _content(self) -> dict[str, tf.Variable]:
+        return {"epoch": self._epoch, "step": self._step, "seed": self._seed, "left_out": self._left_out}
 
     def _read(self, path: Path) -> None:
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
-            for variable, name in ((self._epoch, "epoch"), (self._step, "step"), (self._seed, "seed")):
+            for name, variable in self._content().items():
                 variable.assign(int(content[name]))
         except (ValueError, KeyError, TypeError) as error:
             raise LowtideError("this is no bookmark", given=path, cure="remove it to begin anew") from error
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         self._first = self.step
-        if self._first:
+        if self._first and self.params.get("steps") is None and self.params.get("epochs", 0) > epoch + 1:
+            raise LowtideError(
+                "Keras would make all epochs as short as the rest of this one",
+                given="a dataset that does not say how long it is",
+                cure="of what lt.feed returned give only map and prefetch to fit, or fit this epoch by itself",
+            )
+        if self._first or self._may_be_short:
             # Keras expects a whole epoch, and warns that there is no more of this one.
             self._warnings.enter_context(warnings.catch_warnings())
             warnings.filterwarnings("ignore", message="Your input ran out of data")

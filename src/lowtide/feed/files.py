@@ -20,6 +20,10 @@ def matching(given: str | os.PathLike[str] | Sequence[str]) -> list[str]:
         paths = [os.fspath(path) for path in given]
     if not paths:
         raise LowtideError("no file matches", given=given, cure="check the pattern")
+    for path in paths:
+        if not os.path.isfile(path):
+            told = "is a folder" if os.path.isdir(path) else "does not exist"
+            raise LowtideError(f"{path} {told}", cure="give paths of files, or a pattern that matches them")
     return paths
 
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from lowtide.feed.array_files import open_array
 from lowtide.feed.bookmark import Bookmark
-from lowtide.feed.options import ShardGiven, by_index, check_batch, chosen_seed, processors, sharded
+from lowtide.feed.options import ShardGiven, by_index, check_batch, check_on_error, chosen_seed, processors, sharded
 from lowtide.feed.order import InWindows
 from lowtide.feed.pipeline import Feed, batch_bytes, make_dataset
 from lowtide.feed.samples import Arrays
@@ -27,19 +27,23 @@ def arrays(
     seed: int | None = None,
     drop_remainder: bool = False,
     shard: ShardGiven = None,
+    on_error: str = "raise",
     bookmark: Bookmark | None = None,
 ) -> tf.data.Dataset:
     """Batches of rows of arrays that lie in files: `.npy`, `.npz`, HDF5, Zarr, or arrays that are there.
 
     `x`, `y` and `sample_weight` may be paths, arrays, or dicts and tuples of these. What is in a file is never loaded
-    as a whole. `shuffle` permutes all rows, anew in each epoch, where rows can be read one by one; compressed HDF5 and
-    Zarr are read chunk by chunk and shuffled on two levels. `lt.feed.describe(dataset)` says what it is.
+    as a whole; compressed members of a `.npz` are unpacked once to the disk. `shuffle` permutes all rows, anew in each
+    epoch, where rows can be read one by one; HDF5 and Zarr in chunks are read chunk by chunk and shuffled on two
+    levels. `lt.feed.describe(dataset)` says what it is. With `on_error="skip"` rows of chunks that cannot be decoded
+    are left out.
     """
     given = (x,) if y is None else (x, y) if sample_weight is None else (x, y, sample_weight)
     structure = given if len(given) > 1 else x
     roles = _roles(x, y, sample_weight)
     samples = Arrays([open_array(each, role) for each, role in zip(tf.nest.flatten(structure), roles, strict=True)])
     check_batch(batch_size)
+    check_on_error(on_error)
     size = batch_bytes(samples.fields, batch_size)
     # A batch may have a row in as many blocks as it has rows, but not in more than there are.
     row = sum(field.bytes for field in samples.fields)
@@ -55,7 +59,8 @@ def arrays(
             max(sizing.window_bytes // max(row, 1) - samples.block, 1),
             chosen_seed(seed, bookmark),
         )
-    feed = Feed(samples, sharded(order, shard), batch_size, drop_remainder, sizing, bookmark)
+    feed = Feed(samples, sharded(order, shard), batch_size, drop_remainder, sizing, bookmark, on_error)
+    feed.notes += [f"{each.name} {each.unpacked.describe()}" for each in samples.arrays if each.unpacked is not None]
     numbers = tf.nest.pack_sequence_as(structure, range(len(samples.arrays)))
     return make_dataset(feed, samples, numbers)
 

@@ -109,6 +109,14 @@ def find_images(source: Any, labels: Any) -> ImageFiles:
         files = ImageFiles([os.fspath(path) for path in source], None if labels is None else np.asarray(labels))
     if not files.paths:
         raise LowtideError("there are no images", given=source, cure=f"give files that end in {', '.join(SUFFIXES)}")
+    if files.labels is not None and (files.labels.dtype.hasobject or not files.labels.ndim):
+        known = files.labels.tolist() if files.labels.ndim else []
+        lacking = [path for path, label in zip(files.paths, known, strict=False) if label is None]
+        raise LowtideError(
+            f"{lacking[0]} has no label" if lacking else "labels are neither numbers nor texts",
+            given=type(labels).__name__,
+            cure="give a number or a text for each image",
+        )
     if files.labels is not None and len(files.labels) != len(files.paths):
         raise LowtideError(
             "there is not one label for each image",

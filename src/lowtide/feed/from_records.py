@@ -12,7 +12,7 @@ import tensorflow as tf
 from lowtide.errors import LowtideError
 from lowtide.feed.bookmark import Bookmark
 from lowtide.feed.options import RAISE, SKIP, ShardGiven, by_index, check_batch, check_on_error, processors, sharded
-from lowtide.feed.pipeline import Feed, finish, iterations, samples_of, watched
+from lowtide.feed.pipeline import Feed, finish, in_python, iterations, samples_of, watched
 from lowtide.feed.record_files import RecordFiles, open_records
 from lowtide.feed.sizing import choose_sizes
 from lowtide.units import parse_bytes
@@ -39,7 +39,8 @@ def records(
 
     `source` is a pattern such as "train-*.tfrecord", or a list of paths. `features` is what tf.io.parse_example takes.
     Where each record lies is found from the lengths in the files, so that all of them are shuffled by index, across
-    files. What you decode afterwards, with `map`, is on top of the budget.
+    files. Those that gzip or zlib has compressed are unpacked once to the disk. What you decode afterwards, with `map`,
+    is on top of the budget.
     """
     check_batch(batch_size)
     check_on_error(on_error)
@@ -52,6 +53,8 @@ def records(
     sizing = choose_sizes(parse_bytes(budget), batch_size * row, processors(), fixed_bytes=found.count * 16)
     feed = Feed(found, sharded(order, shard), batch_size, drop_remainder, sizing, bookmark, on_error)
     feed.problems += found.problems
+    if found.unpacked is not None:
+        feed.notes.append(found.unpacked.describe())
     if on_error == RAISE:
         return finish(feed, _together(feed, found, features, label))
     return finish(feed, _one_by_one(feed, found, features, label))
@@ -80,7 +83,7 @@ def _together(feed: Feed, found: RecordFiles, features: Mapping[str, Any], label
         return content, np.array([found.where(sample).encode() for sample in samples], object)
 
     def load(epoch: tf.Tensor, step: tf.Tensor) -> Any:
-        content, names = tf.numpy_function(read, [epoch, step], [tf.string, tf.string])
+        content, names = in_python(feed, read, [epoch, step], [tf.string, tf.string])
         count = feed.batch_size if feed.drop_remainder else None
         content.set_shape((count,))
         names.set_shape((count,))
@@ -100,7 +103,7 @@ def _one_by_one(feed: Feed, found: RecordFiles, features: Mapping[str, Any], lab
     names = list(features)
 
     def load(place: tf.Tensor, sample: tf.Tensor) -> Any:
-        content = tf.numpy_function(lambda number: found.read(int(number)), [sample], tf.string)
+        content = in_python(feed, lambda number: found.read(int(number)), [sample], tf.string)
         parsed = tf.io.parse_single_example(tf.ensure_shape(content, ()), features)
         return (place, *(parsed[name] for name in names))
 

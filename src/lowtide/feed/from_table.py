@@ -16,10 +16,10 @@ from lowtide.feed.array_files import Rows
 from lowtide.feed.blocks import Blocks
 from lowtide.feed.bookmark import Bookmark
 from lowtide.feed.files import matching
-from lowtide.feed.options import RAISE, ShardGiven, check_batch, check_on_error, chosen_seed, processors, sharded
+from lowtide.feed.options import SKIP, ShardGiven, check_batch, check_on_error, chosen_seed, processors, sharded
 from lowtide.feed.order import InTurn, InWindows, Order, Places
 from lowtide.feed.pipeline import Feed, make_dataset
-from lowtide.feed.samples import Field
+from lowtide.feed.samples import Field, Missing
 from lowtide.feed.sizing import choose_sizes
 from lowtide.units import parse_bytes
 
@@ -44,10 +44,11 @@ class Table:
 
     parts: list[Block]
     fields: list[Field]
-    on_error: str
     problems: list[str]
-    """Rows that were left out, as the feed tells them."""
+    """Files that were left out, and why."""
     blocks_read: Blocks = field(default_factory=Blocks)
+    _damaged: dict[int, str] = field(default_factory=dict, init=False)
+    """Of a block that cannot be read, why."""
 
     def __post_init__(self) -> None:
         self._first = np.concatenate([[0], np.cumsum([part.rows for part in self.parts])]).astype(np.int64)
@@ -60,7 +61,7 @@ class Table:
     def blocks(self) -> list[int]:
         return [part.rows for part in self.parts]
 
-    def read(self, places: Places) -> list[Rows]:
+    def read(self, places: Places) -> tuple[list[Rows], Missing]:
         which = np.searchsorted(self._first, places, side="right") - 1
         columns = [np.empty(len(places), each.dtype) for each in self.fields]
         missing = np.zeros(len(places), np.bool_)
@@ -71,30 +72,27 @@ class Table:
             for column, values in zip(columns, content, strict=False):
                 column[mine] = values[rows]
             missing[mine] = content[-1][rows]
-        if missing.any():
-            self._report(places[missing])
-            columns = [column[~missing] for column in columns]
-        return columns
+        return columns, missing
+
+    def _block(self, sample: int) -> int:
+        return int(np.searchsorted(self._first, sample, side="right")) - 1
 
     def where(self, sample: int) -> str:
-        number = int(np.searchsorted(self._first, sample, side="right")) - 1
+        number = self._block(sample)
         part = self.parts[number]
         return f"row {part.first + sample - int(self._first[number])} of {part.path}"
 
     def reason(self, sample: int) -> str:
-        return "a value is missing"
-
-    def _report(self, samples: Places) -> None:
-        for sample in samples.tolist():
-            told = f"{self.where(sample)}: {self.reason(sample)}"
-            if self.on_error == RAISE:
-                raise LowtideError(told, cure='fill it in, or give on_error="skip"')
-            self.problems.append(told)
+        return self._damaged.get(self._block(sample), "a value is missing")
 
     def _load(self, number: int) -> list[Rows]:
         """The columns of a block, and which of its rows lack a value."""
         part = self.parts[number]
-        read = _read_block(part, [each.name for each in self.fields])
+        try:
+            read = _read_block(part, [each.name for each in self.fields])
+        except LowtideError as error:
+            self._damaged[number] = error.problem
+            return [*(np.zeros(part.rows, each.dtype) for each in self.fields), np.ones(part.rows, np.bool_)]
         missing = np.zeros(part.rows, np.bool_)
         content: list[Rows] = []
         for each in self.fields:
@@ -124,11 +122,12 @@ def table(
 
     `source` is a pattern such as "events/*.parquet", or a list of paths. Rows are read a row group at a time, and
     shuffled on two levels: the order of row groups, then the rows of as many groups as the budget has room for.
-    A row that lacks a value is an error that names it; `on_error="skip"` leaves it out.
+    A row that lacks a value is an error that names it, and so is a row group or a file that cannot be read;
+    `on_error="skip"` leaves it out.
     """
     check_batch(batch_size)
     check_on_error(on_error)
-    found, row, largest = open_table(source, columns, label, on_error)
+    found, row, largest = open_table(source, columns, label, skip=on_error == SKIP)
     # In the order of the files a batch is in two groups at most; shuffled it may have rows in as many as a window has.
     sizing = choose_sizes(parse_bytes(budget), batch_size * row, processors(), 2 * largest)
     found.blocks_read.room_bytes = sizing.window_bytes
@@ -137,23 +136,31 @@ def table(
         window = max((sizing.window_bytes - largest) // max(row, 1), 1)
         order = InWindows(found.blocks, window, chosen_seed(seed, bookmark))
     feed = Feed(found, sharded(order, shard), batch_size, drop_remainder, sizing, bookmark, on_error)
-    feed.problems = found.problems
+    feed.problems += found.problems
     names = [each.name for each in found.fields]
     inputs = {name: number for number, name in enumerate(names) if name != label}
     return make_dataset(feed, found, inputs if label is None else (inputs, names.index(label)))
 
 
-def open_table(source: Any, columns: Sequence[str] | None, label: str | None, on_error: str) -> tuple[Table, int, int]:
+def open_table(source: Any, columns: Sequence[str] | None, label: str | None, skip: bool) -> tuple[Table, int, int]:
     """The rows of files, what a row takes at most, and what the largest block takes."""
     paths = matching(source)
     parts: list[Block] = []
     fields: list[Field] | None = None
     row = largest = 0
+    problems: list[str] = []
     for path in paths:
-        schema, groups = _look(path)
+        try:
+            schema, groups = _look(path)
+        except LowtideError as error:
+            if not skip:
+                raise
+            problems.append(f"{error.problem}; all of its rows are left out")
+            continue
+        columns = columns or schema.names
         wanted = [
-            *(columns or schema.names),
-            *([label] if label is not None and columns and label not in columns else []),
+            *columns,
+            *([label] if label is not None and label not in columns else []),
         ]
         absent = [name for name in (*wanted, *([label] if label else [])) if name not in schema.names]
         if absent:
@@ -175,8 +182,8 @@ def open_table(source: Any, columns: Sequence[str] | None, label: str | None, on
             each_row = fixed + text + (-(-texts // max(rows, 1)) if text else 0)
             row, largest = max(row, each_row), max(largest, each_row * rows + rows)
     if not parts or fields is None:
-        raise LowtideError("there are no rows", given=", ".join(paths[:5]), cure="check the files")
-    return Table(parts, fields, on_error, []), row, largest
+        raise LowtideError("there are no rows", given=", ".join(problems or paths[:5]), cure="check the files")
+    return Table(parts, fields, problems), row, largest
 
 
 def _look(path: str) -> tuple[Any, list[tuple[int, int]]]:
@@ -211,7 +218,7 @@ def _read_block(part: Block, names: list[str]) -> Any:
         with pq.ParquetFile(part.path, memory_map=True) as file:
             return file.read_row_group(part.number, names, use_threads=False)
     except (OSError, pa.ArrowInvalid) as error:
-        where = f"rows {part.first} to {part.first + part.rows} of {part.path}"
+        where = f"rows {part.first:,} to {part.first + part.rows - 1:,} of {part.path}"
         raise LowtideError(f"{where} cannot be read: {error}", cure="write the file again") from error
 
 

@@ -1,61 +1,73 @@
-"""`lt.predict_in_batches`: a model over a set larger than memory, with the answers in a file as they come."""
+"""`lt.predict_in_batches`: a model over a set larger than memory, with the answers in files as they come."""
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, TypeAlias
 
 import numpy as np
 import tensorflow as tf
-from numpy.lib import format as npy
 
 from lowtide.errors import LowtideError
+from lowtide.feed.answers import Job
 from lowtide.feed.array_files import open_array
 from lowtide.feed.bookmark import Bookmark
-from lowtide.feed.files import write_json
 from lowtide.feed.from_arrays import arrays
-from lowtide.feed.pipeline import feed_of
+from lowtide.feed.pipeline import Feed, feed_of
+from lowtide.feed.progress import Bar
 from lowtide.units import parse_bytes
 
 # Of a budget so much is for one batch: several are read, ready and in use.
 _BATCHES = 8
 _MOST_IN_A_BATCH = 1024
-# The answers are safe on the disk every so many batches.
-_SAVED_EVERY = 32
+
+Place: TypeAlias = str | os.PathLike[str]
 
 
 def predict_in_batches(
     model: Any,
     source: Any,
     *,
-    to: str | os.PathLike[str],
+    to: Place | Mapping[str, Place] | Sequence[Place],
     budget: str | int = "512MiB",
     batch_size: int | None = None,
     resume: bool = True,
     progress: bool = True,
-) -> np.memmap[Any, Any]:
+) -> Any:
     """What the model answers to each sample, as a mapped array in the file `to`, in the order of the samples.
 
     `source` is what `lt.feed.arrays` takes, or a dataset that gives the same batches in the same order each time. If
-    the process ends before the work does, the same call goes on where it was.
+    the process ends before the work does, the same call goes on where it was. Of a model with several outputs `to` is
+    a dict of their names and a file for each, or a list of files; so is then what you get.
     """
-    to = Path(to)
     if isinstance(source, tf.data.Dataset):
-        data, count, name = source, None, "dataset"
+        data, count, name, inputs = source, None, "dataset", _inputs
+        _check(source)
     else:
         data, count, name, batch_size = _open(source, budget, batch_size)
-    job = _Job(to, {"source": name, "samples": count, "batch_size": batch_size}, resume)
-    if job.is_done:
-        return job.result()
-    total = len(data) if data.cardinality() >= 0 else None
-    batches = _from(data, job.batches)
-    with job:
-        for batch in _shown(batches, total, job.batches, progress):
-            job.add(_answer(model, batch))
-    return job.result()
+        inputs = _all
+    job = Job(_paths(to), {"source": name, "samples": count, "batch_size": batch_size}, resume)
+    if not job.is_done:
+        total = int(data.cardinality())
+        batches = _from(data, job.batches)
+        with job:
+            for batch in _shown(batches, total if total >= 0 else None, job.batches, progress):
+                job.add(_answers(model, inputs(batch), to))
+    results = [each.result() for each in job.answers]
+    if isinstance(to, Mapping):
+        return dict(zip(to, results, strict=True))
+    return results[0] if isinstance(to, str | os.PathLike) else results
+
+
+def _paths(to: Place | Mapping[str, Place] | Sequence[Place]) -> list[Path]:
+    if isinstance(to, str | os.PathLike):
+        return [Path(to)]
+    paths = [Path(path) for path in (to.values() if isinstance(to, Mapping) else to)]
+    if not paths or len(set(paths)) < len(paths):
+        raise LowtideError("each output needs a file of its own", given=to, cure="give as many paths as outputs")
+    return paths
 
 
 def _open(source: Any, budget: str | int, batch_size: int | None) -> tuple[Any, int, str, int]:
@@ -69,29 +81,84 @@ def _open(source: Any, budget: str | int, batch_size: int | None) -> tuple[Any, 
     return data, opened[0].shape[0], shapes, batch_size
 
 
-def _from(data: Any, first: int) -> Any:
-    """The batches from some number on: of our own datasets those before are not read."""
-    if first == 0:
-        return data
+def _feed(data: Any) -> Feed | None:
     try:
-        bookmark = feed_of(data).bookmark
+        return feed_of(data)
     except LowtideError:
-        bookmark = None
-    if bookmark is None:
-        return data.skip(first)
-    bookmark.move_to(0, first)
+        return None
+
+
+def _check(data: Any) -> None:
+    """Refuse a dataset of ours that does not give the samples as they lie."""
+    feed = _feed(data)
+    if feed is not None and feed.is_shuffled:
+        raise LowtideError(
+            "answers come in the order of the samples, and this dataset shuffles them", cure="make it without shuffle"
+        )
+    if feed is not None and feed.bookmark is not None:
+        raise LowtideError("predictions would move the bookmark of this dataset", cure="make it without a bookmark")
+
+
+def _from(data: Any, first: int) -> Any:
+    """The batches from some number on: of arrays that we have opened those before are not read."""
+    feed = _feed(data)
+    if feed is None or feed.bookmark is None:
+        return data.skip(first) if first else data
+    feed.bookmark.move_to(0, first)
     return data
 
 
-def _answer(model: Any, batch: Any) -> np.ndarray:
-    answer = model.predict_on_batch(batch[0] if isinstance(batch, tuple) else batch)
-    if not isinstance(answer, np.ndarray):
+def _all(batch: Any) -> Any:
+    return batch
+
+
+def _inputs(batch: Any) -> Any:
+    """What is for the model, where labels may come with it."""
+    return batch[0] if isinstance(batch, tuple) else batch
+
+
+def _answers(model: Any, inputs: Any, to: Any) -> list[np.ndarray]:
+    """The answers to a batch, one array for each file."""
+    given = model.predict_on_batch(inputs)
+    names = list(getattr(model, "output_names", None) or ())
+    if isinstance(given, np.ndarray):
+        outputs = {(names or ["output"])[0]: given}
+    elif isinstance(given, Mapping):
+        outputs = {str(name): answer for name, answer in given.items()}
+    elif isinstance(given, list | tuple) and all(isinstance(each, np.ndarray) for each in given):
+        known = names if len(set(names)) == len(given) else [str(number) for number in range(len(given))]
+        outputs = dict(zip(known, given, strict=True))
+    else:
+        raise LowtideError("answers are no arrays", given=type(given).__name__, cure="give a model with plain outputs")
+    chosen = _chosen(outputs, to)
+    samples = len(tf.nest.flatten(inputs)[0])
+    for answer in chosen:
+        if answer.ndim == 0 or len(answer) != samples:
+            raise LowtideError(
+                "there is not one answer for each sample",
+                given=f"{answer.shape} for {samples:,} samples",
+                cure="give a model that answers to each",
+            )
+    return chosen
+
+
+def _chosen(outputs: dict[str, np.ndarray], to: Any) -> list[np.ndarray]:
+    """The outputs that are wanted, in the order of their files."""
+    listed = ", ".join(outputs)
+    if isinstance(to, Mapping):
+        unknown = [name for name in to if name not in outputs]
+        if unknown:
+            raise LowtideError(f"the model has no output {unknown[0]}", given=listed, cure="name those in `to`")
+        return [outputs[name] for name in to]
+    paths = _paths(to)
+    if len(paths) != len(outputs):
+        example = ", ".join(f'"{name}": "{name}.npy"' for name in outputs)
         raise LowtideError(
-            "the model has several outputs, and there is one file",
-            given=type(answer).__name__,
-            cure="give a keras.Model with the output that you want",
+            f"the model has several outputs ({listed}), and there is not one file for each",
+            given=f"{len(paths)} for {len(outputs)}",
+            cure=f"give to={{{example}}}",
         )
-    return answer
+    return list(outputs.values())
 
 
 def _shown(batches: Iterable[Any], total: int | None, first: int, progress: bool) -> Iterator[Any]:
@@ -99,122 +166,7 @@ def _shown(batches: Iterable[Any], total: int | None, first: int, progress: bool
     if not progress:
         yield from batches
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, transient=True) as bar:
-        task = bar.add_task("predicting", total=total, completed=first)
+    with Bar("predicting", total, first) as bar:
         for batch in batches:
             yield batch
-            bar.advance(task)
-
-
-class _Job:
-    """A file of answers that grows, and beside it how far it is."""
-
-    def __init__(self, to: Path, what: dict[str, Any], resume: bool) -> None:
-        self._to, self._what = to, what
-        self._part, self._state = to.with_name(f"{to.name}.part"), to.with_name(f"{to.name}.json")
-        self._file: BinaryIO | None = None
-        self.rows = self.batches = 0
-        self._shape: tuple[int, ...] | None = None
-        self._dtype: np.dtype[Any] | None = None
-        known = self._read_state() if resume else None
-        if known is not None and known["what"] != what:
-            raise LowtideError(
-                f"{to} was begun with something else", given=known["what"], cure="give resume=False to begin anew"
-            )
-        self.is_done = known is not None and known["done"] and to.exists()
-        if known is not None and not known["done"] and self._part.exists():
-            self.rows, self.batches = known["rows"], known["batches"]
-            if known["shape"] is not None:
-                self._shape, self._dtype = tuple(known["shape"]), np.dtype(known["dtype"])
-
-    def __enter__(self) -> _Job:
-        self._to.parent.mkdir(parents=True, exist_ok=True)
-        self._file = self._part.open("r+b" if self.rows else "w+b")
-        if self._shape is not None and self._dtype is not None:
-            # What was written behind the last save is written again.
-            self._file.truncate(self._header_bytes() + self.rows * self._row_bytes())
-            self._file.seek(0, os.SEEK_END)
-        return self
-
-    def __exit__(self, kind: Any, *rest: Any) -> None:
-        assert self._file is not None
-        if self._shape is not None:
-            self._save()
-        self._file.close()
-        if kind is not None:
-            return
-        if self._shape is None:
-            raise LowtideError("there was nothing to predict", given=self._what["source"], cure="give some samples")
-        self._part.replace(self._to)
-        self._write_state(done=True)
-
-    def add(self, answer: np.ndarray) -> None:
-        """Write the answers to a batch."""
-        assert self._file is not None
-        if self._shape is None:
-            self._shape, self._dtype = answer.shape[1:], answer.dtype
-            self._write_header()
-        if answer.shape[1:] != self._shape or answer.dtype != self._dtype:
-            raise LowtideError(
-                "answers have different shapes",
-                given=f"{answer.shape[1:]} {answer.dtype} after {self._shape} {self._dtype}",
-                cure="give a model whose outputs are all alike",
-            )
-        self._file.write(np.ascontiguousarray(answer).data)
-        self.rows, self.batches = self.rows + len(answer), self.batches + 1
-        if self.batches % _SAVED_EVERY == 0:
-            self._save()
-
-    def result(self) -> np.memmap[Any, Any]:
-        """The answers, mapped."""
-        return np.load(self._to, mmap_mode="r")
-
-    def _save(self) -> None:
-        assert self._file is not None
-        self._write_header()
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._write_state(done=False)
-
-    def _write_header(self) -> None:
-        """Write how many rows there are: NumPy leaves room in the header for as many as may come."""
-        assert self._file is not None
-        assert self._shape is not None
-        assert self._dtype is not None
-        self._file.seek(0)
-        header = {"descr": npy.dtype_to_descr(self._dtype), "fortran_order": False, "shape": (self.rows, *self._shape)}
-        npy.write_array_header_1_0(self._file, header)
-        self._file.seek(0, os.SEEK_END)
-
-    def _header_bytes(self) -> int:
-        assert self._file is not None
-        self._file.seek(0)
-        npy.read_magic(self._file)
-        npy.read_array_header_1_0(self._file)
-        return self._file.tell()
-
-    def _row_bytes(self) -> int:
-        assert self._shape is not None
-        assert self._dtype is not None
-        return int(np.prod(self._shape, dtype=np.int64)) * self._dtype.itemsize
-
-    def _write_state(self, *, done: bool) -> None:
-        content = {
-            "what": self._what,
-            "rows": self.rows,
-            "batches": self.batches,
-            "shape": self._shape,
-            "dtype": None if self._dtype is None else npy.dtype_to_descr(self._dtype),
-            "done": done,
-        }
-        write_json(self._state, content)
-
-    def _read_state(self) -> dict[str, Any] | None:
-        try:
-            known: dict[str, Any] = json.loads(self._state.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return None
-        return known
+            bar.advance()

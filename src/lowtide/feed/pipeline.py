@@ -15,10 +15,13 @@ from lowtide.errors import LowtideError
 from lowtide.feed.array_files import Rows
 from lowtide.feed.bookmark import Bookmark
 from lowtide.feed.options import RAISE
-from lowtide.feed.order import Order, Places
+from lowtide.feed.order import InTurn, Order, Places, Shard
 from lowtide.feed.samples import Field, Samples
 from lowtide.feed.sizing import Sizing
 from lowtide.units import format_bytes
+
+# More batches than an epoch has.
+_MANY = 1 << 40
 
 
 class Source(Protocol):
@@ -48,10 +51,22 @@ class Feed:
     on_error: str = RAISE
     told: str = ""
     """What is said of samples that have no order."""
+    shuffles: bool = False
+    """Whether those are shuffled."""
     epochs: int = 0
     """How many iterations were begun."""
     problems: list[str] = field(default_factory=list)
     """What was left out, where it lies, and why."""
+    notes: list[str] = field(default_factory=list)
+    """What else there is to say of it."""
+    left_out: dict[int, set[int]] = field(default_factory=dict)
+    """By epoch, the places whose samples were left out since it was begun."""
+    before: dict[int, int] = field(default_factory=dict)
+    """By epoch, how many samples were left out before the batch at which it was begun."""
+    functions: list[Callable[..., Any]] = field(default_factory=list)
+    """What TensorFlow calls while the dataset is there."""
+    in_graph: bool = field(default_factory=lambda: not tf.executing_eagerly())
+    """Whether it was made within a graph, which then needs it as long as it is there itself."""
 
     @property
     def steps(self) -> int | None:
@@ -64,9 +79,41 @@ class Feed:
     def begin(self) -> tuple[np.int64, np.int64]:
         """Begin an iteration: of which epoch, and at which step."""
         self.epochs += 1
-        if self.bookmark is not None:
-            return np.int64(self.bookmark.epoch), np.int64(self.bookmark.step)
-        return np.int64(self.epochs - 1), np.int64(0)
+        if self.bookmark is None:
+            self.left_out = {}
+            return np.int64(self.epochs - 1), np.int64(0)
+        self.turn_page()
+        epoch, step = self.bookmark.epoch, self.bookmark.step
+        self.left_out, self.before = {}, {epoch: self.bookmark.left_out}
+        return np.int64(epoch), np.int64(step)
+
+    def turn_page(self) -> None:
+        """Let the bookmark say that an epoch is over if it was left behind the last batch."""
+        mark = self.bookmark
+        if mark is None or self.order is None or mark.step == 0:
+            return
+        if mark.step * self.batch_size + mark.left_out >= self.whole:
+            mark.move_to(mark.epoch + 1, 0)
+
+    def left_out_before(self, epoch: int, step: int) -> int:
+        """How many samples were left out before a batch, so that it begins that much later in the epoch."""
+        place = begin = step * self.batch_size
+        place += self.before.get(epoch, 0)
+        for each in sorted(self.left_out.get(epoch, ())):
+            place += each < place
+        return place - begin
+
+    def leave_out(self, epoch: int, places: Places) -> None:
+        """Report samples that cannot be read, or end with the first of them."""
+        for place, sample in zip(places.tolist(), self.numbered.at(epoch, places).tolist(), strict=True):
+            told = f"{self.source.where(sample)}: {self.source.reason(sample)}"
+            if self.on_error == RAISE:
+                raise LowtideError(told, cure='mend or remove it, or give on_error="skip"')
+            self.problems.append(told)
+            lost = self.left_out.setdefault(epoch, set())
+            lost.add(place)
+            if len(lost) >= self.whole:
+                raise LowtideError("not one sample can be read", given=told, cure="see lt.feed.problems(dataset)")
 
     @property
     def numbered(self) -> Order:
@@ -74,14 +121,25 @@ class Feed:
         assert self.order is not None
         return self.order
 
-    def places_of(self, step: int) -> Places:
+    @property
+    def is_shuffled(self) -> bool:
+        """Whether samples come in another order than they lie."""
+        order = self.order.whole if isinstance(self.order, Shard) else self.order
+        return self.shuffles if order is None else not isinstance(order, InTurn)
+
+    @property
+    def whole(self) -> int:
+        """How many samples an epoch has: those of a last batch that is dropped do not come."""
+        return min(self.numbered.count, (self.steps or 0) * self.batch_size)
+
+    def places_of(self, epoch: int, step: int) -> Places:
         """The places of a batch in an epoch."""
-        low = step * self.batch_size
-        return np.arange(low, min(low + self.batch_size, self.numbered.count))
+        low = step * self.batch_size + self.before.get(epoch, 0)
+        return np.arange(low, min(low + self.batch_size, self.whole))
 
     def samples_of(self, epoch: int, step: int) -> Places:
         """The numbers of a batch's samples."""
-        return self.numbered.at(epoch, self.places_of(step))
+        return self.numbered.at(epoch, self.places_of(epoch, step))
 
     def describe(self) -> str:
         """What it does and holds, in a line each."""
@@ -94,7 +152,7 @@ class Feed:
             f"{sizing.readers} read at a time, {sizing.ahead} ready ahead"
             + (f", {format_bytes(sizing.window_bytes)} of blocks" if sizing.window_bytes else ""),
         ]
-        return "\n".join(lines)
+        return "\n".join([*lines, *self.notes])
 
 
 # Datasets are made by TensorFlow and copied by it: what stands behind one is found beside it.
@@ -118,28 +176,66 @@ def describe(dataset: tf.data.Dataset) -> str:
 
 def problems(dataset: tf.data.Dataset) -> list[str]:
     """What a dataset with `on_error="skip"` has left out so far: where it lies, and why."""
-    return list(feed_of(dataset).problems)
+    # What is broken is broken in every epoch.
+    return list(dict.fromkeys(feed_of(dataset).problems))
 
 
 def make_dataset(feed: Feed, samples: Samples, structure: Any) -> tf.data.Dataset:
     """The dataset of samples that are read by number; `structure` has the numbers of fields where tensors are to be."""
     fields = samples.fields
     types = [tf.as_dtype(each.dtype) for each in fields]
-    batch = feed.batch_size if feed.drop_remainder else None
+    may_be_short = feed.on_error != RAISE
+    batch = feed.batch_size if feed.drop_remainder and not may_be_short else None
 
     def read(epoch: np.int64, step: np.int64) -> list[Rows]:
+        places = feed.places_of(int(epoch), int(step))
         # TensorFlow takes the arrays over without a copy.
-        return samples.read(feed.samples_of(int(epoch), int(step)))
+        rows, missing = samples.read(feed.numbered.at(int(epoch), places))
+        if missing.any():
+            feed.leave_out(int(epoch), places[missing])
+            rows = [each[~missing] for each in rows]
+        return rows
 
     def load(epoch: tf.Tensor, step: tf.Tensor) -> Any:
-        tensors = tf.numpy_function(read, [epoch, step], types)
+        tensors = in_python(feed, read, [epoch, step], types)
         for tensor, each in zip(tensors, fields, strict=True):
             tensor.set_shape((batch, *each.shape))
         return tf.nest.map_structure(lambda number: tensors[number], structure)
 
     steps = iterations(feed, lambda epoch, steps, _: steps.map(lambda step: (epoch, step)))
     readers = feed.sizing.readers
-    return finish(feed, steps.map(load, num_parallel_calls=readers if readers > 1 else None, deterministic=True))
+    # TensorFlow warns who says how several readers are to behave where there is one.
+    several = {"num_parallel_calls": readers, "deterministic": True} if readers > 1 else {}
+    batches = steps.map(load, **several)
+    if may_be_short:
+        # What was left out is made up for by the samples that follow.
+        batches = batches.rebatch(feed.batch_size, drop_remainder=feed.drop_remainder)
+    return finish(feed, batches)
+
+
+def in_python(feed: Feed, function: Callable[..., Any], inputs: Sequence[Any], types: Any) -> Any:
+    """What a Python function gives, as tensors."""
+    return tf.numpy_function(held(feed, function), inputs, types)
+
+
+def held(feed: Feed, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function for TensorFlow to call.
+
+    TensorFlow keeps such functions until the process ends. So that it does not keep files and blocks with them, it
+    gets one that finds ours only while the dataset is there.
+    """
+    if feed.in_graph:
+        return function
+    feed.functions.append(function)
+    known = weakref.ref(function)
+
+    def call(*given: Any) -> Any:
+        found = known()
+        if found is None:
+            raise LowtideError("the dataset is gone", cure="keep what lt.feed returned as long as what is made of it")
+        return found(*given)
+
+    return call
 
 
 Epoch = Callable[[tf.Tensor, tf.data.Dataset, tf.Tensor], tf.data.Dataset]
@@ -155,7 +251,7 @@ def begun(feed: Feed) -> tf.data.Dataset:
     """The epoch and the first step of an iteration; each iterator has them as its own, whatever others do."""
 
     def begin(_: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        epoch, first = tf.numpy_function(feed.begin, [], [tf.int64, tf.int64])
+        epoch, first = in_python(feed, feed.begin, [], [tf.int64, tf.int64])
         return tf.ensure_shape(epoch, ()), tf.ensure_shape(first, ())
 
     return tf.data.Dataset.from_tensors(0).map(begin)
@@ -165,9 +261,10 @@ def samples_of(feed: Feed, epoch: tf.Tensor, step: tf.Tensor) -> tf.data.Dataset
     """The samples of a batch one by one: the place of each in the epoch, and its number."""
 
     def find(epoch: np.int64, step: np.int64) -> tuple[Places, Places]:
-        return feed.places_of(int(step)), feed.samples_of(int(epoch), int(step))
+        places = feed.places_of(int(epoch), int(step))
+        return places, feed.numbered.at(int(epoch), places)
 
-    places, samples = tf.numpy_function(find, [epoch, step], [tf.int64, tf.int64])
+    places, samples = in_python(feed, find, [epoch, step], [tf.int64, tf.int64])
     places.set_shape((None,))
     samples.set_shape((None,))
     return tf.data.Dataset.from_tensor_slices((places, samples))
@@ -181,23 +278,20 @@ def watched(
     TensorFlow's errors do not say which sample they come from. But places follow each other, so that one that is left
     out shows as a gap; behind the last one stands `nothing`, so that a gap at the end shows too.
     """
-    # Of an epoch that drops its last batch the samples of that one do not come.
-    whole = tf.constant(min(feed.numbered.count, (feed.steps or 0) * feed.batch_size), tf.int64)
+    whole = tf.constant(feed.whole, tf.int64)
+    before = in_python(feed, lambda epoch: np.int64(feed.before.get(int(epoch), 0)), [epoch], tf.int64)
+    first = tf.minimum(first + tf.ensure_shape(before, ()), whole)
     guarded = loaded.ignore_errors().concatenate(tf.data.Dataset.from_tensors((whole, *nothing)))
 
     def report(epoch: np.int64, low: np.int64, high: np.int64) -> np.int64:
-        for sample in feed.numbered.at(int(epoch), np.arange(low, high)).tolist():
-            told = f"{feed.source.where(sample)}: {feed.source.reason(sample)}"
-            if feed.on_error == RAISE:
-                raise LowtideError(told, cure='mend or remove it, or give on_error="skip"')
-            feed.problems.append(told)
+        feed.leave_out(int(epoch), np.arange(low, high))
         return high
 
     def look(expected: tf.Tensor, element: tuple[tf.Tensor, ...]) -> Any:
         place, *tensors = element
         seen = tf.cond(
             place > expected,
-            lambda: tf.ensure_shape(tf.numpy_function(report, [epoch, expected, place], tf.int64), ()),
+            lambda: tf.ensure_shape(in_python(feed, report, [epoch, expected, place], tf.int64), ()),
             lambda: place,
         )
         return seen + 1, (seen, *tensors)
@@ -215,16 +309,47 @@ def finish(feed: Feed, batches: tf.data.Dataset) -> tf.data.Dataset:
     """The dataset that the user gets: with batches ready ahead, and nothing that nobody has counted."""
     if feed.sizing.ahead:
         batches = batches.prefetch(feed.sizing.ahead)
-    is_known = feed.steps is not None and feed.on_error == RAISE
-    if feed.bookmark is None and is_known:
+    # The rest of an epoch is shorter than the others, which TensorFlow would take for an error.
+    is_exact = feed.bookmark is None and feed.on_error == RAISE
+    if is_exact and feed.steps is not None:
         batches = batches.apply(tf.data.experimental.assert_cardinality(feed.steps))
+    if feed.bookmark is not None:
+        feed.bookmark.belong_to(feed.left_out_before, feed.steps is None or feed.on_error != RAISE)
+        feed.turn_page()
     dataset = batches.with_options(_options(feed.sizing.readers))
-    if feed.bookmark is not None and is_known:
-        # The rest of an epoch is shorter than the others, which TensorFlow would take for an error; and of a dataset
-        # that does not say how long it is Keras believes that all epochs are as long as the first.
-        dataset.cardinality = lambda: tf.constant(feed.steps, tf.int64)
-    _FEEDS[dataset] = feed
+    _mark(dataset, feed, is_exact)
     return dataset
+
+
+# What does not change how many batches there are.
+_KEEPING = ("map", "prefetch", "with_options")
+
+
+def _mark(dataset: tf.data.Dataset, feed: Feed, is_exact: bool) -> None:
+    """Remember what stands behind a dataset, also when the user maps it."""
+    _FEEDS[dataset] = feed
+    if not is_exact:
+        # Of a dataset that does not say how long it is Keras believes that all epochs are as long as the first.
+        dataset.cardinality = lambda: tf.constant(_at_most(feed), tf.int64)
+
+    def keep(make: Callable[..., Any]) -> Callable[..., Any]:
+        def make_marked(*given: Any, **named: Any) -> tf.data.Dataset:
+            made = make(*given, **named)
+            _mark(made, feed, is_exact)
+            return made
+
+        return make_marked
+
+    for name in _KEEPING:
+        setattr(dataset, name, keep(getattr(dataset, name)))
+
+
+def _at_most(feed: Feed) -> int:
+    """How many batches an epoch has if none is left out."""
+    if feed.steps is not None:
+        return feed.steps
+    # Nobody knows; only that this epoch is not like the others.
+    return _MANY if feed.bookmark is not None and feed.bookmark.step else tf.data.UNKNOWN_CARDINALITY
 
 
 def _options(readers: int) -> tf.data.Options:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from lowtide.errors import LowtideError
 from lowtide.feed.array_files import ArrayFile, Rows
 from lowtide.feed.blocks import Blocks
 from lowtide.feed.buffers import Buffers
 from lowtide.feed.order import Places
+
+Missing = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -23,11 +26,14 @@ class Field:
     name: str
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
+    item_bytes: int | None = None
+    """What one number or text takes, if it is not what its type says."""
 
     @property
     def bytes(self) -> int:
         """What it takes."""
-        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+        item = self.dtype.itemsize if self.item_bytes is None else self.item_bytes
+        return int(np.prod(self.shape, dtype=np.int64)) * item
 
 
 class Samples(Protocol):
@@ -48,8 +54,8 @@ class Samples(Protocol):
         """How many there are."""
         ...
 
-    def read(self, places: Places) -> list[Rows]:
-        """The fields of some samples, each as one array."""
+    def read(self, places: Places) -> tuple[list[Rows], Missing]:
+        """The fields of some samples, each as one array, and which of the samples could not be read."""
         ...
 
 
@@ -60,6 +66,8 @@ class Arrays:
     arrays: Sequence[ArrayFile]
     blocks_read: Blocks = field(default_factory=Blocks)
     _buffers: Buffers = field(default_factory=Buffers, init=False)
+    _damaged: dict[tuple[int, int], str] = field(default_factory=dict, init=False)
+    """Of an array and a block of it that cannot be read, why."""
 
     def __post_init__(self) -> None:
         lengths = {array.name: array.shape[0] for array in self.arrays}
@@ -71,7 +79,7 @@ class Arrays:
 
     @property
     def fields(self) -> list[Field]:
-        return [Field(array.name, array.shape[1:], array.dtype) for array in self.arrays]
+        return [Field(array.name, array.shape[1:], array.dtype, array.item_bytes) for array in self.arrays]
 
     @property
     def count(self) -> int:
@@ -89,35 +97,75 @@ class Arrays:
         whole, rest = divmod(self.count, self.block)
         return [self.block] * whole + [rest] * bool(rest)
 
-    def read(self, places: Places) -> list[Rows]:
+    def read(self, places: Places) -> tuple[list[Rows], Missing]:
         found = []
+        missing = np.zeros(len(places), np.bool_)
         for number, array in enumerate(self.arrays):
-            rows = self._buffers.take((len(places), *array.shape[1:]), array.dtype)
-            if array.block == 1:
+            rows = self._room(array, len(places))
+            if array.is_mapped:
                 array.read(places, rows)
+            elif array.block == 1:
+                self._read_rows(number, places, rows, missing)
             else:
-                self._read_blocks(number, places, rows)
-            found.append(rows)
-        return found
+                self._read_blocks(number, places, rows, missing)
+            # TensorFlow would take texts for ASCII.
+            found.append(np.char.encode(rows, "utf-8") if array.dtype.kind == "U" else rows)
+        return found, missing
 
-    def _read_blocks(self, number: int, places: Places, rows: Rows) -> None:
+    def _room(self, array: ArrayFile, count: int) -> Rows:
+        shape = (count, *array.shape[1:])
+        # Python's objects cannot lie in memory of our own.
+        return np.empty(shape, array.dtype) if array.dtype.hasobject else self._buffers.take(shape, array.dtype)
+
+    def _read_rows(self, number: int, places: Places, rows: Rows, missing: Missing) -> None:
+        array = self.arrays[number]
+        try:
+            array.read(places, rows)
+        except Exception:
+            for place in range(len(places)):
+                missing[place] |= not self._can_read(number, places[place : place + 1], rows[place : place + 1])
+
+    def _read_blocks(self, number: int, places: Places, rows: Rows, missing: Missing) -> None:
         array = self.arrays[number]
         block = places // array.block
 
         def load(low: int) -> list[Rows]:
             wanted = np.arange(low, min(low + array.block, array.shape[0]))
-            content = self._buffers.take((len(wanted), *array.shape[1:]), array.dtype)
-            array.read(wanted, content)
-            return [content]
+            content = self._room(array, len(wanted))
+            return [content] if self._can_read(number, wanted, content) else []
 
         for which in np.unique(block).tolist():
             low = which * array.block
-            (content,) = self.blocks_read.get((number, which), partial(load, low))
             mine = np.flatnonzero(block == which)
-            rows[mine] = content[places[mine] - low]
+            content = self.blocks_read.get((number, which), partial(load, low))
+            if content:
+                rows[mine] = content[0][places[mine] - low]
+            else:
+                missing[mine] = True
+
+    def _can_read(self, number: int, wanted: Places, rows: Rows) -> bool:
+        """Read rows that are a block; of a block that cannot be read note why, and do not read it again."""
+        array = self.arrays[number]
+        key = number, int(wanted[0]) // array.block
+        if key in self._damaged:
+            return False
+        try:
+            array.read(wanted, rows)
+        # Each library has errors of its own for chunks that it cannot decode.
+        except Exception as error:
+            which = f"row {wanted[0]:,}" if len(wanted) == 1 else f"rows {wanted[0]:,} to {wanted[-1]:,}"
+            self._damaged[key] = f"{which} of {array.name} cannot be read: {error or type(error).__name__}"
+        return key not in self._damaged
 
     def where(self, sample: int) -> str:
-        return f"row {sample} of {self.arrays[0].name}"
+        number = next((number for number, _ in self._damage(sample)), 0)
+        return f"row {sample} of {self.arrays[number].name}"
 
     def reason(self, sample: int) -> str:
-        return "it cannot be read"
+        return next((reason for _, reason in self._damage(sample)), "it cannot be read")
+
+    def _damage(self, sample: int) -> Iterator[tuple[int, str]]:
+        for number, array in enumerate(self.arrays):
+            key = number, sample // array.block
+            if key in self._damaged:
+                yield number, self._damaged[key]
