@@ -31,6 +31,13 @@ def test_what_a_pipeline_will_hold(lowtide, program):
     assert lowtide("predict", f"{program}:build", "--budget", "1GiB").code == 0
 
 
+def test_the_example_is_told(lowtide, request):
+    path = request.config.rootpath / "examples" / "pipeline.py"
+    answer = lowtide("predict", f"{path}:build", "--batch-size", 64, "--budget", "1GiB")
+    assert answer.code == 1
+    assert "Shuffle(2,000)" in answer.out
+
+
 def test_json_and_files(lowtide, program, tmp_path):
     svg, html = tmp_path / "a.svg", tmp_path / "a.html"
     answer = lowtide("predict", f"{program}:data", "--json", "--svg", svg, "--html", html)
