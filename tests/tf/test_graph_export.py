@@ -83,7 +83,11 @@ CUTS = {
 }
 
 
-@pytest.fixture(scope="module", params=[(program, shapes) for program in PROGRAMS for shapes in (False, True)], ids=str)
+@pytest.fixture(
+    scope="module",
+    params=[(program, shapes) for program in PROGRAMS for shapes in (False, True)],
+    ids=lambda given: f"{given[0].__name__}{' with shapes' if given[1] else ''}",
+)
 def written(request, tmp_path_factory):
     program, shapes = request.param
     definition = program().as_graph_def(add_shapes=shapes)

@@ -163,7 +163,7 @@ def test_values_are_summed_over_items(atlas_of):
         (Query("nobody"), set()),
         (Query(phase="sideways"), set()),
     ],
-    ids=str,
+    ids=lambda given: ", ".join(sorted(given)) if isinstance(given, set) else str(given),
 )
 def test_search(atlas_of, query, expected):
     atlas = atlas_of(*TRAINING)
