@@ -140,6 +140,16 @@ def test_windows_share_their_elements():
     assert stages["Batch"].working_bytes == pytest.approx(50 * ROW, rel=0.05)
 
 
+def test_groups_are_those_that_elements_come_into():
+    sequences = Data.range(1_000).map(lambda number: tf.zeros((10 + 50 * (number % 3),)))
+    dataset = sequences.bucket_by_sequence_length(lambda row: tf.shape(row)[0], [50, 100], [32, 16, 8])
+    found = lt.feed.predict(dataset)
+    groups = next(each for each in found.holdings if each.stage.kind == "GroupByWindow")
+    assert groups.held_elements == 32 + 16 + 8
+    # The largest batch is that of the middle group.
+    assert found.taken.content_bytes == 16 * 60 * 4
+
+
 def test_arrays_are_counted_where_they_are():
     array = np.zeros((1_000, 160), np.float32)
     stages = {each.stage.kind: each for each in lt.feed.predict(Data.from_tensor_slices(array).shuffle(100)).holdings}

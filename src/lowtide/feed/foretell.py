@@ -10,7 +10,7 @@ from lowtide.feed.outline import outline, rewriting_of
 from lowtide.feed.sampling import Samples
 from lowtide.feed.stage import rewrite
 
-_LOOKED_AT = 16
+_LOOKED_AT = 32
 
 
 def predict(dataset: tf.data.Dataset, *, look_at: int = _LOOKED_AT) -> Forecast:

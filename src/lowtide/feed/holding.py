@@ -186,6 +186,7 @@ _RULES: dict[str, Callable[[Stage, int], Amount]] = {
     "ParallelBatch": _parallel_batch,
     "ParallelInterleave": _parallel_interleave,
     "Window": _window,
+    "GroupByWindow": _window,
     "Unbatch": _unbatch,
     "Generator": _generator,
     "TFRecord": _reader,

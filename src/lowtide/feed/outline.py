@@ -30,7 +30,7 @@ _READERS = {"TFRecord": _RECORD_EXTRA_BYTES, "TextLine": 1, "FixedLengthRecord":
 _ALIGNMENT = 64
 # What lies here is not looked into: it takes what it takes somewhere else, or nobody has said what it keeps.
 _NOT_KNOWN = {
-    "GroupByWindow": "how many groups are open at a time is not known; their elements are not counted",
+    "GroupByWindow": "as many groups are counted as the elements that were looked at come into",
     "Unique": "it keeps every element that it has seen, which is not counted",
     "Variant": "it was not made here, and what stages it has is not known",
     "DataService": "what its workers hold is not counted",
@@ -68,6 +68,8 @@ def _outline(dataset: Any, samples: Samples) -> Stage:
     inner = _inner(dataset, samples)
     element = _element(dataset, kind, inputs, inner, samples)
     numbers = _numbers(dataset)
+    if kind == "GroupByWindow":
+        numbers["size"] = sum(group.size for group in samples.groups(dataset))
     return Stage(
         kind,
         element,
@@ -152,7 +154,7 @@ def _count(dataset: Any, kind: str, inputs: tuple[Stage, ...], inner: Stage | No
     if first is None:
         return None
     if inner is not None:
-        return None if inner.count is None else first * inner.count
+        return None if inner.count is None or kind == "GroupByWindow" else first * inner.count
     numbers = _numbers(dataset)
     if "batch_size" in numbers:
         return -(-first // numbers["batch_size"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from lowtide.feed.datasets import PASS_ON, inputs_of, kind_of, unwrap
 from lowtide.feed.stage import Element
 
 _MAPS = ("Map", "ParallelMap")
-_OPENS = ("FlatMap", "Interleave", "ParallelInterleave")
+_OPENS = ("FlatMap", "Interleave", "ParallelInterleave", "GroupByWindow")
 _BATCHES = ("Batch", "ParallelBatch", "PaddedBatch")
 
 
@@ -28,6 +29,16 @@ def element_of(spec: Any) -> Element | None:
             return None
         total += int(np.prod(each.shape.as_list(), dtype=np.int64)) * each.dtype.size
     return Element(total, len(flat))
+
+
+@dataclass(frozen=True)
+class Group:
+    """Elements of one key, which are given on together."""
+
+    key: int
+    size: int
+    """How many there are before they are given on."""
+    element: Any
 
 
 class Samples:
@@ -60,18 +71,33 @@ class Samples:
 
     def opened(self, dataset: Any) -> Any:
         """The pipeline that a stage opens for one of the elements that it gets."""
-        if kind_of(dataset) not in _OPENS:
+        kind = kind_of(dataset)
+        if kind not in _OPENS:
             return None
         given = self.take(inputs_of(dataset)[0])
         if not given:
             return None
         # The user's own function is called, so that what it makes can be looked at.
-        arguments = given[0] if isinstance(given[0], tuple) else (given[0],)
         try:
-            made = dataset._map_func._func(*arguments)
+            if kind == "GroupByWindow":
+                group = max(self.groups(dataset), key=lambda each: each.size * _bytes(each.element))
+                window = tf.data.Dataset.from_tensors(group.element).repeat(group.size)
+                made = dataset._reduce_func._func(tf.constant(group.key, tf.int64), window)
+            else:
+                made = dataset._map_func._func(*(given[0] if isinstance(given[0], tuple) else (given[0],)))
         except Exception:
             return None
         return made if isinstance(made, dataset_ops.DatasetV2) else None
+
+    def groups(self, dataset: Any) -> list[Group]:
+        """The groups that the elements of a GroupByWindow would come into, as far as some tell."""
+        found: dict[int, Group] = {}
+        for element in self.take(inputs_of(dataset)[0]):
+            key = int(_called(dataset._key_func, inputs_of(dataset)[0].element_spec, element))
+            if key not in found:
+                size = int(_called(dataset._window_size_func, tf.TensorSpec((), tf.int64), tf.constant(key, tf.int64)))
+                found[key] = Group(key, size, element)
+        return list(found.values())
 
     def take(self, dataset: Any) -> list[Any]:
         """Some elements; none if they cannot be made without filling buffers."""
@@ -93,7 +119,7 @@ class Samples:
             if name in PASS_ON:
                 return self.take(inputs[0])
             if name in _MAPS:
-                return [_call(dataset, each) for each in self.take(inputs[0])]
+                return [_called(dataset._map_func, inputs[0].element_spec, each) for each in self.take(inputs[0])]
             if name in _OPENS:
                 opened = self.opened(dataset)
                 return [] if opened is None else self.take(unwrap(opened))
@@ -155,13 +181,11 @@ def _window(dataset: Any, element: Any) -> Any:
     return tf.nest.map_structure(lambda part: tf.data.Dataset.from_tensors(part).repeat(size), element)
 
 
-def _call(dataset: Any, element: Any) -> Any:
-    wrapped = dataset._map_func
-    spec = dataset._inputs()[0].element_spec
+def _called(wrapped: Any, spec: Any, element: Any) -> Any:
+    """What a stage's function gives for an element."""
     flat = wrapped.function(*structure.to_tensor_list(spec, element))
-    return structure.from_compatible_tensor_list(
-        wrapped.output_structure, flat if isinstance(flat, list | tuple) else [flat]
-    )
+    given = list(flat) if isinstance(flat, list | tuple) else [flat]
+    return structure.from_compatible_tensor_list(wrapped.output_structure, given)
 
 
 def _bytes(element: Any) -> int:
