@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 import lowtide as lt
-from lowtide.feed.image_sizes import read_size
+from lowtide.feed.image_sizes import ImageHead, read_head
 
 SIZE = 6
 
@@ -95,14 +95,19 @@ def test_what_are_no_images_is_refused(photos, tmp_path):
 
 def test_the_size_of_an_image_is_read_from_its_head(tmp_path):
     image = np.zeros((17, 33, 3), np.uint8)
-    for name, content in (("a.png", tf.io.encode_png(image)), ("a.jpg", tf.io.encode_jpeg(image))):
+    jpegs = [tf.io.encode_jpeg(image, progressive=progressive) for progressive in (False, True)]
+    for name, content, kind in (
+        ("a.png", tf.io.encode_png(image), (False, False)),
+        ("a.jpg", jpegs[0], (True, False)),
+        ("b.jpg", jpegs[1], (True, True)),
+    ):
         (tmp_path / name).write_bytes(content.numpy())
-        assert read_size(str(tmp_path / name)) == (17, 33)
+        assert read_head(str(tmp_path / name)) == ImageHead(17, 33, *kind)
     (tmp_path / "a.gif").write_bytes(b"GIF89a" + (33).to_bytes(2, "little") + (17).to_bytes(2, "little") + bytes(20))
-    assert read_size(str(tmp_path / "a.gif")) == (17, 33)
+    assert read_head(str(tmp_path / "a.gif")) == ImageHead(17, 33)
     for name, content in (("text.png", b"no image at all"), ("cut.jpg", b"\xff\xd8\xff\xe0"), ("empty.png", b"")):
         (tmp_path / name).write_bytes(content)
-        assert read_size(str(tmp_path / name)) is None
+        assert read_head(str(tmp_path / name)) is None
 
 
 # Records.

@@ -28,8 +28,8 @@ class Source(Protocol):
         """Where a sample lies."""
         ...
 
-    def reason(self, sample: int) -> str:
-        """Why it cannot be read."""
+    def reason(self, sample: int) -> str | None:
+        """Why it cannot be read; None if it can be."""
         ...
 
 
@@ -82,6 +82,11 @@ class Feed:
     def samples_of(self, epoch: int, step: int) -> Places:
         """The numbers of a batch's samples."""
         return self.numbered.at(epoch, self.places_of(step))
+
+    @property
+    def used(self) -> int:
+        """How many samples an epoch has, without those of a last batch that is dropped."""
+        return min(self.numbered.count, (self.steps or 0) * self.batch_size)
 
     def describe(self) -> str:
         """What it does and holds, in a line each."""
@@ -161,49 +166,24 @@ def begun(feed: Feed) -> tf.data.Dataset:
     return tf.data.Dataset.from_tensors(0).map(begin)
 
 
-def samples_of(feed: Feed, epoch: tf.Tensor, step: tf.Tensor) -> tf.data.Dataset:
-    """The samples of a batch one by one: the place of each in the epoch, and its number."""
-
-    def find(epoch: np.int64, step: np.int64) -> tuple[Places, Places]:
-        return feed.places_of(int(step)), feed.samples_of(int(epoch), int(step))
-
-    places, samples = tf.numpy_function(find, [epoch, step], [tf.int64, tf.int64])
-    places.set_shape((None,))
-    samples.set_shape((None,))
-    return tf.data.Dataset.from_tensor_slices((places, samples))
+LookUp = Callable[[Places], Sequence[Rows]]
+"""What is known of some samples without reading them."""
 
 
-def watched(
-    feed: Feed, loaded: tf.data.Dataset, epoch: tf.Tensor, first: tf.Tensor, nothing: Sequence[tf.Tensor]
+def samples_of(
+    feed: Feed, epoch: tf.Tensor, step: tf.Tensor, look_up: LookUp | None = None, known: Sequence[Field] = ()
 ) -> tf.data.Dataset:
-    """Samples without those that could not be read, which are reported; each comes with its place in the epoch.
+    """The samples of a batch one by one: the place of each in the epoch, and its number, or what is known of it."""
 
-    TensorFlow's errors do not say which sample they come from. But places follow each other, so that one that is left
-    out shows as a gap; behind the last one stands `nothing`, so that a gap at the end shows too.
-    """
-    # Of an epoch that drops its last batch the samples of that one do not come.
-    whole = tf.constant(min(feed.numbered.count, (feed.steps or 0) * feed.batch_size), tf.int64)
-    guarded = loaded.ignore_errors().concatenate(tf.data.Dataset.from_tensors((whole, *nothing)))
+    def find(epoch: np.int64, step: np.int64) -> list[Rows]:
+        samples = feed.samples_of(int(epoch), int(step))
+        return [feed.places_of(int(step)), *([samples] if look_up is None else look_up(samples))]
 
-    def report(epoch: np.int64, low: np.int64, high: np.int64) -> np.int64:
-        for sample in feed.numbered.at(int(epoch), np.arange(low, high)).tolist():
-            told = f"{feed.source.where(sample)}: {feed.source.reason(sample)}"
-            if feed.on_error == RAISE:
-                raise LowtideError(told, cure='mend or remove it, or give on_error="skip"')
-            feed.problems.append(told)
-        return high
-
-    def look(expected: tf.Tensor, element: tuple[tf.Tensor, ...]) -> Any:
-        place, *tensors = element
-        seen = tf.cond(
-            place > expected,
-            lambda: tf.ensure_shape(tf.numpy_function(report, [epoch, expected, place], tf.int64), ()),
-            lambda: place,
-        )
-        return seen + 1, (seen, *tensors)
-
-    kept = guarded.scan(first, look).take_while(lambda place, *tensors: place < whole)
-    return kept.map(lambda place, *tensors: tensors if len(tensors) > 1 else tensors[0])
+    fields = known or [Field("sample", (), np.dtype(np.int64))]
+    tensors = tf.numpy_function(find, [epoch, step], [tf.int64, *(tf.as_dtype(each.dtype) for each in fields)])
+    for tensor, shape in zip(tensors, [(), *(each.shape for each in fields)], strict=True):
+        tensor.set_shape((None, *shape))
+    return tf.data.Dataset.from_tensor_slices(tuple(tensors))
 
 
 def reason_of(error: tf.errors.OpError) -> str:
@@ -231,6 +211,9 @@ def _options(readers: int) -> tf.data.Options:
     options = tf.data.Options()
     # The budget says how much is read ahead: nothing may add buffers. Those that have a size keep it.
     options.experimental_optimization.inject_prefetch = False
+    # It has nothing to tune. Its thread sleeps for as long as the pipeline has run, up to a minute, and is not always
+    # woken when an iterator is given up, which then waits for it: an epoch would take up to twice its time.
+    options.autotune.enabled = False
     # The C library keeps memory for every thread that had some: there are no more of them than work.
     options.threading.private_threadpool_size = readers + 1
     # Which batch comes next depends on its number alone; that Python reads it is nothing to be saved.
