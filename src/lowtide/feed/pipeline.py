@@ -153,7 +153,13 @@ Epoch = Callable[[tf.Tensor, tf.data.Dataset, tf.Tensor], tf.data.Dataset]
 
 def iterations(feed: Feed, of_epoch: Epoch) -> tf.data.Dataset:
     """A dataset that is the next epoch each time that it is iterated over."""
-    return begun(feed).flat_map(lambda epoch, first: of_epoch(epoch, tf.data.Dataset.range(first, feed.steps), first))
+
+    # TensorFlow would rewrite all functions in there, also those that only Python calls, and errors would show it.
+    @tf.autograph.experimental.do_not_convert
+    def make(epoch: tf.Tensor, first: tf.Tensor) -> tf.data.Dataset:
+        return of_epoch(epoch, tf.data.Dataset.range(first, feed.steps), first)
+
+    return begun(feed).flat_map(make)
 
 
 def begun(feed: Feed) -> tf.data.Dataset:
