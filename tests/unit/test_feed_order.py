@@ -101,25 +101,17 @@ def test_shards_are_disjoint_and_cover_the_set(count, shards):
     processors=st.integers(1, 16),
     block=st.integers(0, 2_000),
     scratch=st.integers(0, 300),
-    shared=st.booleans(),
 )
-def test_sizes_are_within_the_budget_or_refused_with_what_is_needed(budget, batch, processors, block, scratch, shared):
+def test_sizes_are_within_the_budget_or_refused_with_what_is_needed(budget, batch, processors, block, scratch):
     least = 3 * batch + block + scratch
     if budget < least:
         with pytest.raises(LowtideError, match="at least"):
-            choose_sizes(budget, batch, processors, block, scratch=scratch, is_shared=shared)
+            choose_sizes(budget, batch, processors, block, scratch=scratch)
         return
-    sizing = choose_sizes(budget, batch, processors, block, scratch=scratch, is_shared=shared)
-    read = (1 if shared else sizing.readers) * batch + sizing.readers * scratch
-    assert sizing.peak_bytes == read + (sizing.ahead + 2) * batch + sizing.window_bytes
+    sizing = choose_sizes(budget, batch, processors, block, scratch=scratch)
     assert sizing.peak_bytes <= budget
     assert 1 <= sizing.readers <= processors
     assert sizing.window_bytes >= block
-
-
-def test_readers_that_share_a_batch_need_no_room_for_one_each():
-    assert choose_sizes(1_000, 100, 16, scratch=10, is_shared=True).readers == 16
-    assert choose_sizes(1_000, 100, 16, scratch=10).readers < 5
 
 
 def test_more_room_means_more_ahead():

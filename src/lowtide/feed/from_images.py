@@ -104,6 +104,8 @@ def images(
     order = by_index(found.count, shuffle, seed, bookmark)
     pixels = size[0] * size[1] * channels * 4
     item = sum(each.bytes for each in found.known[1:])
+    # Readers work on one batch together. But what they have freed the C library keeps for each of their threads, and that
+    # comes to a batch each.
     sizing = choose_sizes(
         parse_bytes(budget),
         batch_size * (pixels + item),
@@ -111,7 +113,6 @@ def images(
         # Images are gathered one by one, and then copied into their batch.
         fixed_bytes=sum(map(len, found.paths)) + found.count * _PATH_BYTES + batch_size * pixels,
         scratch=_most_bytes(found.paths, size, channels, decode),
-        is_shared=True,
     )
     feed = Feed(found, sharded(order, shard), batch_size, drop_remainder, sizing, bookmark, on_error)
     return _make(feed, found, found.decoder, (*size, channels))

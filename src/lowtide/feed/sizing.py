@@ -22,37 +22,28 @@ class Sizing:
     budget_bytes: int
     batch_bytes: int
     readers: int
-    """How many batches are read at a time, or samples where readers work on one batch together."""
+    """How many batches are read at a time."""
     ahead: int
     """How many batches are ready before they are asked for."""
     window_bytes: int = 0
     """What blocks that were read take, for samples that cannot be read one by one."""
     fixed_bytes: int = 0
     """What is there anyway, such as an index."""
-    is_shared: bool = False
-    """Whether readers work on one batch together."""
 
     @property
     def peak_bytes(self) -> int:
         """The most that it will hold."""
-        read = 1 if self.is_shared else self.readers
-        return self.fixed_bytes + self.window_bytes + (read + self.ahead + _IN_USE) * self.batch_bytes
+        return self.fixed_bytes + self.window_bytes + (self.readers + self.ahead + _IN_USE) * self.batch_bytes
 
 
 def choose_sizes(
-    budget_bytes: int,
-    batch_bytes: int,
-    processors: int,
-    block_bytes: int = 0,
-    fixed_bytes: int = 0,
-    scratch: int = 0,
-    is_shared: bool = False,
+    budget_bytes: int, batch_bytes: int, processors: int, block_bytes: int = 0, fixed_bytes: int = 0, scratch: int = 0
 ) -> Sizing:
     """Make the best of a budget; `block_bytes` is what the blocks of one batch take, where samples come in blocks.
 
-    `scratch` is what a reader needs on top of its batch, or all that it needs where a batch `is_shared` by all of them.
+    `scratch` is what a reader needs on top of its batch.
     """
-    least = Sizing(budget_bytes, batch_bytes, 1, 0, block_bytes, fixed_bytes + scratch, is_shared)
+    least = Sizing(budget_bytes, batch_bytes, 1, 0, block_bytes, fixed_bytes + scratch)
     if least.peak_bytes > budget_bytes:
         raise LowtideError(
             "the budget has no room for a batch and one that is read ahead",
@@ -63,10 +54,9 @@ def choose_sizes(
     window = block_bytes + int(_WINDOW_SHARE * left) if block_bytes else 0
     left -= window - block_bytes
     readers, ahead = 1, 0
-    each = scratch if is_shared else batch_bytes + scratch
-    # Ahead and readers in turn: a reader without a place to put its batch waits. Those that share one do not.
+    # Ahead and readers in turn: a reader without a place to put its batch waits.
     while ahead < _MOST_AHEAD and left >= batch_bytes:
         ahead, left = ahead + 1, left - batch_bytes
-        more = min(processors - readers, left // max(each, 1), processors if is_shared else 1)
-        readers, left = readers + more, left - more * each
-    return Sizing(budget_bytes, batch_bytes, readers, ahead, window, fixed_bytes + readers * scratch, is_shared)
+        if readers < processors and left >= batch_bytes + scratch:
+            readers, left = readers + 1, left - batch_bytes - scratch
+    return Sizing(budget_bytes, batch_bytes, readers, ahead, window, fixed_bytes + readers * scratch)
