@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,14 +12,14 @@ import tensorflow as tf
 
 from lowtide.errors import LowtideError
 from lowtide.feed.array_files import Rows
-from lowtide.feed.blocks import Blocks
 from lowtide.feed.bookmark import Bookmark
 from lowtide.feed.files import matching
 from lowtide.feed.options import RAISE, ShardGiven, check_batch, check_on_error, chosen_seed, processors, sharded
-from lowtide.feed.order import InTurn, InWindows, Order, Places
+from lowtide.feed.order import LISTED_BYTES, InTurn, InWindows, Order, Places
 from lowtide.feed.pipeline import Feed, make_dataset
 from lowtide.feed.samples import Field
 from lowtide.feed.sizing import choose_sizes
+from lowtide.feed.slots import Slots
 from lowtide.units import parse_bytes
 
 # A text column takes this for each value besides its bytes, as Python has it.
@@ -47,10 +46,12 @@ class Table:
     on_error: str
     problems: list[str]
     """Rows that were left out, as the feed tells them."""
-    blocks_read: Blocks = field(default_factory=Blocks)
+    _lacking: set[int] = field(default_factory=set, init=False)
+    """The blocks that were seen to have rows that lack a value."""
 
     def __post_init__(self) -> None:
-        self._first = np.concatenate([[0], np.cumsum([part.rows for part in self.parts])]).astype(np.int64)
+        self._first = np.concatenate([[0], np.cumsum(self.blocks)]).astype(np.int64)
+        self.keep(1)
 
     @property
     def count(self) -> int:
@@ -60,18 +61,15 @@ class Table:
     def blocks(self) -> list[int]:
         return [part.rows for part in self.parts]
 
+    def keep(self, blocks: int) -> None:
+        """Keep so many blocks that were read."""
+        dtypes = [*(each.dtype for each in self.fields), np.dtype(np.bool_)]
+        self._slots = Slots(dtypes, len(self.parts), blocks, max(self.blocks), self._load)
+
     def read(self, places: Places) -> list[Rows]:
         which = np.searchsorted(self._first, places, side="right") - 1
-        columns = [np.empty(len(places), each.dtype) for each in self.fields]
-        missing = np.zeros(len(places), np.bool_)
-        for number in np.unique(which).tolist():
-            content = self.blocks_read.get(number, partial(self._load, number))
-            mine = np.flatnonzero(which == number)
-            rows = places[mine] - self._first[number]
-            for column, values in zip(columns, content, strict=False):
-                column[mine] = values[rows]
-            missing[mine] = content[-1][rows]
-        if missing.any():
+        *columns, missing = self._slots.take(which, places - self._first[which])
+        if self._lacking and missing.any():
             self._report(places[missing])
             columns = [column[~missing] for column in columns]
         return columns
@@ -101,6 +99,7 @@ class Table:
             column = read.column(each.name)
             if column.null_count:
                 missing |= column.is_null().to_numpy()
+                self._lacking.add(number)
                 column = column.fill_null("" if each.dtype.hasobject else _zero(each.dtype))
             content.append(_values(column, each.dtype))
         return [*content, missing]
@@ -129,13 +128,16 @@ def table(
     check_batch(batch_size)
     check_on_error(on_error)
     found, row, largest = open_table(source, columns, label, on_error)
+    if shuffle:
+        largest += LISTED_BYTES * max(found.blocks)
     # In the order of the files a batch is in two groups at most; shuffled it may have rows in as many as a window has.
     sizing = choose_sizes(parse_bytes(budget), batch_size * row, processors(), 2 * largest)
-    found.blocks_read.room_bytes = sizing.window_bytes
+    # A block is there twice while it is read.
+    kept = sizing.window_bytes // largest - 1
+    found.keep(kept)
     order: Order = InTurn(found.count)
     if shuffle:
-        window = max((sizing.window_bytes - largest) // max(row, 1), 1)
-        order = InWindows(found.blocks, window, chosen_seed(seed, bookmark))
+        order = InWindows(found.blocks, kept * max(found.blocks), chosen_seed(seed, bookmark), kept)
     feed = Feed(found, sharded(order, shard), batch_size, drop_remainder, sizing, bookmark, on_error)
     feed.problems = found.problems
     names = [each.name for each in found.fields]
