@@ -12,7 +12,7 @@ from lowtide.feed.options import ShardGiven, by_index, check_batch, chosen_seed,
 from lowtide.feed.order import InWindows
 from lowtide.feed.pipeline import Feed, batch_bytes, make_dataset
 from lowtide.feed.samples import Arrays
-from lowtide.feed.sizing import choose_sizes
+from lowtide.feed.sizing import choose_sizes, in_runs
 from lowtide.units import parse_bytes
 
 
@@ -55,7 +55,7 @@ def arrays(
             max(sizing.window_bytes // max(row, 1) - samples.block, 1),
             chosen_seed(seed, bookmark),
         )
-    feed = Feed(samples, sharded(order, shard), batch_size, drop_remainder, sizing, bookmark)
+    feed = Feed(samples, sharded(order, shard), batch_size, drop_remainder, in_runs(sizing), bookmark)
     numbers = tf.nest.pack_sequence_as(structure, range(len(samples.arrays)))
     return make_dataset(feed, samples, numbers)
 

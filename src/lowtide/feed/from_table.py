@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,7 @@ from lowtide.feed.options import RAISE, ShardGiven, check_batch, check_on_error,
 from lowtide.feed.order import LISTED_BYTES, InTurn, InWindows, Order, Places
 from lowtide.feed.pipeline import Feed, make_dataset
 from lowtide.feed.samples import Field
-from lowtide.feed.sizing import choose_sizes
+from lowtide.feed.sizing import choose_sizes, in_runs
 from lowtide.feed.slots import Slots
 from lowtide.units import parse_bytes
 
@@ -89,20 +89,17 @@ class Table:
                 raise LowtideError(told, cure='fill it in, or give on_error="skip"')
             self.problems.append(told)
 
-    def _load(self, number: int) -> list[Rows]:
-        """The columns of a block, and which of its rows lack a value."""
+    def _load(self, number: int) -> Iterator[Rows]:
+        """The columns of a block, one after the other, and then which of its rows lack a value."""
         part = self.parts[number]
-        read = _read_block(part, [each.name for each in self.fields])
         missing = np.zeros(part.rows, np.bool_)
-        content: list[Rows] = []
-        for each in self.fields:
-            column = read.column(each.name)
+        for each, column in zip(self.fields, _read_block(part, [each.name for each in self.fields]), strict=True):
             if column.null_count:
                 missing |= column.is_null().to_numpy()
                 self._lacking.add(number)
                 column = column.fill_null("" if each.dtype.hasobject else _zero(each.dtype))
-            content.append(_values(column, each.dtype))
-        return [*content, missing]
+            yield _values(column, each.dtype)
+        yield missing
 
 
 def table(
@@ -138,6 +135,9 @@ def table(
     order: Order = InTurn(found.count)
     if shuffle:
         order = InWindows(found.blocks, kept * max(found.blocks), chosen_seed(seed, bookmark), kept)
+    if on_error == RAISE:
+        # Where rows are left out, it is not known where batches end in a run.
+        sizing = in_runs(sizing)
     feed = Feed(found, sharded(order, shard), batch_size, drop_remainder, sizing, bookmark, on_error)
     feed.problems = found.problems
     names = [each.name for each in found.fields]
@@ -200,7 +200,8 @@ def _look(path: str) -> tuple[Any, list[tuple[int, int]]]:
         raise LowtideError(f"{path} cannot be read: {error}", cure="write it again; it may be cut off") from error
 
 
-def _read_block(part: Block, names: list[str]) -> Any:
+def _read_block(part: Block, names: list[str]) -> Iterator[Any]:
+    """The columns of a block, one at a time, so that the others take no memory meanwhile."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -208,13 +209,17 @@ def _read_block(part: Block, names: list[str]) -> Any:
         if part.path.endswith((".arrow", ".feather", ".ipc")):
             with pa.memory_map(part.path) as mapped:
                 batch = pa.ipc.open_file(mapped).get_batch(part.number)
-                return pa.Table.from_batches([batch]).select(names)
-        # Threads of Arrow's own would decode all columns at once, each with memory of its own.
+                yield from pa.Table.from_batches([batch]).select(names).columns
+            return
         with pq.ParquetFile(part.path, memory_map=True) as file:
-            return file.read_row_group(part.number, names, use_threads=False)
+            for name in names:
+                yield file.read_row_group(part.number, [name], use_threads=False).column(name)
     except (OSError, pa.ArrowInvalid) as error:
         where = f"rows {part.first} to {part.first + part.rows} of {part.path}"
         raise LowtideError(f"{where} cannot be read: {error}", cure="write the file again") from error
+    finally:
+        # Arrow keeps what it has freed, for a while.
+        pa.default_memory_pool().release_unused()
 
 
 def _field(column: Any, path: str) -> Field:

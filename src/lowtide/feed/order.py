@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -19,6 +20,7 @@ _MOST_LISTED = 1 << 20
 _MOST_LISTED_IN_A_WINDOW = 1 << 23
 LISTED_BYTES = 16
 """What the lists that are kept take for each sample of a window."""
+_LISTING = threading.Lock()
 _ROUNDS = 8
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
@@ -132,7 +134,10 @@ def permuted(count: int, places: Places, *key: int, most_listed: int = _MOST_LIS
     if count <= 1:
         return np.zeros_like(places)
     if count <= most_listed:
-        found: Places = _listed(count, *key)[places].astype(np.int64)
+        # Whoever comes while the list is made waits for it, instead of making it too.
+        with _LISTING:
+            listed = _listed(count, *key)
+        found: Places = listed[places].astype(np.int64)
         return found
     half = np.uint64(((count - 1).bit_length() + 1) // 2)
     keys = np.random.SeedSequence(_words(key)).generate_state(_ROUNDS, np.uint64).astype(np.uint64)

@@ -74,14 +74,14 @@ class Feed:
         assert self.order is not None
         return self.order
 
-    def places_of(self, step: int) -> Places:
-        """The places of a batch in an epoch."""
+    def places_of(self, step: int, run: int = 1) -> Places:
+        """The places of a batch in an epoch, or of a run of batches."""
         low = step * self.batch_size
-        return np.arange(low, min(low + self.batch_size, self.numbered.count))
+        return np.arange(low, min(low + run * self.batch_size, self.numbered.count if run == 1 else self.used))
 
-    def samples_of(self, epoch: int, step: int) -> Places:
-        """The numbers of a batch's samples."""
-        return self.numbered.at(epoch, self.places_of(step))
+    def samples_of(self, epoch: int, step: int, run: int = 1) -> Places:
+        """The numbers of a batch's samples, or of a run of batches."""
+        return self.numbered.at(epoch, self.places_of(step, run))
 
     @property
     def used(self) -> int:
@@ -130,11 +130,12 @@ def make_dataset(feed: Feed, samples: Samples, structure: Any) -> tf.data.Datase
     """The dataset of samples that are read by number; `structure` has the numbers of fields where tensors are to be."""
     fields = samples.fields
     types = [tf.as_dtype(each.dtype) for each in fields]
-    batch = feed.batch_size if feed.drop_remainder else None
+    run = feed.sizing.run
+    batch = feed.batch_size if feed.drop_remainder and run == 1 else None
 
     def read(epoch: np.int64, step: np.int64) -> list[Rows]:
         # TensorFlow takes the arrays over without a copy.
-        return samples.read(feed.samples_of(int(epoch), int(step)))
+        return samples.read(feed.samples_of(int(epoch), int(step), run))
 
     def load(epoch: tf.Tensor, step: tf.Tensor) -> Any:
         tensors = tf.numpy_function(read, [epoch, step], types)
@@ -142,22 +143,43 @@ def make_dataset(feed: Feed, samples: Samples, structure: Any) -> tf.data.Datase
             tensor.set_shape((batch, *each.shape))
         return tf.nest.map_structure(lambda number: tensors[number], structure)
 
-    steps = iterations(feed, lambda epoch, steps, _: steps.map(lambda step: (epoch, step)))
+    steps = iterations(feed, lambda epoch, steps, _: steps.map(lambda step: (epoch, step)), run)
     readers = feed.sizing.readers
-    return finish(feed, steps.map(load, num_parallel_calls=readers if readers > 1 else None, deterministic=True))
+    batches = steps.map(load, num_parallel_calls=readers if readers > 1 else None, deterministic=True)
+    return finish(feed, batches if run == 1 else _cut(feed, batches))
+
+
+def _cut(feed: Feed, runs: tf.data.Dataset) -> tf.data.Dataset:
+    """The batches of runs, which have the memory of their run."""
+    size = feed.batch_size
+
+    def cut_run(*run: Any) -> tf.data.Dataset:
+        # A tuple comes as several arguments.
+        whole = run if len(run) > 1 else run[0]
+
+        def cut(low: tf.Tensor) -> Any:
+            batch = tf.nest.map_structure(lambda tensor: tensor[low : low + size], whole)
+            if feed.drop_remainder:
+                batch = tf.nest.map_structure(lambda tensor: tf.ensure_shape(tensor, (size, *tensor.shape[1:])), batch)
+            return batch
+
+        rows = tf.shape(tf.nest.flatten(whole)[0], tf.int64)[0]
+        return tf.data.Dataset.range(0, rows, size).map(cut)
+
+    return runs.flat_map(cut_run)
 
 
 Epoch = Callable[[tf.Tensor, tf.data.Dataset, tf.Tensor], tf.data.Dataset]
 """Gives the elements of an epoch: its number, the steps that are left of it, and the first of them."""
 
 
-def iterations(feed: Feed, of_epoch: Epoch) -> tf.data.Dataset:
-    """A dataset that is the next epoch each time that it is iterated over."""
+def iterations(feed: Feed, of_epoch: Epoch, run: int = 1) -> tf.data.Dataset:
+    """A dataset that is the next epoch each time that it is iterated over; of each run only the first step comes."""
 
     # TensorFlow would rewrite all functions in there, also those that only Python calls, and errors would show it.
     @tf.autograph.experimental.do_not_convert
     def make(epoch: tf.Tensor, first: tf.Tensor) -> tf.data.Dataset:
-        return of_epoch(epoch, tf.data.Dataset.range(first, feed.steps), first)
+        return of_epoch(epoch, tf.data.Dataset.range(first, feed.steps, run), first)
 
     return begun(feed).flat_map(make)
 

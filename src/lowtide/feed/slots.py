@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from lowtide.feed.array_files import Rows
+from lowtide.feed.buffers import Buffers
 from lowtide.feed.order import Places
 
-Load = Callable[[int], Sequence[Rows]]
-"""Reads the columns of a block."""
+# So many rows are in a processor's own memory while they are taken apart into columns.
+_TOGETHER = 4096
+
+Load = Callable[[int], Iterable[Rows]]
+"""Reads the columns of a block, one after the other."""
 
 
 class Slots:
@@ -35,6 +39,7 @@ class Slots:
         }
         self._first = np.full(blocks, -1, np.int64)
         self._used: OrderedDict[int, int] = OrderedDict()
+        self._buffers = Buffers()
         # One batch at a time: what it takes from must stay.
         self._lock = threading.Lock()
 
@@ -48,18 +53,23 @@ class Slots:
             return self._take_in_turn(needed, blocks, rows)
 
     def _gather(self, places: Places) -> list[Rows]:
-        numbers = self._packed.take(places, mode="clip").view(self._numbers.dtype)
-        return [
-            self._objects[place].take(places, mode="clip")
-            if dtype.hasobject
-            else np.ascontiguousarray(numbers[str(place)])
-            for place, dtype in enumerate(self._dtypes)
-        ]
+        found = [self._empty(len(places), dtype) for dtype in self._dtypes]
+        for low in range(0, len(places), _TOGETHER):
+            some = places[low : low + _TOGETHER]
+            numbers = self._packed.take(some, mode="clip").view(self._numbers.dtype)
+            for place, column in enumerate(found):
+                objects = self._objects.get(place)
+                values = numbers[str(place)] if objects is None else objects.take(some, mode="clip")
+                column[low : low + _TOGETHER] = values
+        return found
+
+    def _empty(self, count: int, dtype: np.dtype[Any]) -> Rows:
+        return np.empty(count, dtype) if dtype.hasobject else self._buffers.take((count,), dtype)
 
     def _take_in_turn(self, needed: list[int], blocks: Places, rows: Places) -> list[Rows]:
         """Take from more blocks than there are slots: first from those that are there."""
         needed.sort(key=lambda block: block not in self._used)
-        found = [np.empty(len(rows), dtype) for dtype in self._dtypes]
+        found = [self._empty(len(rows), dtype) for dtype in self._dtypes]
         for low in range(0, len(needed), self._slots):
             some = needed[low : low + self._slots]
             self._fetch(some)
