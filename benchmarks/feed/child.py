@@ -67,18 +67,29 @@ def memory(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def speed(options: argparse.Namespace) -> dict[str, Any]:
-    """Take the batches of an epoch as fast as they come, after one that nobody times."""
+    """Take the batches of epochs as fast as they come, after one that nobody times, for some seconds at least.
+
+    Also counted is the time until the iterator of each epoch is gone.
+    """
     from benchmarks.feed import sets, ways
 
     source = {"arrays": sets.dense_arrays, "images": sets.photos, "table": sets.table}[options.set](options.folder)
     data = getattr(ways, options.set)(options.way, source, options.batch_size, options.budget)
-    seconds = []
-    for _ in range(options.rounds + 1):
-        samples, began = 0, time.perf_counter()
-        for batch in data:
-            samples += int(batch[1].shape[0])
-        seconds.append(time.perf_counter() - began)
-    return {"samples": samples, "seconds": seconds[1:]}
+    take_epoch(data)
+    samples, until_last, until_gone = 0, 0.0, 0.0
+    while until_last < options.seconds:
+        taken, last, gone = take_epoch(data)
+        samples, until_last, until_gone = samples + taken, until_last + last, until_gone + gone
+    return {"samples": samples, "until_last": until_last, "until_gone": until_gone}
+
+
+def take_epoch(data: Any) -> tuple[int, float, float]:
+    """How many samples came, when the last of them did, and when the iterator was gone."""
+    samples, last, began = 0, 0.0, time.perf_counter()
+    for batch in data:
+        samples += int(batch[1].shape[0])
+        last = time.perf_counter() - began
+    return samples, last, time.perf_counter() - began
 
 
 def pipeline(options: argparse.Namespace) -> dict[str, Any]:
@@ -101,7 +112,7 @@ def pipeline(options: argparse.Namespace) -> dict[str, Any]:
         for _ in PIPELINES[options.way](options.folder):
             taken += 1
             time.sleep(options.pause)
-            if time.perf_counter() - began > options.seconds:
+            if time.perf_counter() - began > options.longest:
                 break
     told = {"recorded_bytes": watcher.highest - base, "taken": taken}
     if allocator:
@@ -135,9 +146,9 @@ def main() -> None:
     parser.add_argument("--gibibytes", type=float, default=24)
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--budget", default="256MiB")
-    parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--pause", type=float, default=0.02, help="seconds that a step takes")
-    parser.add_argument("--seconds", type=float, default=20, help="how long a pipeline runs at most")
+    parser.add_argument("--seconds", type=float, default=3, help="of epochs that are timed, at least")
+    parser.add_argument("--longest", type=float, default=20, help="seconds that a pipeline runs at most")
     parser.add_argument("--allocator", action="store_true", help="ask TensorFlow's allocator too")
     parser.add_argument("--limit", type=int, default=0, help="bytes that the process may ask for")
     parser.add_argument("--output", type=Path, required=True)

@@ -14,6 +14,8 @@ LOWTIDE, TUNED, GENERATOR, SLICES, CONSTANT = (
     "from_tensor_slices",
     "tf.constant",
 )
+# And variants of them, for what is behind a difference.
+LOWTIDE_WHOLE, LOWTIDE_SMALL, TUNED_RATIO = 'lowtide, decode="whole"', "lowtide, 64 MiB", "tuned by hand, with ratio"
 
 IMAGE = (64, 64, 3)
 IMAGE_BYTES = 4 * 64 * 64 * 3

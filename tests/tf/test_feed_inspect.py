@@ -39,7 +39,11 @@ def test_every_stage_is_named_with_what_it_holds():
 
 def test_our_own_pipelines_can_be_looked_at_too():
     data = lt.feed.arrays(np.zeros((100, 10), np.float32), batch_size=10, budget="1MiB")
-    iterator = iter(data)
+    with pytest.raises(lt.LowtideError, match=r"options.autotune.enabled = True"):
+        lt.feed.inspect(iter(data))
+    options = tf.data.Options()
+    options.autotune.enabled = True
+    iterator = iter(data.with_options(options))
     next(iterator)
     assert any(stage.name == "Prefetch" for stage in settled(iterator, 400))
 

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import lowtide as lt
-from lowtide.feed.image_sizes import read_size
+from lowtide.feed.image_sizes import ImageHead, read_head
 
 SIZE = 6
 
@@ -77,6 +77,87 @@ def test_a_broken_image_is_named_or_counted(photos, broken, shuffle):
     assert "Invalid PNG data" in problem
 
 
+BROKEN = ["cat/00.jpg", "cat/03.png", "cat/07.png", "cat/08.jpg", "dog/15.png", "dog/16.jpg", "dog/19.png"]
+
+
+def read_until_it_fails(dataset):
+    """How many labels came before the error, and what it says."""
+    seen = 0
+    try:
+        for _, labels in dataset:
+            seen += len(labels)
+    except tf.errors.OpError as error:
+        return seen, str(error)
+    raise AssertionError("the epoch ended without an error")
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_no_epoch_is_short_wherever_an_image_is_broken(photos, broken):
+    # In the order of the files the first two batches have eight images, and the last one has four.
+    (photos / broken).write_bytes((photos / broken).read_bytes()[:30])
+    place = int(broken[4:6])
+    seen, told = read_until_it_fails(feed_images(photos))
+    assert broken in told
+    assert seen == place // 8 * 8
+    one_by_one, told = read_until_it_fails(feed_images(photos, batch_size=1))
+    assert (one_by_one, broken in told) == (place, True)
+    # With one batch that is all there is.
+    assert read_until_it_fails(feed_images(photos, batch_size=20))[0] == 0
+    dropped = feed_images(photos, drop_remainder=True)
+    if place < 16:
+        assert read_until_it_fails(dropped)[0] == place // 8 * 8
+    else:
+        assert len(numbers(dropped)) == 16
+    assert dropped.element_spec[0].shape == (8, SIZE, SIZE, 3)
+    with_shard = [feed_images(photos, shard=(index, 3)) for index in range(3)]
+    for index, part in enumerate(with_shard):
+        if index == place % 3:
+            assert broken in read_until_it_fails(part)[1]
+        else:
+            assert len(numbers(part)) == len(range(index, 20, 3))
+
+
+@pytest.mark.parametrize("broken", ["cat/03.png", "cat/08.jpg", "dog/19.png"])
+def test_a_broken_image_in_the_rest_of_an_epoch(photos, broken):
+    (photos / broken).write_bytes(b"")
+    bookmark = lt.feed.Bookmark()
+    bookmark.move_to(2, 1)
+    dataset = feed_images(photos, bookmark=bookmark)
+    if broken == "cat/03.png":
+        # It is in the batch that was there before.
+        assert len(numbers(dataset)) == 12
+    else:
+        seen, told = read_until_it_fails(dataset)
+        assert (seen, broken in told) == (0 if broken == "cat/08.jpg" else 8, True)
+
+
+def test_an_error_comes_again_when_one_goes_on(photos):
+    (photos / "cat/03.png").write_bytes(b"no image")
+    iterator = iter(feed_images(photos))
+    for _ in range(3):
+        with pytest.raises(tf.errors.OpError, match=r"cat/03.png"):
+            next(iterator)
+
+
+def test_several_broken_images_and_all_of_them(photos):
+    for path in photos.rglob("*.*"):
+        path.write_bytes(b"no image")
+    seen, told = read_until_it_fails(feed_images(photos))
+    assert (seen, "cat/00.jpg" in told) == (0, True)
+    dataset = feed_images(photos, on_error="skip")
+    # An epoch of nothing would not be noticed.
+    seen, told = read_until_it_fails(dataset)
+    assert (seen, "not one sample can be read" in told) == (0, True)
+    assert len(lt.feed.problems(dataset)) == 20
+
+
+def test_a_file_that_is_gone_is_named(photos):
+    dataset = feed_images(photos)
+    (photos / "dog/12.jpg").unlink()
+    seen, told = read_until_it_fails(dataset)
+    assert (seen, "dog/12.jpg" in told) == (8, True)
+
+
 def test_what_are_no_images_is_refused(photos, tmp_path):
     with pytest.raises(lt.LowtideError, match="no such folder"):
         feed_images(tmp_path / "nowhere")
@@ -89,18 +170,25 @@ def test_what_are_no_images_is_refused(photos, tmp_path):
         feed_images(photos, budget="64KiB")
     with pytest.raises(lt.LowtideError, match="what to do about an error"):
         feed_images(photos, on_error="ignore")
+    with pytest.raises(lt.LowtideError, match="how are images to be decoded"):
+        feed_images(photos, decode="half")
 
 
 def test_the_size_of_an_image_is_read_from_its_head(tmp_path):
     image = np.zeros((17, 33, 3), np.uint8)
-    for name, content in (("a.png", tf.io.encode_png(image)), ("a.jpg", tf.io.encode_jpeg(image))):
+    jpegs = [tf.io.encode_jpeg(image, progressive=progressive) for progressive in (False, True)]
+    for name, content, kind in (
+        ("a.png", tf.io.encode_png(image), (False, False)),
+        ("a.jpg", jpegs[0], (True, False)),
+        ("b.jpg", jpegs[1], (True, True)),
+    ):
         (tmp_path / name).write_bytes(content.numpy())
-        assert read_size(str(tmp_path / name)) == (17, 33)
+        assert read_head(str(tmp_path / name)) == ImageHead(17, 33, *kind)
     (tmp_path / "a.gif").write_bytes(b"GIF89a" + (33).to_bytes(2, "little") + (17).to_bytes(2, "little") + bytes(20))
-    assert read_size(str(tmp_path / "a.gif")) == (17, 33)
+    assert read_head(str(tmp_path / "a.gif")) == ImageHead(17, 33)
     for name, content in (("text.png", b"no image at all"), ("cut.jpg", b"\xff\xd8\xff\xe0"), ("empty.png", b"")):
         (tmp_path / name).write_bytes(content)
-        assert read_size(str(tmp_path / name)) is None
+        assert read_head(str(tmp_path / name)) is None
 
 
 # Records.

@@ -8,11 +8,20 @@ import tensorflow as tf
 
 from lowtide.feed.array_files import open_array
 from lowtide.feed.bookmark import Bookmark
-from lowtide.feed.options import ShardGiven, by_index, check_batch, check_on_error, chosen_seed, processors, sharded
+from lowtide.feed.options import (
+    RAISE,
+    ShardGiven,
+    by_index,
+    check_batch,
+    check_on_error,
+    chosen_seed,
+    processors,
+    sharded,
+)
 from lowtide.feed.order import InWindows
 from lowtide.feed.pipeline import Feed, batch_bytes, make_dataset
 from lowtide.feed.samples import Arrays
-from lowtide.feed.sizing import choose_sizes
+from lowtide.feed.sizing import choose_sizes, in_runs
 from lowtide.units import parse_bytes
 
 
@@ -59,6 +68,9 @@ def arrays(
             max(sizing.window_bytes // max(row, 1) - samples.block, 1),
             chosen_seed(seed, bookmark),
         )
+    if on_error == RAISE:
+        # Where rows are left out, it is not known where batches end in a run.
+        sizing = in_runs(sizing)
     feed = Feed(samples, sharded(order, shard), batch_size, drop_remainder, sizing, bookmark, on_error)
     feed.notes += [f"{each.name} {each.unpacked.describe()}" for each in samples.arrays if each.unpacked is not None]
     numbers = tf.nest.pack_sequence_as(structure, range(len(samples.arrays)))

@@ -11,8 +11,9 @@ import tensorflow as tf
 
 from lowtide.errors import LowtideError
 from lowtide.feed.bookmark import Bookmark
+from lowtide.feed.guard import watched
 from lowtide.feed.options import RAISE, SKIP, ShardGiven, by_index, check_batch, check_on_error, processors, sharded
-from lowtide.feed.pipeline import Feed, finish, in_python, iterations, samples_of, watched
+from lowtide.feed.pipeline import Feed, finish, in_python, iterations, samples_of
 from lowtide.feed.record_files import RecordFiles, open_records
 from lowtide.feed.sizing import choose_sizes
 from lowtide.units import parse_bytes

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,14 +12,14 @@ import tensorflow as tf
 
 from lowtide.errors import LowtideError
 from lowtide.feed.array_files import Rows
-from lowtide.feed.blocks import Blocks
 from lowtide.feed.bookmark import Bookmark
 from lowtide.feed.files import matching
-from lowtide.feed.options import SKIP, ShardGiven, check_batch, check_on_error, chosen_seed, processors, sharded
-from lowtide.feed.order import InTurn, InWindows, Order, Places
+from lowtide.feed.options import RAISE, SKIP, ShardGiven, check_batch, check_on_error, chosen_seed, processors, sharded
+from lowtide.feed.order import LISTED_BYTES, InTurn, InWindows, Order, Places
 from lowtide.feed.pipeline import Feed, make_dataset
 from lowtide.feed.samples import Field, Missing
-from lowtide.feed.sizing import choose_sizes
+from lowtide.feed.sizing import choose_sizes, in_runs
+from lowtide.feed.slots import Slots
 from lowtide.units import parse_bytes
 
 # A text column takes this for each value besides its bytes, as Python has it.
@@ -46,12 +45,12 @@ class Table:
     fields: list[Field]
     problems: list[str]
     """Files that were left out, and why."""
-    blocks_read: Blocks = field(default_factory=Blocks)
     _damaged: dict[int, str] = field(default_factory=dict, init=False)
     """Of a block that cannot be read, why."""
 
     def __post_init__(self) -> None:
-        self._first = np.concatenate([[0], np.cumsum([part.rows for part in self.parts])]).astype(np.int64)
+        self._first = np.concatenate([[0], np.cumsum(self.blocks)]).astype(np.int64)
+        self.keep(1)
 
     @property
     def count(self) -> int:
@@ -61,17 +60,14 @@ class Table:
     def blocks(self) -> list[int]:
         return [part.rows for part in self.parts]
 
+    def keep(self, blocks: int) -> None:
+        """Keep so many blocks that were read."""
+        dtypes = [*(each.dtype for each in self.fields), np.dtype(np.bool_)]
+        self._slots = Slots(dtypes, len(self.parts), blocks, max(self.blocks), self._load)
+
     def read(self, places: Places) -> tuple[list[Rows], Missing]:
         which = np.searchsorted(self._first, places, side="right") - 1
-        columns = [np.empty(len(places), each.dtype) for each in self.fields]
-        missing = np.zeros(len(places), np.bool_)
-        for number in np.unique(which).tolist():
-            content = self.blocks_read.get(number, partial(self._load, number))
-            mine = np.flatnonzero(which == number)
-            rows = places[mine] - self._first[number]
-            for column, values in zip(columns, content, strict=False):
-                column[mine] = values[rows]
-            missing[mine] = content[-1][rows]
+        *columns, missing = self._slots.take(which, places - self._first[which])
         return columns, missing
 
     def _block(self, sample: int) -> int:
@@ -85,23 +81,25 @@ class Table:
     def reason(self, sample: int) -> str:
         return self._damaged.get(self._block(sample), "a value is missing")
 
-    def _load(self, number: int) -> list[Rows]:
-        """The columns of a block, and which of its rows lack a value."""
+    def _load(self, number: int) -> Iterator[Rows]:
+        """The columns of a block, one after the other, and then which of its rows lack a value."""
         part = self.parts[number]
+        missing = np.zeros(part.rows, np.bool_)
+        columns = _read_block(part, [each.name for each in self.fields])
+        waiting = list(self.fields)
         try:
-            read = _read_block(part, [each.name for each in self.fields])
+            for each, column in zip(self.fields, columns, strict=True):
+                if column.null_count:
+                    missing |= column.is_null().to_numpy()
+                    column = column.fill_null("" if each.dtype.hasobject else _zero(each.dtype))
+                values = _values(column, each.dtype)
+                del waiting[0]
+                yield values
         except LowtideError as error:
             self._damaged[number] = error.problem
-            return [*(np.zeros(part.rows, each.dtype) for each in self.fields), np.ones(part.rows, np.bool_)]
-        missing = np.zeros(part.rows, np.bool_)
-        content: list[Rows] = []
-        for each in self.fields:
-            column = read.column(each.name)
-            if column.null_count:
-                missing |= column.is_null().to_numpy()
-                column = column.fill_null("" if each.dtype.hasobject else _zero(each.dtype))
-            content.append(_values(column, each.dtype))
-        return [*content, missing]
+            missing[:] = True
+            yield from (np.zeros(part.rows, each.dtype) for each in waiting)
+        yield missing
 
 
 def table(
@@ -128,13 +126,19 @@ def table(
     check_batch(batch_size)
     check_on_error(on_error)
     found, row, largest = open_table(source, columns, label, skip=on_error == SKIP)
+    if shuffle:
+        largest += LISTED_BYTES * max(found.blocks)
     # In the order of the files a batch is in two groups at most; shuffled it may have rows in as many as a window has.
     sizing = choose_sizes(parse_bytes(budget), batch_size * row, processors(), 2 * largest)
-    found.blocks_read.room_bytes = sizing.window_bytes
+    # A block is there twice while it is read.
+    kept = sizing.window_bytes // largest - 1
+    found.keep(kept)
     order: Order = InTurn(found.count)
     if shuffle:
-        window = max((sizing.window_bytes - largest) // max(row, 1), 1)
-        order = InWindows(found.blocks, window, chosen_seed(seed, bookmark))
+        order = InWindows(found.blocks, kept * max(found.blocks), chosen_seed(seed, bookmark), kept)
+    if on_error == RAISE:
+        # Where rows are left out, it is not known where batches end in a run.
+        sizing = in_runs(sizing)
     feed = Feed(found, sharded(order, shard), batch_size, drop_remainder, sizing, bookmark, on_error)
     feed.problems += found.problems
     names = [each.name for each in found.fields]
@@ -205,7 +209,8 @@ def _look(path: str) -> tuple[Any, list[tuple[int, int]]]:
         raise LowtideError(f"{path} cannot be read: {error}", cure="write it again; it may be cut off") from error
 
 
-def _read_block(part: Block, names: list[str]) -> Any:
+def _read_block(part: Block, names: list[str]) -> Iterator[Any]:
+    """The columns of a block, one at a time, so that the others take no memory meanwhile."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -213,13 +218,17 @@ def _read_block(part: Block, names: list[str]) -> Any:
         if part.path.endswith((".arrow", ".feather", ".ipc")):
             with pa.memory_map(part.path) as mapped:
                 batch = pa.ipc.open_file(mapped).get_batch(part.number)
-                return pa.Table.from_batches([batch]).select(names)
-        # Threads of Arrow's own would decode all columns at once, each with memory of its own.
+                yield from pa.Table.from_batches([batch]).select(names).columns
+            return
         with pq.ParquetFile(part.path, memory_map=True) as file:
-            return file.read_row_group(part.number, names, use_threads=False)
+            for name in names:
+                yield file.read_row_group(part.number, [name], use_threads=False).column(name)
     except (OSError, pa.ArrowInvalid) as error:
         where = f"rows {part.first:,} to {part.first + part.rows - 1:,} of {part.path}"
         raise LowtideError(f"{where} cannot be read: {error}", cure="write the file again") from error
+    finally:
+        # Arrow keeps what it has freed, for a while.
+        pa.default_memory_pool().release_unused()
 
 
 def _field(column: Any, path: str) -> Field:

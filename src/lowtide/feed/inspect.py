@@ -62,7 +62,8 @@ def inspect(iterator: Any) -> Stages:
     """What the stages behind an iterator, `iter(dataset)`, hold now in their buffers.
 
     Tensors that a pipeline was made from, such as those of `from_tensor_slices`, are no buffers and are not counted.
-    TensorFlow sometimes makes one stage of two: a map and a batch are a MapAndBatch.
+    TensorFlow sometimes makes one stage of two: a map and a batch are a MapAndBatch. It counts where
+    `options.autotune.enabled` is true; in lowtide's own datasets it is not, unless `with_options` says so.
     """
     resource = getattr(iterator, "_iterator_resource", None)
     if resource is None:
@@ -73,7 +74,7 @@ def inspect(iterator: Any) -> Stages:
         raise LowtideError(
             "TensorFlow keeps no account of this pipeline",
             given=error.message.splitlines()[0],
-            cure="take a batch first, and leave options.autotune.enabled as it is",
+            cure="take a batch first, and iterate over dataset.with_options(...) with options.autotune.enabled = True",
         ) from error
     model = model_pb2.ModelProto()
     model.ParseFromString(content)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -15,6 +16,11 @@ Places = npt.NDArray[np.int64]
 # So many samples are permuted as a list, which is a draw from all permutations. Of more a list would take too much:
 # those are permuted by a cipher, which finds the sample of a place by itself.
 _MOST_LISTED = 1 << 20
+# Of the samples of a window there are so many that whoever makes it has counted the list; a longer one takes a while.
+_MOST_LISTED_IN_A_WINDOW = 1 << 23
+LISTED_BYTES = 16
+"""What the lists that are kept take for each sample of a window."""
+_LISTING = threading.Lock()
 _ROUNDS = 8
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
@@ -76,6 +82,8 @@ class InWindows:
     window: int
     """About how many samples a window has."""
     seed: int
+    most_blocks: int | None = None
+    """How many blocks a window has, where that is what counts."""
     count: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -83,14 +91,15 @@ class InWindows:
         object.__setattr__(self, "blocks", tuple(self.blocks))
 
     def at(self, epoch: int, places: Places) -> Places:
-        begins, lies, windows = _windows(self.blocks, self.window, self.seed, epoch)
+        begins, lies, windows = _windows(self.blocks, self.window, self.most_blocks, self.seed, epoch)
         # First the place within the window that a place of the epoch is permuted to, then the block that lies there.
         inner = places.copy()
         which = np.searchsorted(windows, places, side="right") - 1
-        for number in np.unique(which):
+        for number in range(int(which.min()), int(which.max()) + 1) if len(which) else ():
             low, high = int(windows[number]), int(windows[number + 1])
             mine = which == number
-            inner[mine] = low + permuted(high - low, places[mine] - low, self.seed, epoch, int(number) + 1)
+            key = self.seed, epoch, number + 1
+            inner[mine] = low + permuted(high - low, places[mine] - low, *key, most_listed=_MOST_LISTED_IN_A_WINDOW)
         block = np.searchsorted(begins, inner, side="right") - 1
         found: Places = lies[block] + inner - begins[block]
         return found
@@ -103,7 +112,9 @@ class InWindows:
 
 
 @lru_cache(maxsize=4)
-def _windows(blocks: tuple[int, ...], window: int, seed: int, epoch: int) -> tuple[Places, Places, Places]:
+def _windows(
+    blocks: tuple[int, ...], window: int, most_blocks: int | None, seed: int, epoch: int
+) -> tuple[Places, Places, Places]:
     """Where the permuted blocks begin in the epoch and in the source, and where windows begin and the last one ends."""
     sizes = np.array(blocks, np.int64)
     order = permuted(len(sizes), np.arange(len(sizes)), seed, epoch)
@@ -111,19 +122,22 @@ def _windows(blocks: tuple[int, ...], window: int, seed: int, epoch: int) -> tup
     ends = np.cumsum(sizes[order])
     begins = ends - sizes[order]
     # A window ends with the first block that fills it.
-    number = begins // max(window, 1)
+    number = begins // max(window, 1) if most_blocks is None else np.arange(len(sizes)) // max(most_blocks, 1)
     is_first = np.ones(len(number), np.bool_)
     is_first[1:] = number[1:] != number[:-1]
     windows = np.append(begins[is_first], ends[-1] if len(ends) else 0)
     return begins, before[order], windows
 
 
-def permuted(count: int, places: Places, *key: int) -> Places:
+def permuted(count: int, places: Places, *key: int, most_listed: int = _MOST_LISTED) -> Places:
     """What stands at some places of a permutation of `count` numbers, which the key determines."""
     if count <= 1:
         return np.zeros_like(places)
-    if count <= _MOST_LISTED:
-        found: Places = _listed(count, *key)[places].astype(np.int64)
+    if count <= most_listed:
+        # Whoever comes while the list is made waits for it, instead of making it too.
+        with _LISTING:
+            listed = _listed(count, *key)
+        found: Places = listed[places].astype(np.int64)
         return found
     half = np.uint64(((count - 1).bit_length() + 1) // 2)
     keys = np.random.SeedSequence(_words(key)).generate_state(_ROUNDS, np.uint64).astype(np.uint64)

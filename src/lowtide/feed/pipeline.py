@@ -20,6 +20,8 @@ from lowtide.feed.samples import Field, Samples
 from lowtide.feed.sizing import Sizing
 from lowtide.units import format_bytes
 
+CURE = 'mend or remove it, or give on_error="skip"'
+ONLY_NOW = "it could be read only now"
 # More batches than an epoch has.
 _MANY = 1 << 40
 
@@ -31,8 +33,8 @@ class Source(Protocol):
         """Where a sample lies."""
         ...
 
-    def reason(self, sample: int) -> str:
-        """Why it cannot be read."""
+    def reason(self, sample: int) -> str | None:
+        """Why it cannot be read; None if it can be."""
         ...
 
 
@@ -106,9 +108,9 @@ class Feed:
     def leave_out(self, epoch: int, places: Places) -> None:
         """Report samples that cannot be read, or end with the first of them."""
         for place, sample in zip(places.tolist(), self.numbered.at(epoch, places).tolist(), strict=True):
-            told = f"{self.source.where(sample)}: {self.source.reason(sample)}"
+            told = f"{self.source.where(sample)}: {self.source.reason(sample) or ONLY_NOW}"
             if self.on_error == RAISE:
-                raise LowtideError(told, cure='mend or remove it, or give on_error="skip"')
+                raise LowtideError(told, cure=CURE)
             self.problems.append(told)
             lost = self.left_out.setdefault(epoch, set())
             lost.add(place)
@@ -132,10 +134,10 @@ class Feed:
         """How many samples an epoch has: those of a last batch that is dropped do not come."""
         return min(self.numbered.count, (self.steps or 0) * self.batch_size)
 
-    def places_of(self, epoch: int, step: int) -> Places:
-        """The places of a batch in an epoch."""
+    def places_of(self, epoch: int, step: int, run: int = 1) -> Places:
+        """The places of a batch in an epoch, or of a run of batches."""
         low = step * self.batch_size + self.before.get(epoch, 0)
-        return np.arange(low, min(low + self.batch_size, self.whole))
+        return np.arange(low, min(low + run * self.batch_size, self.whole))
 
     def samples_of(self, epoch: int, step: int) -> Places:
         """The numbers of a batch's samples."""
@@ -185,10 +187,11 @@ def make_dataset(feed: Feed, samples: Samples, structure: Any) -> tf.data.Datase
     fields = samples.fields
     types = [tf.as_dtype(each.dtype) for each in fields]
     may_be_short = feed.on_error != RAISE
-    batch = feed.batch_size if feed.drop_remainder and not may_be_short else None
+    run = feed.sizing.run
+    batch = feed.batch_size if feed.drop_remainder and run == 1 and not may_be_short else None
 
     def read(epoch: np.int64, step: np.int64) -> list[Rows]:
-        places = feed.places_of(int(epoch), int(step))
+        places = feed.places_of(int(epoch), int(step), run)
         # TensorFlow takes the arrays over without a copy.
         rows, missing = samples.read(feed.numbered.at(int(epoch), places))
         if missing.any():
@@ -202,7 +205,7 @@ def make_dataset(feed: Feed, samples: Samples, structure: Any) -> tf.data.Datase
             tensor.set_shape((batch, *each.shape))
         return tf.nest.map_structure(lambda number: tensors[number], structure)
 
-    steps = iterations(feed, lambda epoch, steps, _: steps.map(lambda step: (epoch, step)))
+    steps = iterations(feed, lambda epoch, steps, _: steps.map(lambda step: (epoch, step)), run)
     readers = feed.sizing.readers
     # TensorFlow warns who says how several readers are to behave where there is one.
     several = {"num_parallel_calls": readers, "deterministic": True} if readers > 1 else {}
@@ -210,6 +213,8 @@ def make_dataset(feed: Feed, samples: Samples, structure: Any) -> tf.data.Datase
     if may_be_short:
         # What was left out is made up for by the samples that follow.
         batches = batches.rebatch(feed.batch_size, drop_remainder=feed.drop_remainder)
+    if run > 1:
+        batches = _cut(feed, batches)
     return finish(feed, batches)
 
 
@@ -238,13 +243,39 @@ def held(feed: Feed, function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def _cut(feed: Feed, runs: tf.data.Dataset) -> tf.data.Dataset:
+    """The batches of runs, which have the memory of their run."""
+    size = feed.batch_size
+
+    def cut_run(*run: Any) -> tf.data.Dataset:
+        # A tuple comes as several arguments.
+        whole = run if len(run) > 1 else run[0]
+
+        def cut(low: tf.Tensor) -> Any:
+            batch = tf.nest.map_structure(lambda tensor: tensor[low : low + size], whole)
+            if feed.drop_remainder:
+                batch = tf.nest.map_structure(lambda tensor: tf.ensure_shape(tensor, (size, *tensor.shape[1:])), batch)
+            return batch
+
+        rows = tf.shape(tf.nest.flatten(whole)[0], tf.int64)[0]
+        return tf.data.Dataset.range(0, rows, size).map(cut)
+
+    return runs.flat_map(cut_run)
+
+
 Epoch = Callable[[tf.Tensor, tf.data.Dataset, tf.Tensor], tf.data.Dataset]
 """Gives the elements of an epoch: its number, the steps that are left of it, and the first of them."""
 
 
-def iterations(feed: Feed, of_epoch: Epoch) -> tf.data.Dataset:
-    """A dataset that is the next epoch each time that it is iterated over."""
-    return begun(feed).flat_map(lambda epoch, first: of_epoch(epoch, tf.data.Dataset.range(first, feed.steps), first))
+def iterations(feed: Feed, of_epoch: Epoch, run: int = 1) -> tf.data.Dataset:
+    """A dataset that is the next epoch each time that it is iterated over; of each run only the first step comes."""
+
+    # TensorFlow would rewrite all functions in there, also those that only Python calls, and errors would show it.
+    @tf.autograph.experimental.do_not_convert
+    def make(epoch: tf.Tensor, first: tf.Tensor) -> tf.data.Dataset:
+        return of_epoch(epoch, tf.data.Dataset.range(first, feed.steps, run), first)
+
+    return begun(feed).flat_map(make)
 
 
 def begun(feed: Feed) -> tf.data.Dataset:
@@ -257,47 +288,25 @@ def begun(feed: Feed) -> tf.data.Dataset:
     return tf.data.Dataset.from_tensors(0).map(begin)
 
 
-def samples_of(feed: Feed, epoch: tf.Tensor, step: tf.Tensor) -> tf.data.Dataset:
-    """The samples of a batch one by one: the place of each in the epoch, and its number."""
-
-    def find(epoch: np.int64, step: np.int64) -> tuple[Places, Places]:
-        places = feed.places_of(int(epoch), int(step))
-        return places, feed.numbered.at(int(epoch), places)
-
-    places, samples = in_python(feed, find, [epoch, step], [tf.int64, tf.int64])
-    places.set_shape((None,))
-    samples.set_shape((None,))
-    return tf.data.Dataset.from_tensor_slices((places, samples))
+LookUp = Callable[[Places], Sequence[Rows]]
+"""What is known of some samples without reading them."""
 
 
-def watched(
-    feed: Feed, loaded: tf.data.Dataset, epoch: tf.Tensor, first: tf.Tensor, nothing: Sequence[tf.Tensor]
+def samples_of(
+    feed: Feed, epoch: tf.Tensor, step: tf.Tensor, look_up: LookUp | None = None, known: Sequence[Field] = ()
 ) -> tf.data.Dataset:
-    """Samples without those that could not be read, which are reported; each comes with its place in the epoch.
+    """The samples of a batch one by one: the place of each in the epoch, and its number, or what is known of it."""
 
-    TensorFlow's errors do not say which sample they come from. But places follow each other, so that one that is left
-    out shows as a gap; behind the last one stands `nothing`, so that a gap at the end shows too.
-    """
-    whole = tf.constant(feed.whole, tf.int64)
-    before = in_python(feed, lambda epoch: np.int64(feed.before.get(int(epoch), 0)), [epoch], tf.int64)
-    first = tf.minimum(first + tf.ensure_shape(before, ()), whole)
-    guarded = loaded.ignore_errors().concatenate(tf.data.Dataset.from_tensors((whole, *nothing)))
+    def find(epoch: np.int64, step: np.int64) -> list[Rows]:
+        places = feed.places_of(int(epoch), int(step))
+        samples = feed.numbered.at(int(epoch), places)
+        return [places, *([samples] if look_up is None else look_up(samples))]
 
-    def report(epoch: np.int64, low: np.int64, high: np.int64) -> np.int64:
-        feed.leave_out(int(epoch), np.arange(low, high))
-        return high
-
-    def look(expected: tf.Tensor, element: tuple[tf.Tensor, ...]) -> Any:
-        place, *tensors = element
-        seen = tf.cond(
-            place > expected,
-            lambda: tf.ensure_shape(in_python(feed, report, [epoch, expected, place], tf.int64), ()),
-            lambda: place,
-        )
-        return seen + 1, (seen, *tensors)
-
-    kept = guarded.scan(first, look).take_while(lambda place, *tensors: place < whole)
-    return kept.map(lambda place, *tensors: tensors if len(tensors) > 1 else tensors[0])
+    fields = known or [Field("sample", (), np.dtype(np.int64))]
+    tensors = in_python(feed, find, [epoch, step], [tf.int64, *(tf.as_dtype(each.dtype) for each in fields)])
+    for tensor, shape in zip(tensors, [(), *(each.shape for each in fields)], strict=True):
+        tensor.set_shape((None, *shape))
+    return tf.data.Dataset.from_tensor_slices(tuple(tensors))
 
 
 def reason_of(error: tf.errors.OpError) -> str:
@@ -356,6 +365,9 @@ def _options(readers: int) -> tf.data.Options:
     options = tf.data.Options()
     # The budget says how much is read ahead: nothing may add buffers. Those that have a size keep it.
     options.experimental_optimization.inject_prefetch = False
+    # It has nothing to tune. Its thread sleeps for as long as the pipeline has run, up to a minute, and is not always
+    # woken when an iterator is given up, which then waits for it: an epoch would take up to twice its time.
+    options.autotune.enabled = False
     # The C library keeps memory for every thread that had some: there are no more of them than work.
     options.threading.private_threadpool_size = readers + 1
     # Which batch comes next depends on its number alone; that Python reads it is nothing to be saved.

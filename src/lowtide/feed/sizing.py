@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lowtide.errors import LowtideError
 from lowtide.units import format_bytes
@@ -13,6 +13,8 @@ _MOST_AHEAD = 8
 _IN_USE = 2
 # Of what is left beside the least, blocks get this share: the more samples lie in a window, the better they are mixed.
 _WINDOW_SHARE = 0.6
+# What Python does for a batch takes as long as reading this many bytes: smaller batches are read in runs of this size.
+_RUN_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
@@ -29,11 +31,15 @@ class Sizing:
     """What blocks that were read take, for samples that cannot be read one by one."""
     fixed_bytes: int = 0
     """What is there anyway, such as an index."""
+    run: int = 1
+    """How many batches are read as one, and then cut."""
 
     @property
     def peak_bytes(self) -> int:
         """The most that it will hold."""
-        return self.fixed_bytes + self.window_bytes + (self.readers + self.ahead + _IN_USE) * self.batch_bytes
+        # A run that is cut goes when its last batch does: all of it may be there for the one that is in use.
+        read = self.readers if self.run == 1 else (self.readers + _IN_USE) * self.run
+        return self.fixed_bytes + self.window_bytes + (read + self.ahead + _IN_USE) * self.batch_bytes
 
 
 def choose_sizes(
@@ -60,3 +66,14 @@ def choose_sizes(
         if readers < processors and left >= batch_bytes + scratch:
             readers, left = readers + 1, left - batch_bytes - scratch
     return Sizing(budget_bytes, batch_bytes, readers, ahead, window, fixed_bytes + readers * scratch)
+
+
+def in_runs(sizing: Sizing) -> Sizing:
+    """Read small batches several at a time, as far as the budget has room for it."""
+    run = _RUN_BYTES // max(sizing.batch_bytes, 1)
+    while run > 1:
+        wanted = replace(sizing, run=run)
+        if wanted.peak_bytes <= sizing.budget_bytes:
+            return wanted
+        run //= 2
+    return sizing
