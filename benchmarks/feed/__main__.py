@@ -14,8 +14,15 @@ from typing import Any
 from benchmarks.accuracy.measure import setting
 from benchmarks.accuracy.processes import MEBIBYTE, run_module
 from benchmarks.feed.sets import (
-    CONSTANT, GENERATOR, LOWTIDE, LOWTIDE_SMALL, LOWTIDE_WHOLE, SLICES, TUNED, TUNED_RATIO,
-)  # fmt: skip
+    CONSTANT,
+    GENERATOR,
+    LOWTIDE,
+    LOWTIDE_SMALL,
+    LOWTIDE_WHOLE,
+    SLICES,
+    TUNED,
+    TUNED_RATIO,
+)
 from benchmarks.fit.report import Bar, Section, mebibytes, number, to_markdown
 
 RESULTS = Path(__file__).parent / "results"

@@ -11,8 +11,14 @@ import tensorflow as tf
 import lowtide as lt
 from benchmarks.feed import sets
 from benchmarks.feed.sets import (
-    CONSTANT, GENERATOR, LOWTIDE, LOWTIDE_SMALL, LOWTIDE_WHOLE, SLICES, TUNED_RATIO,
-)  # fmt: skip
+    CONSTANT,
+    GENERATOR,
+    LOWTIDE,
+    LOWTIDE_SMALL,
+    LOWTIDE_WHOLE,
+    SLICES,
+    TUNED_RATIO,
+)
 
 TUNE = tf.data.AUTOTUNE
 SIZE = (224, 224)
