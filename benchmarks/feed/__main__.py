@@ -13,6 +13,7 @@ from typing import Any
 
 from benchmarks.accuracy.measure import setting
 from benchmarks.accuracy.processes import MEBIBYTE, run_module
+from benchmarks.feed.prediction import prediction
 from benchmarks.feed.sets import (
     CONSTANT,
     GENERATOR,
@@ -22,7 +23,7 @@ from benchmarks.feed.sets import (
     SLICES,
     TUNED,
     TUNED_RATIO,
-)  # fmt: skip
+)
 from benchmarks.fit.report import Bar, Section, mebibytes, number, to_markdown
 
 RESULTS = Path(__file__).parent / "results"
@@ -104,7 +105,7 @@ def _rates(folder: Path, kind: str, ways: tuple[str, ...]) -> dict[str, tuple[fl
     return {way: (until_last, until_gone) for way, (until_last, until_gone) in medians.items()}
 
 
-PARTS = {"memory": memory, "speed": speed}
+PARTS = {"memory": memory, "speed": speed, "prediction": prediction}
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ from benchmarks.feed.sets import (
     LOWTIDE_WHOLE,
     SLICES,
     TUNED_RATIO,
-)  # fmt: skip
+)
 
 TUNE = tf.data.AUTOTUNE
 SIZE = (224, 224)

@@ -97,6 +97,22 @@ def test_structures_and_arrays_in_memory(files, rows):
     assert [len(batch[0]) for batch in dropped] == [64] * 4
 
 
+@pytest.mark.parametrize("drop", [False, True])
+@pytest.mark.parametrize("budget", ["4KiB", "16KiB", "1MiB"])
+@pytest.mark.parametrize("step", [0, 3])
+def test_runs_of_batches_are_cut_where_batches_end(files, budget, drop, step):
+    # The smallest budget has no room for runs.
+    bookmark = lt.feed.Bookmark()
+    bookmark.move_to(0, step)
+    dataset = lt.feed.arrays(
+        files / "x.npy", files / "y.npy", batch_size=16, budget=budget, drop_remainder=drop, bookmark=bookmark
+    )
+    batches = [numbers.numpy().tolist() for _, numbers in dataset]
+    whole = [list(range(low, min(low + 16, COUNT))) for low in range(0, COUNT, 16)]
+    assert batches == whole[step : -1 if drop else None]
+    assert dataset.element_spec[0].shape.as_list() == [16 if drop else None, 3, 2]
+
+
 def test_shards_read_disjoint_parts(files):
     def part(shard):
         return lt.feed.arrays(files / "y.npy", batch_size=16, shuffle=True, seed=1, shard=shard, budget="1MiB")

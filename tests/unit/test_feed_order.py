@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lowtide.errors import LowtideError
 from lowtide.feed.order import InTurn, InWindows, Shard, Shuffled, permuted
-from lowtide.feed.sizing import choose_sizes
+from lowtide.feed.sizing import choose_sizes, in_runs
 
 # Above 2**20 samples an order is computed, not listed.
 COMPUTED = (1 << 20) + 12_345
@@ -112,6 +112,33 @@ def test_sizes_are_within_the_budget_or_refused_with_what_is_needed(budget, batc
     assert sizing.peak_bytes <= budget
     assert 1 <= sizing.readers <= processors
     assert sizing.window_bytes >= block
+
+
+@settings(deadline=None)
+@given(budget=st.integers(1, 1 << 28), batch=st.integers(1, 1 << 23), processors=st.integers(1, 16))
+def test_runs_are_within_the_budget_too(budget, batch, processors):
+    if budget < 3 * batch:
+        return
+    before = choose_sizes(budget, batch, processors)
+    sizing = in_runs(before)
+    assert sizing.run >= 1
+    assert sizing.peak_bytes <= budget
+    assert sizing.run == 1 or sizing.run * batch <= 4 << 20
+    # Readers have a run each, one is cut, and one is in use.
+    if sizing.run > 1:
+        assert sizing.peak_bytes == batch * ((sizing.readers + 2) * sizing.run + sizing.ahead + 2)
+
+
+def test_windows_of_so_many_blocks():
+    order = InWindows([3, 9, 9, 1, 9, 4, 9], 18, 5, most_blocks=2)
+    first = np.concatenate([[0], np.cumsum(order.blocks)])
+    found = whole(order)
+    assert np.array_equal(np.sort(found), np.arange(order.count))
+    block = np.searchsorted(first, found, side="right") - 1
+    seen = list(dict.fromkeys(block.tolist()))
+    # What has been left is not entered again, but for the two of a window.
+    for place, number in enumerate(block.tolist()):
+        assert seen.index(number) // 2 >= seen.index(int(block[max(place - 1, 0)])) // 2
 
 
 def test_more_room_means_more_ahead():

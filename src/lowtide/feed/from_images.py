@@ -24,7 +24,7 @@ from lowtide.feed.samples import Field
 from lowtide.feed.sizing import choose_sizes
 from lowtide.units import parse_bytes
 
-SUFFIXES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp")
+SUFFIXES = (".jpg", ".jpeg", ".png", ".gif", ".bmp")
 # Of so many files the size is looked at to know what decoding takes.
 _LOOKED_AT = 256
 # So many more decoders than processors: while some wait for their files, others decode.
