@@ -12,8 +12,9 @@ run: $(VENV)/.cpu
 	$(BIN)/lowtide predict examples/resnet.py:build --batch-size 64 --budget 8GiB \
 		--html out/resnet.html --svg out/resnet.svg --save out/resnet.tide --force
 
+# Two processes, each with whole files: what a file has traced or recorded is shared among its tests.
 test: check page-check browser
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -35,7 +35,7 @@ def prediction(folder: Path) -> Section:
     for name in PIPELINES:
         said = child("forecast", name, folder)
         own = [child("pipeline", name, folder, "--allocator", allocator=True) for _ in range(ROUNDS)]
-        plain = [child("pipeline", name, folder) for _ in range(ROUNDS)]
+        plain = [child("pipeline", name, folder)]
         recorded, allocated = median(own, "recorded_bytes"), median(own, "allocator_bytes")
         by_library = median(plain, "recorded_bytes")
         told = said.get("peak_bytes")
