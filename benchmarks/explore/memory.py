@@ -53,6 +53,12 @@ def own_bytes(process: int | str = "self") -> int:
     return _read(Path(f"/proc/{process}/status"), "RssAnon")
 
 
+def held_bytes(process: int | str = "self") -> int:
+    """What is resident now and belongs to no file on a disk: at least PSS of the same, and cheap to ask for."""
+    status = Path(f"/proc/{process}/status")
+    return _read(status, "RssAnon") + _read(status, "RssShmem")
+
+
 def _read(path: Path, field: str) -> int:
     try:
         lines = path.read_text().splitlines()

@@ -1,13 +1,15 @@
 """What datasets hold and how fast they are, lowtide's beside a pipeline tuned by hand and what tutorials show.
 
-python -m benchmarks.feed                  everything, about half an hour on two cores
-python -m benchmarks.feed --part memory    one part; may be repeated
+python -m benchmarks.feed                  everything, about an hour on two cores
+python -m benchmarks.feed --part memory    one part; may be repeated. The table is written once there are all
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -113,11 +115,23 @@ def main() -> None:
     parser.add_argument("--part", choices=list(PARTS), action="append", help="may be repeated; all of them without it")
     parser.add_argument("--folder", type=Path, default=Path("out/feed"), help="where the sets are made")
     options = parser.parse_args()
-    sections = [PARTS[part](options.folder.resolve()) for part in options.part or PARTS]
     RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / ("part.md" if options.part else "table.md")
+    for part in options.part or PARTS:
+        kept(part).write_text(json.dumps(asdict(PARTS[part](options.folder.resolve()))))
+    sections = [load(kept(part)) for part in PARTS if kept(part).exists()]
+    path = RESULTS / ("table.md" if len(sections) == len(PARTS) else "part.md")
     path.write_text(to_markdown(sections, setting(), title="Feeding"))
     print(path.read_text())
+
+
+def kept(part: str) -> Path:
+    """Where a part is kept, so that the table can be measured part by part."""
+    return RESULTS / f"part.{part}.json"
+
+
+def load(path: Path) -> Section:
+    content = json.loads(path.read_text())
+    return Section(**{**content, "bars": [Bar(**bar) for bar in content["bars"]]})
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.explore.memory import unfiled_bytes
+from benchmarks.explore.memory import held_bytes
 
 
 class Watcher:
@@ -32,7 +32,7 @@ class Watcher:
 
     def _look(self) -> None:
         while not self._stop.wait(self._seconds):
-            self.highest = max(self.highest, unfiled_bytes(["self"]))
+            self.highest = max(self.highest, held_bytes())
 
 
 def make_model() -> Any:
@@ -53,7 +53,7 @@ def memory(options: argparse.Namespace) -> dict[str, Any]:
     model = make_model()
     # What a step takes belongs to the process, not to its data.
     model.train_on_batch(np.zeros((options.batch_size, *sets.IMAGE), np.float32), np.zeros(options.batch_size))
-    base = unfiled_bytes(["self"])
+    base = held_bytes()
     began = time.perf_counter()
     with Watcher() as watcher:
         try:
@@ -102,7 +102,7 @@ def pipeline(options: argparse.Namespace) -> dict[str, Any]:
     for _ in tf.data.Dataset.range(64).map(lambda n: n + 1, num_parallel_calls=2).shuffle(8).batch(4).prefetch(2):
         pass
     allocator = "CPU:0" if options.allocator else None
-    base = unfiled_bytes(["self"])
+    base = held_bytes()
     allocated = 0
     if allocator:
         tf.config.experimental.reset_memory_stats(allocator)
@@ -126,7 +126,7 @@ def forecast(options: argparse.Namespace) -> dict[str, Any]:
     from benchmarks.feed.pipelines import PIPELINES
 
     made = PIPELINES[options.way](options.folder)
-    base = unfiled_bytes(["self"])
+    base = held_bytes()
     began = time.perf_counter()
     with Watcher(0.005) as watcher:
         told = lt.feed.predict(made)
