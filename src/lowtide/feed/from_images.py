@@ -104,8 +104,8 @@ def images(
     order = by_index(found.count, shuffle, seed, bookmark)
     pixels = size[0] * size[1] * channels * 4
     item = sum(each.bytes for each in found.known[1:])
-    # Readers work on one batch together. But what they have freed the C library keeps for each of their threads, and
-    # that comes to a batch each.
+    # Readers work on one batch together, and yet a batch is counted for each: with one for all, processes were seen to
+    # hold 120 MiB of 96.
     sizing = choose_sizes(
         parse_bytes(budget),
         batch_size * (pixels + item),
