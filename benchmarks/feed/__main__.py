@@ -56,7 +56,7 @@ def memory(folder: Path) -> Section:
         seen = start(folder, *given)
         print(f"  {way}, {gibibytes:g} GiB: {seen}", flush=True)
         base, highest = seen.get("base_bytes"), seen.get("highest_bytes")
-        grown = None if base is None else highest - base
+        grown = None if base is None else max(highest - base, 0)
         ended = seen.get("ended") or seen.get("crashed") or seen.get("failed", "no answer")[:60]
         cells.append([way, f"{gibibytes:g}", mebibytes(base), mebibytes(grown), ended, number(seen.get("seconds"), 0)])
         if way == LOWTIDE:
