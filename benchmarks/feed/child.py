@@ -96,8 +96,9 @@ def pipeline(options: argparse.Namespace) -> dict[str, Any]:
     """Iterate over a pipeline at the pace of training, and say how much more the process held than before."""
     import tensorflow as tf
 
-    from benchmarks.feed.pipelines import PIPELINES
+    from benchmarks.feed.pipelines import BEFORE, PIPELINES
 
+    BEFORE.get(options.way, lambda: None)()
     # What TensorFlow takes for the first pipeline of a process belongs to no pipeline.
     for _ in tf.data.Dataset.range(64).map(lambda n: n + 1, num_parallel_calls=2).shuffle(8).batch(4).prefetch(2):
         pass

@@ -12,7 +12,7 @@ from benchmarks.fit.report import Bar, Section, mebibytes, number
 
 WITHIN = 0.10
 LEAST = 12
-ROUNDS = 3
+ROUNDS = 1
 AMPLE_BYTES = 16 << 30
 
 

@@ -43,11 +43,17 @@ class Sizing:
 
 
 def choose_sizes(
-    budget_bytes: int, batch_bytes: int, processors: int, block_bytes: int = 0, fixed_bytes: int = 0, scratch: int = 0
+    budget_bytes: int,
+    batch_bytes: int,
+    processors: int,
+    block_bytes: int = 0,
+    fixed_bytes: int = 0,
+    scratch: int = 0,
+    spare: float = 0.0,
 ) -> Sizing:
     """Make the best of a budget; `block_bytes` is what the blocks of one batch take, where samples come in blocks.
 
-    `scratch` is what a reader needs on top of its batch.
+    `scratch` is what a reader needs on top of its batch. The share `spare` of the budget is used for the least alone.
     """
     least = Sizing(budget_bytes, batch_bytes, 1, 0, block_bytes, fixed_bytes + scratch)
     if least.peak_bytes > budget_bytes:
@@ -56,7 +62,7 @@ def choose_sizes(
             given=f"{format_bytes(budget_bytes)}; a batch takes {format_bytes(batch_bytes)}",
             cure=f"give at least {format_bytes(least.peak_bytes)}, or a smaller batch",
         )
-    left = budget_bytes - least.peak_bytes
+    left = max(int((1 - spare) * budget_bytes) - least.peak_bytes, 0)
     window = block_bytes + int(_WINDOW_SHARE * left) if block_bytes else 0
     left -= window - block_bytes
     readers, ahead = 1, 0
