@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+pytestmark = pytest.mark.tensorflow
+
 PROGRAM = """
 import tensorflow as tf
 
@@ -17,6 +19,9 @@ data = build()
 
 @pytest.fixture
 def program(tmp_path):
+    # It greets when it is imported for the first time, which is nothing that is tested.
+    import tensorflow  # noqa: F401
+
     path = tmp_path / "data.py"
     path.write_text(PROGRAM)
     return path

@@ -6,7 +6,7 @@ from html import escape
 from lowtide.tide.diff import Change, LayerChange
 from lowtide.units import format_change
 from lowtide.view.difference import DifferenceReport, change_cells, layer_text, tensor_sign, tensor_text
-from lowtide.view.page import page_frame
+from lowtide.view.page import card, page_frame
 from lowtide.view.report import Report
 from lowtide.view.scale import COLOURS
 
@@ -31,9 +31,9 @@ def render_difference_page(shown: DifferenceReport) -> str:
     layers = [(escape(label), change) for label, change in shown.layer_rows()] if difference.changed else []
     sections = [
         f'<section class="answers" aria-label="The answer">{_answers(shown)}</section>',
-        _card("By layer", _table("layer", layers, difference.peak)),
-        _card("By kind", _table("kind", kinds, difference.peak)),
-        *(_card(layer_text(layer), _tensors(layer)) for layer in difference.changed[: shown.report.top]),
+        card("By layer", _table("layer", layers, difference.peak)),
+        card("By kind", _table("kind", kinds, difference.peak)),
+        *(card(layer_text(layer), _tensors(layer)) for layer in difference.changed[: shown.report.top]),
         _notes(shown),
     ]
     return page_frame(f"{shown.report.title}, against {Report(difference.before).title}", "\n".join(sections), _STYLE)
@@ -51,11 +51,6 @@ def _answers(shown: DifferenceReport) -> str:
         f'<div class="why">{escape(why)}</div></div>'
         for style, what, value, why in cards
     )
-
-
-def _card(title: str, content: str) -> str:
-    heading = f'<div class="heading"><h2>{escape(title)}</h2></div>'
-    return f'<section class="card">{heading}<div class="scroll">{content}</div></section>' if content else ""
 
 
 def _table(heading: str, rows: Sequence[tuple[str, Change]], total: Change) -> str:

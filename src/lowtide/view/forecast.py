@@ -15,7 +15,7 @@ from rich.text import Text
 from lowtide.feed.forecast import Forecast
 from lowtide.units import format_bytes
 from lowtide.view.frame import frame
-from lowtide.view.page import page_frame
+from lowtide.view.page import card, page_frame
 from lowtide.view.scale import BUDGET_COLOUR, COLOURS
 
 _HELD, _WORKING = COLOURS["input"], COLOURS["workspace"]
@@ -136,20 +136,15 @@ def render_forecast_page(report: ForecastReport) -> str:
     sections = [
         # As an image it has a style of its own.
         f'<section class="card"><img alt="{escape(report.headline)}" src="{_inline(report)}"></section>',
-        _card("Stages", table),
-        _card("What to change", _list(changes)),
-        _card("Notes", _list([*([report.verdict] if report.verdict else []), *report.forecast.notes])),
+        card("Stages", table),
+        card("What to change", _list(changes)),
+        card("Notes", _list([*([report.verdict] if report.verdict else []), *report.forecast.notes])),
     ]
     return page_frame(f"{report.target} {report.headline}", "\n".join(sections), "img { width: 100% }")
 
 
 def _inline(report: ForecastReport) -> str:
     return "data:image/svg+xml;base64," + b64encode(render_forecast_picture(report).encode()).decode()
-
-
-def _card(title: str, content: str) -> str:
-    heading = f'<div class="heading"><h2>{title}</h2></div>'
-    return f'<section class="card">{heading}<div class="scroll">{content}</div></section>' if content else ""
 
 
 def _list(lines: list[str]) -> str:

@@ -61,3 +61,9 @@ def _asset(name: str) -> str:
 def _embed(data: Any) -> str:
     # "</script>" in a name must not end the data, and U+003C is the same string to JSON.
     return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def card(title: str, content: str) -> str:
+    """Return a part of a page under its title; nothing where there is nothing to show."""
+    heading = f'<div class="heading"><h2>{escape(title)}</h2></div>'
+    return f'<section class="card">{heading}<div class="scroll">{content}</div></section>' if content else ""
