@@ -14,9 +14,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from lowtide.tf.known_steps import find_step
-from lowtide.tf.steps import SimulatedStep
-from lowtide.tide.workload import build_workload
+from lowtide.simulator.workload import build_workload
+from lowtide.tf.trace.step_cache import find_step
+from lowtide.tf.trace.steps import SimulatedStep
 
 Case = tuple[str, Callable[..., Any], list[tuple[int, ...]]]
 

@@ -1,7 +1,7 @@
 """A small plan whose every number is known: the wider of two tides lowered to the other."""
 
 from lowtide.planning.plan import MICROBATCH, ORDER, PRECISION, RECOMPUTE, Action, FrontierPoint, Plan
-from lowtide.planning.rewrite import Rewrite
+from lowtide.planning.rewrite.rewrite import Rewrite
 from tests.conftest import WIDER, WIDER_CURVE, make_tide
 
 ACTIONS = (

@@ -15,7 +15,7 @@ from benchmarks.accuracy.zoo import Configuration, find
 def predict_with_lowtide(configuration: Configuration) -> dict[str, Any]:
     """What lowtide says without running a step, and the seconds it took."""
     try:
-        from lowtide.tf.predict import predict
+        from lowtide.tf.trace.predict import predict
     except ModuleNotFoundError as error:
         return {"unavailable": str(error)}
     from benchmarks.accuracy.architectures import build

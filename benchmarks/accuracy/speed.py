@@ -26,7 +26,7 @@ def resnet_stages() -> list[dict[str, Any]]:
     """Seconds by stage for ResNet50's Adam step, and for a second batch size of the same model."""
     from benchmarks.accuracy.architectures import build
     from benchmarks.accuracy.zoo import Configuration
-    from lowtide.tf.predict import predict
+    from lowtide.tf.trace.predict import predict
 
     model = build(Configuration("resnet50", 8))
     return [
@@ -54,7 +54,7 @@ def synthetic_step(nodes: int) -> Any:
 
 def synthetic_stages(nodes: int) -> list[dict[str, Any]]:
     """Seconds by stage for a synthetic function."""
-    from lowtide.tf.predict import predict
+    from lowtide.tf.trace.predict import predict
 
     return [{"program": "synthetic", "nodes": nodes, **_time(predict, *synthetic_step(nodes))}]
 

@@ -9,7 +9,13 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.sources.encode import dtype_attribute, encode_bytes, encode_integer, shapes_attribute, text_attribute
+from lowtide.sources.protobuf.encode import (
+    dtype_attribute,
+    encode_bytes,
+    encode_integer,
+    shapes_attribute,
+    text_attribute,
+)
 
 FLOAT, INT32, RESOURCE = 1, 3, 20
 ACTIVATION, SCORES, KERNEL, BIAS = (32, 64), (32, 32), (64, 64), (64,)

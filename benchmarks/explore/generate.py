@@ -30,7 +30,7 @@ from benchmarks.explore.block import (
     forward,
     variables,
 )
-from lowtide.sources.encode import dtype_attribute, encode_bytes, encode_integer, encode_tag, encode_varint
+from lowtide.sources.protobuf.encode import dtype_attribute, encode_bytes, encode_integer, encode_tag, encode_varint
 
 _MOST_TOWERS = 64
 _WEIGHTS = 64

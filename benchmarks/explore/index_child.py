@@ -10,8 +10,8 @@ from typing import Any
 
 from benchmarks.explore.memory import peak_bytes
 from lowtide.atlas.atlas import Source
-from lowtide.atlas.store import build_atlas, cache_folder
-from lowtide.sources.spans import find_graphs
+from lowtide.atlas.index.store import build_atlas, cache_folder
+from lowtide.sources.graphs.find_graphs import find_graphs
 
 
 def build(path: Path) -> dict[str, Any]:

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from lowtide.atlas.atlas import Atlas, Source
 from lowtide.atlas.details import node_details
-from lowtide.atlas.screen import make_node_screen
-from lowtide.atlas.screens import screen_data
+from lowtide.atlas.index.store import build_atlas
+from lowtide.atlas.screens.screen import make_node_screen
+from lowtide.atlas.screens.screen_cache import screen_data
 from lowtide.atlas.search import Query, search
-from lowtide.atlas.store import build_atlas
 from lowtide.atlas.walks import around
 from lowtide.errors import LowtideError
-from lowtide.sources.spans import find_graphs
+from lowtide.sources.graphs.find_graphs import find_graphs
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from benchmarks.measure.__main__ import digest
 HERE = Path(__file__).parent
 TIMEOUT_SECONDS = 2400.0
 # What a plan depends on: looking at graphs and feeding data do not change it.
-PLANNING_ROOMS = ("graph", "tide", "planning", "sources", "run", "tf")
+PLANNING_ROOMS = ("program", "simulator", "tide", "planning", "sources", "run", "tf")
 # The first steps find an allocator that has not settled.
 UNSTEADY = 4
 

@@ -6,8 +6,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# lowtide records the steps 1 to 2 and 11 to 13: EARLY_STEPS and SETTLED_STEP of lowtide.tf.recorder. The first is left
-# out, because tracing takes so much of it that nothing else can be seen.
+# lowtide records the steps 1 to 2 and 11 to 13: EARLY_STEPS and SETTLED_STEP of lowtide.tf.record.recorder. The first
+# is left out, because tracing takes most of its time.
 RECORDED_STEPS = (2, 11, 12, 13)
 # The second window opens with a look at where the variables are.
 OPENING_STEP = 11

@@ -5,20 +5,20 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lowtide import feed as feed
-    from lowtide.atlas.subgraph import Subgraph as Subgraph
-    from lowtide.atlas.subgraph import graph as graph
+    from lowtide.atlas.cuts.subgraph import Subgraph as Subgraph
+    from lowtide.atlas.cuts.subgraph import graph as graph
     from lowtide.errors import LowtideError as LowtideError
-    from lowtide.feed.inference import predict_in_batches as predict_in_batches
+    from lowtide.feed.predict_in_batches import predict_in_batches as predict_in_batches
     from lowtide.planning.plan import Plan as Plan
-    from lowtide.tf.fit import fit_in as fit_in
-    from lowtide.tf.function import function as function
-    from lowtide.tf.measure import measure as measure
-    from lowtide.tf.plan import load_plan as load_plan
-    from lowtide.tf.plan import plan as plan
-    from lowtide.tf.predict import max_batch_size as max_batch_size
-    from lowtide.tf.predict import predict as predict
-    from lowtide.tf.release import release as release
-    from lowtide.tf.watch import Watch as Watch
+    from lowtide.tf.plan.fit_in import fit_in as fit_in
+    from lowtide.tf.plan.function import function as function
+    from lowtide.tf.plan.plan import load_plan as load_plan
+    from lowtide.tf.plan.plan import plan as plan
+    from lowtide.tf.record.measure import measure as measure
+    from lowtide.tf.trace.predict import max_batch_size as max_batch_size
+    from lowtide.tf.trace.predict import predict as predict
+    from lowtide.tf.watch.release import release as release
+    from lowtide.tf.watch.watch import Watch as Watch
     from lowtide.tide.diff import diff as diff
     from lowtide.tide.tide import Tide as Tide
 
@@ -49,26 +49,26 @@ __all__ = [
 _HOME = {
     "LowtideError": "lowtide.errors",
     "Plan": "lowtide.planning.plan",
-    "Subgraph": "lowtide.atlas.subgraph",
+    "Subgraph": "lowtide.atlas.cuts.subgraph",
     "Tide": "lowtide.tide.tide",
-    "Watch": "lowtide.tf.watch",
+    "Watch": "lowtide.tf.watch.watch",
     "diff": "lowtide.tide.diff",
-    "fit_in": "lowtide.tf.fit",
-    "function": "lowtide.tf.function",
-    "load_plan": "lowtide.tf.plan",
-    "max_batch_size": "lowtide.tf.predict",
-    "measure": "lowtide.tf.measure",
-    "plan": "lowtide.tf.plan",
-    "predict": "lowtide.tf.predict",
-    "predict_in_batches": "lowtide.feed.inference",
-    "release": "lowtide.tf.release",
+    "fit_in": "lowtide.tf.plan.fit_in",
+    "function": "lowtide.tf.plan.function",
+    "graph": "lowtide.atlas.cuts.subgraph",
+    "load_plan": "lowtide.tf.plan.plan",
+    "max_batch_size": "lowtide.tf.trace.predict",
+    "measure": "lowtide.tf.record.measure",
+    "plan": "lowtide.tf.plan.plan",
+    "predict": "lowtide.tf.trace.predict",
+    "predict_in_batches": "lowtide.feed.predict_in_batches",
+    "release": "lowtide.tf.watch.release",
 }
 
 
 def __getattr__(name: str) -> object:
-    if name in ("feed", "graph"):
-        # The room of graphs can be called, because importing any of its modules puts it in the verb's place.
-        return import_module(f"lowtide.{name}")
+    if name == "feed":
+        return import_module("lowtide.feed")
     if name not in _HOME:
         raise AttributeError(f"module 'lowtide' has no attribute {name!r}")
     value: object = getattr(import_module(_HOME[name]), name)

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from lowtide.atlas.screen import make_screen
+from lowtide.atlas.screens.screen import make_screen
 from lowtide.units import format_bytes
 from tests.browser.programs import LOSSES, SCALES
 from tests.browser.viewer import DOWN, ENTER, ESCAPE, drawn_items, shown_edges, shown_items

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from lowtide.atlas.atlas import Atlas, Source
-from lowtide.atlas.screen import Screen
-from lowtide.atlas.store import open_atlas
-from lowtide.view.server import Server
+from lowtide.atlas.index.store import open_atlas
+from lowtide.atlas.screens.screen import Screen
+from lowtide.view.server.http_server import Server
 from tests.unit.sites import Site, open_site
 
 # Not a measure of anything: other programs may need the machine too.

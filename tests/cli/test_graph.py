@@ -200,7 +200,7 @@ def test_a_damaged_file_is_shown_as_far_as_it_goes(lowtide, tmp_path):
 
 def test_it_starts_without_tensorflow(file, tmp_path):
     code = (
-        "import lowtide as lt, lowtide.graph.dtypes, sys\n"
+        "import lowtide as lt, lowtide.program.dtypes, sys\n"
         f"print(len(lt.graph({str(file)!r}).sample(2)))\n"
         "assert not {'tensorflow', 'keras', 'networkx', 'rich'} & set(sys.modules)"
     )

@@ -58,7 +58,7 @@ def script(tmp_path, monkeypatch):
 
 
 def resolve(name, batch_size=None):
-    from lowtide.tf.target import resolve_target
+    from lowtide.tf.trace.target import resolve_target
 
     return resolve_target(name, batch_size)
 

@@ -17,7 +17,7 @@ import keras
 import tensorflow as tf
 from keras import layers
 
-from lowtide.tf.pieces import split_step
+from lowtide.tf.microbatch.micro_batches import split_step
 
 ROWS = 2048
 

@@ -12,7 +12,7 @@ import keras
 import numpy as np
 from keras import layers
 
-from lowtide.tf.precision import restore_precision, set_precision
+from lowtide.tf.plan.precision import restore_precision, set_precision
 
 
 def nested() -> keras.Model:

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 import lowtide as lt
-from lowtide.tf.release import dead_models
+from lowtide.tf.watch.release import dead_models
 
 keras.utils.set_random_seed(0)
 x, y = np.ones((16, 64), "float32"), np.ones((16, 1), "float32")

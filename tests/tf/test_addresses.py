@@ -2,8 +2,8 @@
 
 import tensorflow as tf
 
-from lowtide.tf.addresses import Lookup
-from lowtide.tf.holders import address_of
+from lowtide.tf.record.addresses import Lookup
+from lowtide.tf.references.holders import address_of
 
 
 def test_variables_are_found_again_after_some_were_moved_and_one_became_a_copy():

@@ -27,8 +27,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lowtide.sources.xplane import AllocationRecord, read_allocations
-from lowtide.tide.bfc import BfcAllocator, OutOfMemory, Region
+from lowtide.simulator.bfc import BfcAllocator, OutOfMemory, Region
+from lowtide.sources.profiles.xplane import AllocationRecord, read_allocations
 
 # An int32 holds any size up to the limit: Empty takes no other shapes.
 LIMIT_MIB = 2000

@@ -3,9 +3,9 @@
 import pytest
 from tensorflow.core.framework import graph_pb2, types_pb2
 
-from lowtide.sources.compiled import Signature
-from lowtide.sources.hlo_module import Shape
-from lowtide.tf.called import Heard, _batch_by_bytes, _batch_by_modules
+from lowtide.sources.profiles.compiled_modules import Signature
+from lowtide.sources.profiles.hlo_module import Shape
+from lowtide.tf.record.called_function import Heard, _batch_by_bytes, _batch_by_modules
 
 
 def drawing(*shapes):

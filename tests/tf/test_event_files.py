@@ -12,8 +12,8 @@ from tensorflow.core.util import event_pb2
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
 from lowtide.errors import LowtideError
-from lowtide.sources import text_schema
-from lowtide.sources.spans import find_files, find_graphs
+from lowtide.sources.graphs.find_graphs import find_files, find_graphs
+from lowtide.sources.protobuf import text_schema
 
 GraphDef = tf.compat.v1.GraphDef
 

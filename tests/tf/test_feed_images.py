@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 
 import lowtide as lt
-from lowtide.feed.decoding import decoding_bytes
-from lowtide.feed.image_sizes import ImageHead, read_head
+from lowtide.feed.readers.image_decoding import decoding_bytes
+from lowtide.feed.readers.image_sizes import ImageHead, read_head
 
 SIZE = (20, 30)
 

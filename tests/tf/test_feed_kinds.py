@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 
 import lowtide as lt
-from lowtide.feed.array_files import open_array
-from lowtide.feed.samples import Arrays
+from lowtide.feed.readers.array_files import open_array
+from lowtide.feed.readers.samples import Arrays
 
 COUNT = 120
 WORDS = np.array([f"größe {number}" * (number % 4) for number in range(COUNT)])

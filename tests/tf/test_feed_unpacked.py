@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 import lowtide as lt
-from lowtide.feed.unpacked import check_room
+from lowtide.feed.readers.unpacked import check_room
 
 COUNT = 200
 FEATURES = {"x": tf.io.FixedLenFeature((2,), tf.float32), "y": tf.io.FixedLenFeature((), tf.int64)}
@@ -188,7 +188,7 @@ def test_a_disk_that_fills_up_meanwhile_is_told(tmp_path):
 
 MEMORY = """
 import resource, sys
-from lowtide.feed.array_files import open_array
+from lowtide.feed.readers.array_files import open_array
 
 def highest():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -4,13 +4,13 @@ import keras
 import tensorflow as tf
 from keras import layers
 
-from lowtide.planning.order import lowest_order
-from lowtide.tf.convert import graph_from_def
-from lowtide.tf.flatten import flatten
-from lowtide.tf.models import prepare, train_step_of
-from lowtide.tf.resolve import resolve_shapes
-from lowtide.tide.executor import execute
-from lowtide.tide.workload import build_workload
+from lowtide.planning.order.order import lowest_order
+from lowtide.simulator.executor import execute
+from lowtide.simulator.workload import build_workload
+from lowtide.tf.plan.flatten import flatten
+from lowtide.tf.trace.convert import graph_from_def
+from lowtide.tf.trace.keras_models import prepare, train_step_of
+from lowtide.tf.trace.resolve_shapes import resolve_shapes
 from tests.unit.graphs import peak_of
 
 

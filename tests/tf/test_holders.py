@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from lowtide.tf.holders import kept_tensors
+from lowtide.tf.references.holders import kept_tensors
 
 in_a_global = []
 

@@ -10,7 +10,7 @@ import pytest
 
 PROGRAM = """
 import tensorflow as tf
-from lowtide.tf.meter import Meter
+from lowtide.tf.memory_meter import Meter
 kept = tf.zeros([1024])
 meter = Meter()
 print(meter.devices, meter.read().bytes > 0)

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lowtide.graph.facts import fact_of
-from lowtide.graph.facts_onednn import output_sizes
-from lowtide.graph.facts_onednn_isa import VectorIsa, current_isa
-from lowtide.graph.graph import Graph, NodeView
-from lowtide.graph.machine import Machine, current_machine, use_machine
+from lowtide.program.facts.onednn import output_sizes
+from lowtide.program.facts.onednn_isa import VectorIsa, current_isa
+from lowtide.program.facts.op_fact import fact_of
+from lowtide.program.graph import Graph, NodeView
+from lowtide.program.machine import Machine, current_machine, use_machine
 
 THREADS = 2
 FLOAT32 = 1

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from lowtide.sources.heap import read_memory_dump
-from lowtide.sources.oom import explain_shortfall
-from lowtide.sources.oom_reader import read_shortfalls
+from lowtide.oom.heap import read_memory_dump
+from lowtide.oom.log_reader import read_shortfalls
+from lowtide.oom.log_report import explain_shortfall
 
 LIMIT = 300 << 20
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lowtide.graph import catalog
-from lowtide.graph.dtypes import element_bytes
-from lowtide.graph.facts import OpFact
-from lowtide.graph.graph import NodeView
-from lowtide.graph.machine import Machine, current_machine, use_machine
+from lowtide.program.dtypes import element_bytes
+from lowtide.program.facts import catalog
+from lowtide.program.facts.op_fact import OpFact
+from lowtide.program.graph import NodeView
+from lowtide.program.machine import Machine, current_machine, use_machine
 from tests.tf.op_cases import CASES
 from tests.tf.probe import Case, Observed, Probes, run_probes
 from tests.unit.graphs import one_node

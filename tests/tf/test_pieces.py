@@ -15,8 +15,8 @@ from keras import layers, losses, ops
 from pieces_cases import CASES, X, Y, mlp
 
 from lowtide.errors import LowtideError
-from lowtide.tf.mixing import changes_statistics, notes_on_pieces
-from lowtide.tf.pieces import split_step
+from lowtide.tf.microbatch.cross_row_layers import changes_statistics, notes_on_pieces
+from lowtide.tf.microbatch.micro_batches import split_step
 
 CHILD = Path(__file__).with_name("pieces_child.py")
 

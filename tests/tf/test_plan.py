@@ -11,9 +11,9 @@ import tensorflow as tf
 
 import lowtide as lt
 from lowtide.planning.plan import NoPlanError
-from lowtide.planning.rewrite import Rewrite
-from lowtide.tf.flatten import flatten
-from lowtide.tf.rewrite import Redefined, apply, planned_callable
+from lowtide.planning.rewrite.rewrite import Rewrite
+from lowtide.tf.plan.apply_rewrite import Redefined, apply, planned_callable
+from lowtide.tf.plan.flatten import flatten
 
 L = keras.layers
 ROWS = 1024

@@ -13,7 +13,7 @@ import pytest
 from keras import layers
 
 from lowtide.errors import LowtideError
-from lowtide.tf.precision import last_layers, with_precision
+from lowtide.tf.plan.precision import last_layers, with_precision
 
 CHILD = Path(__file__).with_name("precision_child.py")
 

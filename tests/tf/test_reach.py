@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 
 import lowtide as lt
-from lowtide.tf.reach import keras_objects
+from lowtide.tf.trace.find_keras_objects import keras_objects
 
 SHARED = keras.layers.Dense(3, name="shared_globally")
 

@@ -15,7 +15,7 @@ from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
 import lowtide
 from lowtide.run.record import Record, load_record
-from lowtide.sources.xplane import read_profile
+from lowtide.sources.profiles.xplane import read_profile
 from lowtide.tide.tide import Tide
 
 HERE = Path(__file__).parent

@@ -8,7 +8,7 @@ import step_cases
 from keras import layers
 
 import lowtide as lt
-from lowtide.tf.predict import solve_batch
+from lowtide.tf.trace.predict import solve_batch
 
 MODELS = ("conv", "mlp", "attention")
 

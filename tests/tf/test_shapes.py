@@ -4,8 +4,8 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.framework import op_def_registry
 
-from lowtide.tf.convert import graph_from_def
-from lowtide.tf.shapes import infer_shapes
+from lowtide.tf.trace.convert import graph_from_def
+from lowtide.tf.trace.shapes import infer_shapes
 
 
 @pytest.mark.parametrize("op", ["_MklNativePadWithConv2D", "_MklNativePadWithFusedConv2D"])

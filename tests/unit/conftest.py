@@ -2,7 +2,7 @@
 
 import pytest
 
-from lowtide.graph.machine import Machine, current_machine, use_machine
+from lowtide.program.machine import Machine, current_machine, use_machine
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def one_thread():
 def atlas_of(tmp_path):
     """Index a GraphDef given as bytes."""
     from lowtide.atlas.atlas import Source
-    from lowtide.atlas.store import open_atlas
+    from lowtide.atlas.index.store import open_atlas
 
     def build(*content: bytes, cut: int | None = None, name: str = "graph.pb"):
         path = tmp_path / name

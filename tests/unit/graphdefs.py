@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from lowtide.atlas.atlas import Source
-from lowtide.atlas.cut import Cut, whole
-from lowtide.atlas.store import build_atlas
-from lowtide.sources.encode import (
+from lowtide.atlas.cuts.cut import Cut, whole
+from lowtide.atlas.index.store import build_atlas
+from lowtide.sources.protobuf.encode import (
     dtype_attribute,
     encode_bytes,
     encode_integer,

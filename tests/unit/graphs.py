@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from lowtide.graph.dtypes import DTYPES
-from lowtide.graph.graph import Graph, NodeView
-from lowtide.tide.holdings import Schedule
-from lowtide.tide.workload import Workload, build_workload
+from lowtide.program.dtypes import DTYPES
+from lowtide.program.graph import Graph, NodeView
+from lowtide.simulator.buffer_references import Schedule
+from lowtide.simulator.workload import Workload, build_workload
 
 NUMBERS = {name: number for number, (name, _) in DTYPES.items()}
 _LINE = re.compile(r"(\S+) = (\w+)\((.*?)\)\s*(.*)")

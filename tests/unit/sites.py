@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from wsgiref.validate import validator
 
-from lowtide.view.answers import Answers
-from lowtide.view.app import App, known_hosts
-from lowtide.view.background import Background
-from lowtide.view.indexes import Indexes
-from lowtide.view.library import open_library
+from lowtide.view.server.api import Answers
+from lowtide.view.server.app import App, known_hosts
+from lowtide.view.server.background import Background
+from lowtide.view.server.indexes import Indexes
+from lowtide.view.server.library import open_library
 
 
 class Reply(NamedTuple):

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from lowtide.run.record import Call, Place, Window
-from lowtide.sources.xplane import AllocationRecord, KernelRecord, Mark, Profile
-from lowtide.tide.bfc import BfcAllocator
+from lowtide.simulator.bfc import BfcAllocator
+from lowtide.sources.profiles.xplane import AllocationRecord, KernelRecord, Mark, Profile
 
 Event = tuple[int, bool, int, int, int, int, str, str | None, str | None, str | None, tuple[int, ...] | None]
 

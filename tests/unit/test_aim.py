@@ -2,9 +2,9 @@
 
 import pytest
 
-from lowtide.planning import aim
-from lowtide.planning.aim import Aims
-from lowtide.planning.problem import Problem
+from lowtide.planning.remat import target_search as aim
+from lowtide.planning.remat.problem import Problem
+from lowtide.planning.remat.target_search import Aims
 
 LAYERS = 8
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lowtide.atlas.columns import find_sorted, in_threads, smallest_dtype
-from lowtide.atlas.text import Numbering
+from lowtide.atlas.index.columns import find_sorted, in_threads, smallest_dtype
+from lowtide.atlas.index.text import Numbering
 
 
 @pytest.mark.parametrize("distinct", [1, 7, 3_000])

@@ -5,8 +5,8 @@ from contextlib import suppress
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowtide.tide.basin import basin_requests
-from lowtide.tide.bfc import BfcAllocator, OutOfMemory
+from lowtide.simulator.arena import basin_requests
+from lowtide.simulator.bfc import BfcAllocator, OutOfMemory
 
 MEBIBYTE = 1 << 20
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowtide.tide.bfc import (
+from lowtide.simulator.bfc import (
     BfcAllocator,
     Chunk,
     OutOfMemory,

@@ -7,7 +7,7 @@ import pytest
 
 from lowtide.run.chunks import Chunk, busiest_allocator, follow
 from lowtide.run.record import Place, Window
-from lowtide.sources.xplane import Mark, Profile
+from lowtide.sources.profiles.xplane import Mark, Profile
 from tests.unit.streams import Stream
 
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from lowtide.run.chunks import follow
 from lowtide.run.record import NOWHERE_KNOWN, Call, Place, Window
-from lowtide.sources.xplane import AllocationRecord, Mark, Profile
+from lowtide.sources.profiles.xplane import AllocationRecord, Mark, Profile
 
 CALL = Call(1, 1, "step")
 

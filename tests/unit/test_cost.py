@@ -2,7 +2,7 @@
 
 import pytest
 
-from lowtide.tide.cost import FILTER_BYTES_PER_US
+from lowtide.simulator.costs import FILTER_BYTES_PER_US
 from tests.unit.graphs import make_work
 
 

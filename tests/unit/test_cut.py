@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowtide.atlas import choose
-from lowtide.atlas.collapse import collapse, fit
-from lowtide.atlas.contract import MOST
-from lowtide.atlas.cut import keep
-from lowtide.atlas.stats import count
+from lowtide.atlas.cuts import selection as choose
+from lowtide.atlas.cuts.collapse import collapse, fit
+from lowtide.atlas.cuts.contract import MOST
+from lowtide.atlas.cuts.cut import keep
+from lowtide.atlas.cuts.stats import count
 from lowtide.errors import LowtideError
 from tests.unit.graphdefs import call, cut_of, edges_of, function, library, node, through_of
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowtide.errors import LowtideError
-from lowtide.sources.found import Found
-from lowtide.sources.spans import find_graphs
+from lowtide.sources.graphs.find_graphs import find_graphs
+from lowtide.sources.graphs.found import Found
 from tests.unit.protos import GRAPH, event, events, message, node, number, record, summary
 
 TEXT = b"""

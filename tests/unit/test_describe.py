@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from lowtide.simulator.simulate import Residents, simulate
 from lowtide.tide.describe import Labels, NodeFact, describe, node_facts
 from lowtide.tide.kinds import KINDS
-from lowtide.tide.simulate import Residents, simulate
 from lowtide.tide.tide import Building, Tide
 from tests.unit.graphs import make_graph, make_work, tensor
 

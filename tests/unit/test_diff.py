@@ -18,10 +18,10 @@ from lowtide.tide.kinds import KINDS
 from lowtide.tide.tide import Building, Curve, Tide
 from lowtide.units import parse_growth
 from lowtide.view.difference import DifferenceReport
-from lowtide.view.difference_markdown import render_markdown
 from lowtide.view.difference_page import render_difference_page
-from lowtide.view.difference_terminal import TerminalDifference
 from lowtide.view.report import LargestBatch, Report
+from lowtide.view.terminal.difference import TerminalDifference
+from lowtide.view.terminal.difference_markdown import render_markdown
 from tests.conftest import TINY, WIDER, make_buffers, make_tide
 
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from lowtide.planning.edges import STRIDE, has_circle, hold_in_order
+from lowtide.planning.rewrite.control_edges import STRIDE, has_circle, hold_in_order
 
 
 def ordering_edges(course, waits_for, at_once=None):

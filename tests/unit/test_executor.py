@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowtide.graph.dtypes import DTYPES
-from lowtide.graph.graph import Graph
-from lowtide.tide.executor import execute
-from lowtide.tide.workload import build_workload
+from lowtide.program.dtypes import DTYPES
+from lowtide.program.graph import Graph
+from lowtide.simulator.executor import execute
+from lowtide.simulator.workload import build_workload
 from tests.unit.graphs import alive, lasting, make_work, peak_of, ran, tell
 
 

@@ -18,8 +18,8 @@ from benchmarks.explore.suite import CASES, MEGABYTE, MILLION, QUICK, TEN_MILLIO
 from benchmarks.fit.report import to_markdown
 
 from lowtide.atlas.atlas import Atlas, Source
-from lowtide.atlas.store import build_atlas
-from lowtide.sources.spans import find_graphs
+from lowtide.atlas.index.store import build_atlas
+from lowtide.sources.graphs.find_graphs import find_graphs
 
 
 def runs(**values: list[object]) -> dict[str, object]:

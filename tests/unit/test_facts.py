@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lowtide.graph import catalog
-from lowtide.graph.dtypes import DTYPES
-from lowtide.graph.facts import OpFact, register
-from lowtide.graph.graph import NodeView
-from lowtide.graph.machine import Machine, current_machine, use_machine
+from lowtide.program.dtypes import DTYPES
+from lowtide.program.facts import catalog
+from lowtide.program.facts.op_fact import OpFact, register
+from lowtide.program.graph import NodeView
+from lowtide.program.machine import Machine, current_machine, use_machine
 from tests.unit.graphs import one_node
 
 NUMBERS = {name: number for number, (name, _) in DTYPES.items()}

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowtide.graph.facts import fact_of
-from lowtide.graph.facts_onednn import output_sizes
-from lowtide.graph.facts_onednn_convolution import Convolution, scratchpad_bytes
-from lowtide.graph.facts_onednn_isa import VectorIsa, _of_limit, current_isa, use_isa
-from lowtide.graph.graph import NodeView
-from lowtide.graph.machine import Machine, current_machine, use_machine
+from lowtide.program.facts.onednn import output_sizes
+from lowtide.program.facts.onednn_convolution import Convolution, scratchpad_bytes
+from lowtide.program.facts.onednn_isa import VectorIsa, _of_limit, current_isa, use_isa
+from lowtide.program.facts.op_fact import fact_of
+from lowtide.program.graph import NodeView
+from lowtide.program.machine import Machine, current_machine, use_machine
 from tests.unit.graphs import one_node
 
 FLOAT32, UINT8, BFLOAT16 = 1, 4, 14

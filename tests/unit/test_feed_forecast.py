@@ -2,9 +2,9 @@
 
 import pytest
 
-from lowtide.feed.forecast import forecast
-from lowtide.feed.holding import hold, stage_name
-from lowtide.feed.stage import AUTOTUNE, Element, Rewriting, Stage, rewrite
+from lowtide.feed.forecast.forecast import forecast
+from lowtide.feed.forecast.stage import AUTOTUNE, Element, Rewriting, Stage, rewrite
+from lowtide.feed.forecast.stage_memory import hold, stage_name
 
 MEBIBYTE = 1 << 20
 PROCESSORS = 4

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowtide.errors import LowtideError
-from lowtide.feed.order import InTurn, InWindows, Shard, Shuffled, permuted
-from lowtide.feed.sizing import choose_sizes, in_runs
+from lowtide.feed.pipeline.order import InTurn, InWindows, Shard, Shuffled, permuted
+from lowtide.feed.pipeline.sizing import choose_sizes, in_runs
 
 # Above 2**20 samples an order is computed, not listed.
 COMPUTED = (1 << 20) + 12_345

@@ -1,6 +1,6 @@
 """The files below a folder that can be looked at."""
 
-from lowtide.sources.spans import find_files
+from lowtide.sources.graphs.find_graphs import find_files
 
 
 def write(root, *names):

@@ -1,7 +1,7 @@
 """Loops and branches: which nodes run, how often, and what is alive meanwhile."""
 
-from lowtide.tide import flow
-from lowtide.tide.executor import execute
+from lowtide.simulator import control_flow as flow
+from lowtide.simulator.executor import execute
 from tests.unit.graphs import alive, lasting, make_work, peak_of, ran, tell
 
 BRANCH = """

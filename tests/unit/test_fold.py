@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from lowtide.graph.fold import LARGEST_FOLDED_BYTES, fold_constants
-from lowtide.tide.executor import execute
+from lowtide.program.constant_folding import LARGEST_FOLDED_BYTES, fold_constants
+from lowtide.simulator.executor import execute
 from tests.unit.graphs import make_graph, make_work, tell
 
 MEAN_GRADIENT = """

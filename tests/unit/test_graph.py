@@ -2,8 +2,8 @@
 
 import pytest
 
-from lowtide.graph.dtypes import dtype_name, element_bytes
-from lowtide.graph.graph import follow_handle
+from lowtide.program.dtypes import dtype_name, element_bytes
+from lowtide.program.graph import follow_handle
 from tests.unit.graphs import make_graph, tensor
 
 TEXT = """

@@ -6,12 +6,12 @@ import xml.etree.ElementTree as ElementTree
 import networkx
 import pytest
 
-from lowtide.atlas import choose
-from lowtide.atlas.collapse import collapse
+from lowtide.atlas.cuts import selection as choose
+from lowtide.atlas.cuts.collapse import collapse
 from lowtide.atlas.exports.files import write
 from lowtide.atlas.exports.networks import to_networkx, to_rustworkx
 from lowtide.errors import LowtideError
-from lowtide.sources.wire import read_fields
+from lowtide.sources.protobuf.wire import read_fields
 from tests.unit.graphdefs import INT32, VERSIONS, call, constant, cut_of, function, library, node
 
 HOSTILE = '<script>"&\\\x01'

@@ -3,7 +3,7 @@
 import pytest
 
 from lowtide.errors import LowtideError
-from lowtide.sources.heap import build_heap, read_memory_dump
+from lowtide.oom.heap import build_heap, read_memory_dump
 
 MIB = 1 << 20
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowtide.errors import LowtideError
-from lowtide.sources.hlo import read_compiled_module
-from lowtide.sources.hlo_memory import open_block
+from lowtide.sources.profiles.hlo import read_compiled_module
+from lowtide.sources.profiles.hlo_memory import open_block
 
 FLOAT32, TUPLE = 11, 13
 ALLOCATE, FREE, SHARE = 0, 1, 2

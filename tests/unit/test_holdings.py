@@ -2,7 +2,7 @@
 
 import pytest
 
-from lowtide.tide.executor import execute
+from lowtide.simulator.executor import execute
 from tests.unit.graphs import alive, lasting, make_work, ran, tell
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from lowtide.planning.hopes import Hopes, expected_bytes
 from lowtide.planning.plan import NoPlanError
+from lowtide.planning.variant_pruning import Hopes, expected_bytes
 from tests.plans import make_plan
 
 BEFORE = make_plan().before

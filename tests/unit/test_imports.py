@@ -15,10 +15,12 @@ SOURCE = Path(lowtide.__file__).parent
 ORDER = [
     ["errors"],
     ["units"],
-    ["graph"],
+    ["program"],
+    ["simulator"],
     ["tide"],
     ["planning"],
     ["sources"],
+    ["oom"],
     ["atlas"],
     ["run"],
     ["tf"],
@@ -126,7 +128,14 @@ def test_view_starts_without_tensorflow(arguments):
 
 
 @pytest.mark.parametrize(
-    "module", ["view.server", "view.app", "view.worker", "atlas.screens", "view.tensorboard_plugin"]
+    "module",
+    [
+        "view.server.http_server",
+        "view.server.app",
+        "view.server.worker",
+        "atlas.screens.screen",
+        "view.server.tensorboard_plugin",
+    ],
 )
 def test_what_shows_graphs_does_without_tensorflow(module):
     assert loaded_by(f"import lowtide.{module}").isdisjoint({"tensorflow", "keras"})

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from lowtide.planning.in_place import stay_in_place
-from lowtide.tide.executor import execute
+from lowtide.planning.rewrite.in_place import stay_in_place
+from lowtide.simulator.executor import execute
 from tests.unit.graphs import make_work
 
 MOMENTUM = """

@@ -6,8 +6,8 @@ import zipfile
 import pytest
 
 from lowtide.errors import LowtideError
-from lowtide.sources.spans import find_graphs
-from lowtide.sources.wire import read_text, walk, walk_inside
+from lowtide.sources.graphs.find_graphs import find_graphs
+from lowtide.sources.protobuf.wire import read_text, walk, walk_inside
 from tests.unit.protos import events, message, number, summary
 
 

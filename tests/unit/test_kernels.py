@@ -1,7 +1,7 @@
 """oneDNN's ops in the place of a graph's own."""
 
-from lowtide.graph.kernels import with_kernels
-from lowtide.tide.workload import build_workload
+from lowtide.program.kernels import with_kernels
+from lowtide.simulator.workload import build_workload
 from tests.unit.graphs import make_graph
 
 GRAPH = """

@@ -5,9 +5,9 @@ import random
 
 import pytest
 
-from lowtide.planning.leeway import FIRM, LOOSE, NONE, holding_us, instances_at_once
-from lowtide.planning.past import Past
-from lowtide.planning.problem import Problem, measure
+from lowtide.planning.remat.problem import Problem, measure
+from lowtide.planning.rewrite.ancestors import Past
+from lowtide.planning.rewrite.concurrency import FIRM, LOOSE, NONE, holding_us, instances_at_once
 
 
 def make_problem(reads, sizes, workspace=None):

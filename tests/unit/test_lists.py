@@ -1,6 +1,6 @@
 """Tensor lists hold references to their elements."""
 
-from lowtide.tide.executor import execute
+from lowtide.simulator.executor import execute
 from tests.unit.graphs import alive, lasting, make_work, tell
 
 BEGIN = """

@@ -6,7 +6,7 @@ import tracemalloc
 import pytest
 
 from lowtide.errors import LowtideError
-from lowtide.sources.log import read_log_lines
+from lowtide.oom.log_file import read_log_lines
 
 LINES = [b"Epoch 1/3", b"", b"W OOM when", b"the end \xc3\xa4"]
 TEXT = b"\n".join(LINES)

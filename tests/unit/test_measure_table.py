@@ -64,7 +64,7 @@ def test_parts_of_names_choose_cases() -> None:
 
 
 def test_steps_compared_are_those_that_the_recorder_records() -> None:
-    source = (ROOT / "src" / "lowtide" / "tf" / "recorder.py").read_text()
+    source = (ROOT / "src" / "lowtide" / "tf" / "record" / "recorder.py").read_text()
     early, settled = (
         int(re.search(rf"^{name} = (\d+)", source, re.MULTILINE)[1])  # type: ignore[index]
         for name in ("EARLY_STEPS", "SETTLED_STEP")

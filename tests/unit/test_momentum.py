@@ -2,7 +2,7 @@
 
 import pytest
 
-from lowtide.planning.momentum import MomentumUpdate, momentum_updates
+from lowtide.planning.rewrite.momentum import MomentumUpdate, momentum_updates
 from tests.unit.graphs import make_graph
 
 KERAS = """

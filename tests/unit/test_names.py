@@ -3,7 +3,7 @@
 import pytest
 
 from lowtide.run.chunks import Chunk
-from lowtide.run.names import Names, rows_of
+from lowtide.run.graph_names import Names, rows_of
 from lowtide.run.record import Place
 from lowtide.tide.describe import NodeFact
 from lowtide.tide.rows import Part

@@ -6,10 +6,10 @@ from random import Random
 
 import pytest
 
-from lowtide.sources.oom import explain_shortfall, guess_batch_size
-from lowtide.sources.oom_lines import read_amount
-from lowtide.sources.oom_reader import read_shortfalls
-from lowtide.tide.shortage import Request
+from lowtide.oom.log_patterns import read_amount
+from lowtide.oom.log_reader import read_shortfalls
+from lowtide.oom.log_report import explain_shortfall, guess_batch_size
+from lowtide.oom.shortage import Request
 from tests.unit.logs import (
     ALLOCATOR,
     ASKED,

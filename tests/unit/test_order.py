@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, settings
 
 from lowtide.errors import LowtideError
-from lowtide.planning.cut import lowest_before
-from lowtide.planning.gauge import Gauge
-from lowtide.planning.network import SINK, SOURCE, Network
-from lowtide.planning.order import lowest_order
-from lowtide.planning.sweep import growing_last, in_order, shrinking_first
-from lowtide.planning.tasks import find_tasks
-from lowtide.planning.updates import run_updates_early
-from lowtide.tide.executor import execute, replay
+from lowtide.planning.order.flow_network import SINK, SOURCE, Network
+from lowtide.planning.order.list_scheduling import growing_last, in_order, shrinking_first
+from lowtide.planning.order.memory_cut import lowest_before
+from lowtide.planning.order.memory_profile import Gauge
+from lowtide.planning.order.order import lowest_order
+from lowtide.planning.order.tasks import find_tasks
+from lowtide.planning.order.weight_updates import run_updates_early
+from lowtide.simulator.executor import execute, replay
 from tests.unit.graphs import alive, lasting, make_work, peak_of
 from tests.unit.test_executor import WIDE, programs
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from lowtide.planning.past import SPAN, Past
+from lowtide.planning.rewrite.ancestors import SPAN, Past
 
 
 def places_done(past, place):

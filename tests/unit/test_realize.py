@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from lowtide.graph.graph import Graph
-from lowtide.planning.fusion import fused_nodes
-from lowtide.planning.leeway import FIRM, LOOSE, NONE, Leeway
-from lowtide.planning.problem import build_problem
-from lowtide.planning.realize import _among, realize
-from lowtide.tide.workload import build_workload
+from lowtide.planning.remat.problem import build_problem
+from lowtide.planning.rewrite.build_rewrite import _among, realize
+from lowtide.planning.rewrite.concurrency import FIRM, LOOSE, NONE, Leeway
+from lowtide.planning.rewrite.fusion import fused_nodes
+from lowtide.program.graph import Graph
+from lowtide.simulator.workload import build_workload
 
 FLOAT = 1
 ROWS = 1 << 16

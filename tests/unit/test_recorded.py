@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowtide.run.chunks import follow
-from lowtide.run.names import Names
-from lowtide.run.recorded import (
+from lowtide.run.graph_names import Names
+from lowtide.run.recorded_tide import (
     RecordedStep,
     choose_step,
     recorded_tide,
@@ -16,7 +16,7 @@ from lowtide.run.recorded import (
     step_until,
     steps_of,
 )
-from lowtide.tide.bfc import BfcAllocator, OutOfMemory
+from lowtide.simulator.bfc import BfcAllocator, OutOfMemory
 from lowtide.tide.tide import Building
 from tests.unit.streams import Stream
 

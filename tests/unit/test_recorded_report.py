@@ -12,15 +12,15 @@ import pytest
 from rich.console import Console
 
 from lowtide.errors import LowtideError
-from lowtide.tide.bfc import BfcAllocator
+from lowtide.simulator.bfc import BfcAllocator
 from lowtide.tide.kinds import KINDS
 from lowtide.tide.tide import Buffers, Building, Curve, Tide
-from lowtide.view.address import render_address_picture
-from lowtide.view.overlay import render_overlay
 from lowtide.view.page import render_page
-from lowtide.view.picture import render_picture
+from lowtide.view.pictures.address_space import render_address_picture
+from lowtide.view.pictures.overlay import render_overlay
+from lowtide.view.pictures.tide_svg import render_picture
 from lowtide.view.report import Report
-from lowtide.view.terminal import TerminalReport
+from lowtide.view.terminal.report import TerminalReport
 from lowtide.view.tiles import TILES, address_scale, tiles_of
 
 SVG = "{http://www.w3.org/2000/svg}"

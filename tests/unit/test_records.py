@@ -2,7 +2,7 @@
 
 import pytest
 
-from lowtide.sources.records import Record, read_records
+from lowtide.sources.graphs.tfrecords import Record, read_records
 from tests.unit.protos import record
 
 ONE, TWO, THREE = b"first", b"the second", b"3rd"

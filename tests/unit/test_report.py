@@ -10,11 +10,11 @@ import pytest
 from rich.console import Console
 
 from lowtide.tide.tide import Unmodelled
+from lowtide.view.axis import COLOURS, STACK, axis_top, ticks
 from lowtide.view.page import render_page
-from lowtide.view.picture import render_picture
+from lowtide.view.pictures.tide_svg import render_picture
 from lowtide.view.report import LargestBatch, Report, shape_text
-from lowtide.view.scale import COLOURS, STACK, axis_top, ticks
-from lowtide.view.terminal import TerminalReport
+from lowtide.view.terminal.report import TerminalReport
 
 
 def printed(report: Report, width: int = 80, *, colour: bool = False) -> str:

@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowtide.atlas.compare import compare_screens, paired_part
-from lowtide.atlas.folding import LIMIT, MOST
-from lowtide.atlas.screen import make_node_screen, make_screen
-from lowtide.atlas.screens import screen_data
+from lowtide.atlas.screens.folding import LIMIT, MOST
+from lowtide.atlas.screens.screen import make_node_screen, make_screen
+from lowtide.atlas.screens.screen_cache import screen_data
 from lowtide.atlas.search import Query, search
 from lowtide.atlas.walks import around, shortest_ways
 from lowtide.errors import LowtideError
@@ -108,7 +108,7 @@ names = st.lists(
 @given(names, st.integers(1, 6))
 def test_every_node_is_reached_by_opening_and_every_screen_is_small(tmp_path_factory, names, ops):
     from lowtide.atlas.atlas import Source
-    from lowtide.atlas.store import build_atlas
+    from lowtide.atlas.index.store import build_atlas
 
     folder = tmp_path_factory.mktemp("graph")
     path = folder / "graph.pb"

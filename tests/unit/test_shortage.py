@@ -5,10 +5,10 @@ import json
 import pytest
 from rich.console import Console
 
-from lowtide.tide.cause import Cause
-from lowtide.tide.shortage import Holder, Request, Shortage, group_alike
-from lowtide.view.shortage import TerminalShortage, request_line, room_line
+from lowtide.oom.cause import Cause
+from lowtide.oom.shortage import Holder, Request, Shortage, group_alike
 from lowtide.view.shortage_page import render_shortage_page
+from lowtide.view.terminal.shortage import TerminalShortage, request_line, room_line
 
 MIB = 1 << 20
 

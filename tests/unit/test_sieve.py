@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowtide.run.log import Log
-from lowtide.run.sieve import Sieve
+from lowtide.run.dump_filter import Sieve
+from lowtide.run.output_log import Log
 
 # As TensorFlow 2.21 prints it, shortened; S says that a line is shown, D that it belongs to the dump.
 TODAY = """\

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowtide.graph.machine import Machine, use_machine
-from lowtide.tide.bfc import BfcAllocator
-from lowtide.tide.executor import execute
-from lowtide.tide.simulate import SAFE_BYTES, Residents, _Process, simulate
+from lowtide.program.machine import Machine, use_machine
+from lowtide.simulator.bfc import BfcAllocator
+from lowtide.simulator.executor import execute
+from lowtide.simulator.simulate import SAFE_BYTES, Residents, _Process, simulate
 from tests.unit.graphs import make_work, tensor
 
 pytestmark = pytest.mark.usefixtures("one_thread")

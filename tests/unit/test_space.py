@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowtide.errors import LowtideError
-from lowtide.tide.bfc import BfcAllocator, place_above, place_below
+from lowtide.simulator.bfc import BfcAllocator, place_above, place_below
+from lowtide.tide.address_space import Extent, Pinning, free_space, occupancy_at, pinnings_at, spans_of
 from lowtide.tide.kinds import KINDS
-from lowtide.tide.space import Extent, Pinning, free_space, occupancy_at, pinnings_at, spans_of
 from lowtide.tide.tide import Buffers, Building, Curve, Recording, StepPeak, Tide
 
 

@@ -5,8 +5,8 @@ import os
 import pytest
 
 from lowtide.errors import LowtideError
-from lowtide.sources.found import CUT
-from lowtide.sources.spans import Found, Span, find_graphs
+from lowtide.sources.graphs.find_graphs import Found, Span, find_graphs
+from lowtide.sources.graphs.found import CUT
 from tests.unit.protos import CPU, FIRST_EVENT, GRAPH, VERSIONS, event, events, message, node, number, record, summary
 
 OTHER = node("a", "Const", device=CPU) + VERSIONS

@@ -10,7 +10,7 @@ from tests.unit.protos import GRAPH, event, events, message
 
 base_plugin = pytest.importorskip("tensorboard.plugins.base_plugin")
 
-from lowtide.view.tensorboard_plugin import Loader, log_roots, spec_roots  # noqa: E402
+from lowtide.view.server.tensorboard_plugin import Loader, log_roots, spec_roots  # noqa: E402
 
 
 def load(logdir: str, spec: str = ""):

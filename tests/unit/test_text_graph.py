@@ -5,9 +5,9 @@ import struct
 import pytest
 
 from lowtide.errors import LowtideError
-from lowtide.sources.found import CUT
-from lowtide.sources.spans import find_graphs
-from lowtide.sources.wire import walk_inside
+from lowtide.sources.graphs.find_graphs import find_graphs
+from lowtide.sources.graphs.found import CUT
+from lowtide.sources.protobuf.wire import walk_inside
 from tests.unit.protos import GRAPH, message, node, number, varint
 
 

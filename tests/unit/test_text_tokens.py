@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowtide.sources import text_tokens
-from lowtide.sources.text_tokens import END, NUMBER, SIGN, TEXT, WORD, CutError, TextError, Tokens, unescape
+from lowtide.sources.protobuf import text_tokens
+from lowtide.sources.protobuf.text_tokens import END, NUMBER, SIGN, TEXT, WORD, CutError, TextError, Tokens, unescape
 
 
 def all_tokens(tokens):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lowtide.errors import LowtideError
 from lowtide.tide import explain
-from lowtide.tide.sample import sample_events
+from lowtide.tide.downsample import sample_events
 from lowtide.tide.tide import Tide
 
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from lowtide.errors import LowtideError
-from lowtide.planning.times import measured_times
+from lowtide.planning.measured_costs import measured_times
 from lowtide.run.chunks import follow
-from lowtide.run.names import Names
-from lowtide.run.recorded import choose_step, recorded_tide
-from lowtide.run.times import op_times
+from lowtide.run.graph_names import Names
+from lowtide.run.op_times import op_times
+from lowtide.run.recorded_tide import choose_step, recorded_tide
 from lowtide.tide.tide import Building, OpTimes, Tide
 from tests.conftest import make_recorded_tide, make_tide
 from tests.unit.graphs import make_work

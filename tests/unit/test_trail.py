@@ -2,8 +2,8 @@
 
 import pytest
 
-from lowtide.atlas.screen import make_screen
-from lowtide.atlas.trail import MOST_KEYS, trail_to_node, trail_to_scope
+from lowtide.atlas.screens.screen import make_screen
+from lowtide.atlas.screens.trail import MOST_KEYS, trail_to_node, trail_to_scope
 from tests.unit.graph_bytes import TRAINING
 from tests.unit.protos import node
 

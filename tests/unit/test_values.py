@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowtide.graph.values import LARGEST_VALUE, evaluate, propagate_values
+from lowtide.program.values import LARGEST_VALUE, evaluate, propagate_values
 from tests.unit.graphs import make_graph, tensor
 
 

@@ -6,7 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowtide.sources.wire import BYTES, FIXED64, OPEN_END, VARINT, WireError, read_fields, read_text, walk, walk_inside
+from lowtide.sources.protobuf.wire import (
+    BYTES,
+    FIXED64,
+    OPEN_END,
+    VARINT,
+    WireError,
+    read_fields,
+    read_text,
+    walk,
+    walk_inside,
+)
 from tests.unit.protos import double, message, number
 
 DATA = number(1, 300) + double(2, 1.5) + message(3, "abc") + message(3)

@@ -1,7 +1,7 @@
 """A graph resolved by the op facts."""
 
-from lowtide.tide import workload
-from lowtide.tide.workload import construction_order
+from lowtide.simulator import workload
+from lowtide.simulator.workload import construction_order
 from tests.unit.graphs import make_graph, make_work, tensor
 
 

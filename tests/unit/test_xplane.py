@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowtide.sources.wire import WireError, read_fields, read_varint, signed
-from lowtide.sources.xplane import MARK, Mark, parse_allocations, parse_profile, read_allocations, read_profile
+from lowtide.sources.profiles.xplane import MARK, Mark, parse_allocations, parse_profile, read_allocations, read_profile
+from lowtide.sources.protobuf.wire import WireError, read_fields, read_varint, signed
 from tests.unit.protos import message, number, varint
 
 ALLOCATION, DEALLOCATION, OTHER, MARKED = 1, 2, 300, 301

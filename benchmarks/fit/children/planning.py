@@ -10,7 +10,7 @@ import keras
 
 import lowtide as lt
 from benchmarks.fit.children.common import answer, parser
-from lowtide.tf.predict import predict
+from lowtide.tf.trace.predict import predict
 
 
 def towers(image: int) -> Any:

@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.atlas.arrange import MISSING
-from lowtide.atlas.columns import Column, open_column, release
-from lowtide.atlas.names import name_hashes
-from lowtide.atlas.phases import PHASES
-from lowtide.atlas.text import hash_of
-from lowtide.graph.dtypes import dtype_name
+from lowtide.atlas.index.arrange import MISSING
+from lowtide.atlas.index.columns import Column, open_column, release
+from lowtide.atlas.index.names import name_hashes
+from lowtide.atlas.index.phases import PHASES
+from lowtide.atlas.index.text import hash_of
+from lowtide.program.dtypes import dtype_name
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Atlas:
 
     @cached_property
     def phase(self) -> Column:
-        """Of each node its place in `lowtide.atlas.phases.PHASES`."""
+        """Of each node its place in `lowtide.atlas.index.phases.PHASES`."""
         return self.column("phase")
 
     @cached_property
@@ -114,7 +114,7 @@ class Atlas:
 
     @cached_property
     def made_from(self) -> Column:
-        """Of each node whether it is one, or stands for a function's argument or result (`lowtide.atlas.walk`)."""
+        """For each node, what it was made from: a node, or a function's argument or result (see `index.node_spans`)."""
         return self.column("made_from")
 
     @cached_property

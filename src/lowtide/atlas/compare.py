@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from lowtide.atlas.atlas import Atlas
 from lowtide.atlas.fingerprints import Fingerprints
-from lowtide.atlas.screen import Item, Screen, make_screen
+from lowtide.atlas.screens.screen import Item, Screen, make_screen
 from lowtide.errors import LowtideError
 
 SAME, ADDED, REMOVED, CHANGED = "same", "added", "removed", "changed"

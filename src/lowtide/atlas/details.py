@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from lowtide.atlas.atlas import MISSING, Atlas
+from lowtide.atlas.index.references import CONTROL
 from lowtide.atlas.node_file import SHOWN_BYTES, Node, Shape, read_node
-from lowtide.atlas.references import CONTROL
-from lowtide.graph.dtypes import RESOURCE, dtype_name, element_bytes
+from lowtide.program.dtypes import RESOURCE, dtype_name, element_bytes
 
 # Of many inputs and readers so many are told at a time.
 PAGE = 50

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.atlas.arrange import MISSING
 from lowtide.atlas.atlas import Atlas
-from lowtide.atlas.columns import ragged
-from lowtide.atlas.text import Hashes, Places, hashes_of_texts, mixed
+from lowtide.atlas.index.arrange import MISSING
+from lowtide.atlas.index.columns import ragged
+from lowtide.atlas.index.text import Hashes, Places, hashes_of_texts, mixed
 
 # A sum of so many bits over ten million nodes is still exact in a float.
 _BITS = 28

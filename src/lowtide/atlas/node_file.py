@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from lowtide.atlas.atlas import Atlas
-from lowtide.atlas.outputs import OUTPUT_SHAPES
-from lowtide.atlas.walk import NODE
-from lowtide.graph.dtypes import dtype_name
-from lowtide.sources.wire import BYTES, FIXED32, FIXED64, VARINT, WireError, read_varint, signed
+from lowtide.atlas.index.node_spans import NODE
+from lowtide.atlas.index.outputs import OUTPUT_SHAPES
+from lowtide.program.dtypes import dtype_name
+from lowtide.sources.protobuf.wire import BYTES, FIXED32, FIXED64, VARINT, WireError, read_varint, signed
 
 # What is longer is told by its size.
 SHOWN_BYTES = 1024

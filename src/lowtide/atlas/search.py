@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lowtide.atlas.atlas import Atlas
-from lowtide.atlas.phases import PHASES
-from lowtide.graph.dtypes import DTYPES
+from lowtide.atlas.index.phases import PHASES
+from lowtide.program.dtypes import DTYPES
 
 Marks = npt.NDArray[np.bool_]
 Places = npt.NDArray[np.int64]

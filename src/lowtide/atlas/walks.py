@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.atlas.arrange import MISSING
 from lowtide.atlas.atlas import Atlas
-from lowtide.atlas.columns import Column, ragged
+from lowtide.atlas.index.arrange import MISSING
+from lowtide.atlas.index.columns import Column, ragged
 
 Places = npt.NDArray[np.int64]
 

@@ -81,7 +81,7 @@ def explain_two(
     from lowtide.tide.tide import Tide
     from lowtide.view.difference import DifferenceReport
     from lowtide.view.difference_page import render_difference_page
-    from lowtide.view.overlay import render_overlay
+    from lowtide.view.pictures.overlay import render_overlay
     from lowtide.view.report import Report
 
     before, after = (Tide.load(file) for file in files)
@@ -120,12 +120,12 @@ def _print(shown: DifferenceReport, data: dict[str, Any], *, as_json: bool, mark
     if as_json:
         click.echo(json.dumps(data, indent=2))
     elif markdown:
-        from lowtide.view.difference_markdown import render_markdown
+        from lowtide.view.terminal.difference_markdown import render_markdown
 
         click.echo(render_markdown(shown), nl=False)
     else:
         from rich.console import Console
 
-        from lowtide.view.difference_terminal import TerminalDifference
+        from lowtide.view.terminal.difference import TerminalDifference
 
         Console().print(TerminalDifference(shown))

@@ -12,7 +12,7 @@ from lowtide.errors import LowtideError
 from lowtide.units import parse_bytes
 
 if TYPE_CHECKING:
-    from lowtide.atlas.subgraph import Subgraph
+    from lowtide.atlas.cuts.subgraph import Subgraph
 
 
 @click.command()
@@ -114,7 +114,7 @@ def _check(choices: dict[str, Any], target: Path | None, limit: int | None, *, f
 
 
 def _open(path: Path, label: str | None) -> Subgraph:
-    from lowtide.atlas.subgraph import graph
+    from lowtide.atlas.cuts.subgraph import graph
     from lowtide.cli.output import progress
 
     with progress("opening the graph") as tell:
@@ -122,7 +122,7 @@ def _open(path: Path, label: str | None) -> Subgraph:
 
 
 def _show(subgraph: Subgraph, top: int, *, as_json: bool) -> None:
-    from lowtide.view.graph_terminal import GraphReport, TerminalGraph
+    from lowtide.view.terminal.graph import GraphReport, TerminalGraph
 
     report = GraphReport(subgraph.cut.atlas, subgraph.stats(), subgraph.file_notes, subgraph.cut.notes, top)
     if as_json:

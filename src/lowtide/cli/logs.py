@@ -14,8 +14,8 @@ import click
 from lowtide.errors import LowtideError
 
 if TYPE_CHECKING:
-    from lowtide.sources.oom import Shortfall
-    from lowtide.tide.shortage import Shortage
+    from lowtide.oom.log_report import Shortfall
+    from lowtide.oom.shortage import Shortage
 
 _BLOCK = 1 << 20
 # What is explained one by one; a program that tries again and again can fill a log with them.
@@ -42,7 +42,7 @@ def is_log(file: Path) -> bool:
 
 def explain_log(file: Path, top: int, *, as_json: bool, html: Path | None) -> int:
     """Explain each time that memory ran out in a log, and return the exit code: 1, for there are problems."""
-    from lowtide.sources.oom import explain_shortfall, guess_batch_size
+    from lowtide.oom.log_report import explain_shortfall, guess_batch_size
 
     log = _Log("standard input" if str(file) == "-" else str(file))
     log.read(file)
@@ -78,7 +78,7 @@ class _Log:
 
     def read(self, file: Path) -> None:
         """Read it all, and keep where memory ran out."""
-        from lowtide.sources.oom_reader import read_shortfalls
+        from lowtide.oom.log_reader import read_shortfalls
 
         for shortfall in read_shortfalls(self._lines(file)):
             if len(self.shortfalls) < _MOST_SHORTFALLS:
@@ -87,7 +87,7 @@ class _Log:
                 self.left_out += 1
 
     def _lines(self, file: Path) -> Iterator[bytes]:
-        from lowtide.sources.log import read_log_lines
+        from lowtide.oom.log_file import read_log_lines
 
         try:
             if str(file) == "-":
@@ -148,7 +148,7 @@ def _emit(shortages: list[Shortage], log: _Log, top: int, *, as_json: bool, html
     else:
         from rich.console import Console
 
-        from lowtide.view.shortage import TerminalShortage
+        from lowtide.view.terminal.shortage import TerminalShortage
 
         console = Console()
         for number, shortage in enumerate(shortages, start=1):

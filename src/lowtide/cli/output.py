@@ -29,7 +29,7 @@ def emit(
     else:
         from rich.console import Console
 
-        from lowtide.view.terminal import TerminalReport
+        from lowtide.view.terminal.report import TerminalReport
 
         console = Console()
         console.print(TerminalReport(report))
@@ -62,11 +62,11 @@ def write_files(report: Report, html: Path | None, svg: Path | None, space: Path
 
         drawn.append((html, render_page(report)))
     if svg is not None:
-        from lowtide.view.picture import render_picture
+        from lowtide.view.pictures.tide_svg import render_picture
 
         drawn.append((svg, render_picture(report)))
     if space is not None:
-        from lowtide.view.address import render_address_picture
+        from lowtide.view.pictures.address_space import render_address_picture
 
         drawn.append((space, render_address_picture(report)))
     return [write_text(path, text) for path, text in drawn]

@@ -14,8 +14,8 @@ from lowtide.planning.allowance import ALLOWANCES
 from lowtide.units import parse_bytes
 
 if TYPE_CHECKING:
+    from lowtide.planning.measured_costs import MeasuredTimes
     from lowtide.planning.plan import NoPlanError, Plan
-    from lowtide.planning.times import MeasuredTimes
 
 
 @click.command()
@@ -65,8 +65,8 @@ def command(
     check_writable([html, svg, save], force=force)
     from lowtide.cli.output import looking_at_a_target
     from lowtide.cli.plans import emit_no_plan, emit_plan
+    from lowtide.planning.measured_costs import measured_times
     from lowtide.planning.plan import NoPlanError
-    from lowtide.planning.times import measured_times
     from lowtide.view.plan import PlanReport
 
     # A file that cannot be read is refused before TensorFlow is imported.
@@ -92,12 +92,12 @@ def _plan(
     times: MeasuredTimes | None,
     tell: Callable[[str], None],
 ) -> Plan:
-    from lowtide.tf.target import resolve_step
+    from lowtide.tf.trace.target import resolve_step
 
     tell(f"loading {name}")
     target = resolve_step(name, batch_size)
     from lowtide.planning.plan import NoPlanError
-    from lowtide.tf.plan import plan
+    from lowtide.tf.plan.plan import plan
 
     try:
         found: Plan = plan(

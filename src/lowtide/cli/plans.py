@@ -36,7 +36,7 @@ def emit_plan(
 
         drawn.append((html, render_plan_page(report)))
     if svg is not None:
-        from lowtide.view.plan_picture import render_plan_picture
+        from lowtide.view.pictures.plan_svg import render_plan_picture
 
         drawn.append((svg, render_plan_picture(report)))
     files = [write_text(path, text) for path, text in drawn]
@@ -45,7 +45,7 @@ def emit_plan(
     else:
         from rich.console import Console
 
-        from lowtide.view.plan_terminal import TerminalPlan
+        from lowtide.view.terminal.plan import TerminalPlan
 
         Console().print(TerminalPlan(report))
     tell_written([*files, *(written or [])])
@@ -59,7 +59,7 @@ def emit_no_plan(error: NoPlanError, target: str, *, as_json: bool) -> int:
     else:
         from rich.console import Console
 
-        from lowtide.view.plan_terminal import TerminalNoPlan
+        from lowtide.view.terminal.plan import TerminalNoPlan
 
         Console().print(TerminalNoPlan(error, target))
     return 1

@@ -15,7 +15,7 @@ from lowtide.errors import LowtideError
 from lowtide.units import Growth
 
 if TYPE_CHECKING:
-    from lowtide.tf.target import Target
+    from lowtide.tf.trace.target import Target
     from lowtide.view.forecast import ForecastReport
     from lowtide.view.report import Report
 
@@ -83,7 +83,7 @@ def command(
 
 
 def _resolve(name: str, batch_size: int | None, tell: Callable[[str], None]) -> Target:
-    from lowtide.tf.target import resolve_target
+    from lowtide.tf.trace.target import resolve_target
 
     tell(f"loading {name}")
     return resolve_target(name, batch_size)
@@ -96,7 +96,7 @@ def _check_no_tide(name: str, save: Path | None, against: Path | None) -> None:
 
 
 def _forecast(target: Target, budget: int | None, tell: Callable[[str], None]) -> ForecastReport:
-    from lowtide.feed.foretell import predict
+    from lowtide.feed.forecast.predict import predict
     from lowtide.view.forecast import ForecastReport
 
     tell("looking at the stages")
@@ -106,7 +106,7 @@ def _forecast(target: Target, budget: int | None, tell: Callable[[str], None]) -
 def _predict(
     target: Target, batch_size: int | None, budget: int | None, top: int, tell: Callable[[str], None]
 ) -> Report:
-    from lowtide.tf.predict import max_batch_size, predict
+    from lowtide.tf.trace.predict import max_batch_size, predict
     from lowtide.view.report import LargestBatch, Report
 
     tide = predict(target.program, *target.specs, batch_size=target.batch_size, progress=tell)

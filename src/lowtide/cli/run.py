@@ -143,12 +143,12 @@ def _print(outcome: Outcome, ending: Ending, report: Report | None) -> None:
     console.rule(Text("lowtide"), style="dim")
     console.print(Text(f"  {ending.words} after {_duration(ending.seconds)}"))
     if outcome.shortages:
-        from lowtide.view.shortage import TerminalShortage
+        from lowtide.view.terminal.shortage import TerminalShortage
 
         for shortage in outcome.shortages:
             console.print(TerminalShortage(shortage))
     if report is not None and not outcome.shortages:
-        from lowtide.view.terminal import TerminalReport
+        from lowtide.view.terminal.report import TerminalReport
 
         console.print(TerminalReport(report))
     if outcome.problem is not None:

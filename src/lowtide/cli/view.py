@@ -16,7 +16,7 @@ from lowtide.errors import LowtideError
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
-    from lowtide.view.indexes import Progress, Tell
+    from lowtide.view.server.indexes import Progress, Tell
 
 SCHEMA_VERSION = 1
 # So long files are looked at before the server starts, to say here and now if there is nothing to show.
@@ -37,12 +37,12 @@ def command(paths: tuple[str, ...], host: str, port: int | None, as_json: bool) 
 
     Ends with Ctrl-C. Exits 0; 2 on a usage error, or if there is nothing to show.
     """
-    from lowtide.view.answers import Answers
-    from lowtide.view.app import App, known_hosts
-    from lowtide.view.background import Background
-    from lowtide.view.indexes import Indexes
-    from lowtide.view.library import open_library
-    from lowtide.view.server import open_server
+    from lowtide.view.server.api import Answers
+    from lowtide.view.server.app import App, known_hosts
+    from lowtide.view.server.background import Background
+    from lowtide.view.server.http_server import open_server
+    from lowtide.view.server.indexes import Indexes
+    from lowtide.view.server.library import open_library
 
     background = Background()
     try:

@@ -4,16 +4,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lowtide.feed.bookmark import Bookmark as Bookmark
-    from lowtide.feed.foretell import predict as predict
+    from lowtide.feed.forecast.inspect import inspect as inspect
+    from lowtide.feed.forecast.predict import predict as predict
     from lowtide.feed.from_arrays import arrays as arrays
     from lowtide.feed.from_generator import generator as generator
     from lowtide.feed.from_images import images as images
     from lowtide.feed.from_records import records as records
     from lowtide.feed.from_table import table as table
-    from lowtide.feed.inspect import inspect as inspect
-    from lowtide.feed.pipeline import describe as describe
-    from lowtide.feed.pipeline import problems as problems
+    from lowtide.feed.pipeline.bookmark import Bookmark as Bookmark
+    from lowtide.feed.pipeline.pipeline import describe as describe
+    from lowtide.feed.pipeline.pipeline import problems as problems
 
 __all__ = [
     "Bookmark",
@@ -30,14 +30,14 @@ __all__ = [
 
 # Orders and sizes are computed without TensorFlow, which is imported with the first of these.
 _HOME = {
-    "Bookmark": "lowtide.feed.bookmark",
+    "Bookmark": "lowtide.feed.pipeline.bookmark",
     "arrays": "lowtide.feed.from_arrays",
-    "describe": "lowtide.feed.pipeline",
+    "describe": "lowtide.feed.pipeline.pipeline",
     "generator": "lowtide.feed.from_generator",
     "images": "lowtide.feed.from_images",
-    "inspect": "lowtide.feed.inspect",
-    "predict": "lowtide.feed.foretell",
-    "problems": "lowtide.feed.pipeline",
+    "inspect": "lowtide.feed.forecast.inspect",
+    "predict": "lowtide.feed.forecast.predict",
+    "problems": "lowtide.feed.pipeline.pipeline",
     "records": "lowtide.feed.from_records",
     "table": "lowtide.feed.from_table",
 }

@@ -6,9 +6,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from lowtide.feed.array_files import open_array
-from lowtide.feed.bookmark import Bookmark
-from lowtide.feed.options import (
+from lowtide.feed.pipeline.bookmark import Bookmark
+from lowtide.feed.pipeline.options import (
     RAISE,
     ShardGiven,
     by_index,
@@ -18,10 +17,11 @@ from lowtide.feed.options import (
     processors,
     sharded,
 )
-from lowtide.feed.order import InWindows
-from lowtide.feed.pipeline import Feed, batch_bytes, make_dataset
-from lowtide.feed.samples import Arrays
-from lowtide.feed.sizing import choose_sizes, in_runs
+from lowtide.feed.pipeline.order import InWindows
+from lowtide.feed.pipeline.pipeline import Feed, batch_bytes, make_dataset
+from lowtide.feed.pipeline.sizing import choose_sizes, in_runs
+from lowtide.feed.readers.array_files import open_array
+from lowtide.feed.readers.samples import Arrays
 from lowtide.units import parse_bytes
 
 

@@ -11,10 +11,10 @@ import numpy as np
 import tensorflow as tf
 
 from lowtide.errors import LowtideError
-from lowtide.feed.bookmark import Bookmark
-from lowtide.feed.options import RAISE, ShardGiven, check_batch, check_on_error, chosen_seed, split_shard
-from lowtide.feed.pipeline import Feed, begun, finish, held
-from lowtide.feed.sizing import choose_sizes
+from lowtide.feed.pipeline.bookmark import Bookmark
+from lowtide.feed.pipeline.options import RAISE, ShardGiven, check_batch, check_on_error, chosen_seed, split_shard
+from lowtide.feed.pipeline.pipeline import Feed, begun, finish, held
+from lowtide.feed.pipeline.sizing import choose_sizes
 from lowtide.units import format_bytes, parse_bytes
 
 

@@ -12,16 +12,16 @@ import numpy as np
 import tensorflow as tf
 
 from lowtide.errors import LowtideError
-from lowtide.feed.array_files import Rows
-from lowtide.feed.bookmark import Bookmark
-from lowtide.feed.decoding import SCALED, Decoder, check_decode, decoding_bytes, make_decoder
-from lowtide.feed.guard import watched, watched_batches
-from lowtide.feed.image_sizes import ImageHead, read_head
-from lowtide.feed.options import RAISE, ShardGiven, by_index, check_batch, check_on_error, processors, sharded
-from lowtide.feed.order import Places
-from lowtide.feed.pipeline import Feed, finish, iterations, reason_of, samples_of
-from lowtide.feed.samples import Field
-from lowtide.feed.sizing import choose_sizes
+from lowtide.feed.pipeline.bookmark import Bookmark
+from lowtide.feed.pipeline.error_tracking import watched, watched_batches
+from lowtide.feed.pipeline.options import RAISE, ShardGiven, by_index, check_batch, check_on_error, processors, sharded
+from lowtide.feed.pipeline.order import Places
+from lowtide.feed.pipeline.pipeline import Feed, finish, iterations, reason_of, samples_of
+from lowtide.feed.pipeline.sizing import choose_sizes
+from lowtide.feed.readers.array_files import Rows
+from lowtide.feed.readers.image_decoding import SCALED, Decoder, check_decode, decoding_bytes, make_decoder
+from lowtide.feed.readers.image_sizes import ImageHead, read_head
+from lowtide.feed.readers.samples import Field
 from lowtide.units import parse_bytes
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".gif", ".bmp")

@@ -10,12 +10,21 @@ import numpy as np
 import tensorflow as tf
 
 from lowtide.errors import LowtideError
-from lowtide.feed.bookmark import Bookmark
-from lowtide.feed.guard import watched
-from lowtide.feed.options import RAISE, SKIP, ShardGiven, by_index, check_batch, check_on_error, processors, sharded
-from lowtide.feed.pipeline import Feed, finish, in_python, iterations, samples_of
-from lowtide.feed.record_files import RecordFiles, open_records
-from lowtide.feed.sizing import choose_sizes
+from lowtide.feed.pipeline.bookmark import Bookmark
+from lowtide.feed.pipeline.error_tracking import watched
+from lowtide.feed.pipeline.options import (
+    RAISE,
+    SKIP,
+    ShardGiven,
+    by_index,
+    check_batch,
+    check_on_error,
+    processors,
+    sharded,
+)
+from lowtide.feed.pipeline.pipeline import Feed, finish, in_python, iterations, samples_of
+from lowtide.feed.pipeline.sizing import choose_sizes
+from lowtide.feed.readers.record_files import RecordFiles, open_records
 from lowtide.units import parse_bytes
 
 # What a text takes besides its bytes.

@@ -11,15 +11,24 @@ import numpy as np
 import tensorflow as tf
 
 from lowtide.errors import LowtideError
-from lowtide.feed.array_files import Rows
-from lowtide.feed.bookmark import Bookmark
-from lowtide.feed.files import matching
-from lowtide.feed.options import RAISE, SKIP, ShardGiven, check_batch, check_on_error, chosen_seed, processors, sharded
-from lowtide.feed.order import LISTED_BYTES, InTurn, InWindows, Order, Places
-from lowtide.feed.pipeline import Feed, make_dataset
-from lowtide.feed.samples import Field, Missing
-from lowtide.feed.sizing import choose_sizes, in_runs
-from lowtide.feed.slots import Slots
+from lowtide.feed.pipeline.bookmark import Bookmark
+from lowtide.feed.pipeline.options import (
+    RAISE,
+    SKIP,
+    ShardGiven,
+    check_batch,
+    check_on_error,
+    chosen_seed,
+    processors,
+    sharded,
+)
+from lowtide.feed.pipeline.order import LISTED_BYTES, InTurn, InWindows, Order, Places
+from lowtide.feed.pipeline.pipeline import Feed, make_dataset
+from lowtide.feed.pipeline.sizing import choose_sizes, in_runs
+from lowtide.feed.readers.array_files import Rows
+from lowtide.feed.readers.files import matching
+from lowtide.feed.readers.samples import Field, Missing
+from lowtide.feed.readers.slots import Slots
 from lowtide.units import parse_bytes
 
 # A text column takes this for each value besides its bytes, as Python has it.

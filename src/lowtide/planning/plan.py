@@ -11,7 +11,7 @@ from typing import Any, overload
 
 from lowtide.errors import LowtideError
 from lowtide.planning import notebook, storage
-from lowtide.planning.rewrite import Rewrite
+from lowtide.planning.rewrite.rewrite import Rewrite
 from lowtide.tide.tide import Tide
 from lowtide.units import format_bytes
 

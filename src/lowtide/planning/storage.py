@@ -7,7 +7,7 @@ from dataclasses import asdict
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
-from lowtide.planning.rewrite import Rewrite
+from lowtide.planning.rewrite.rewrite import Rewrite
 from lowtide.tide import storage as tide_storage
 from lowtide.tide.archive import FileFormat, Read
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from lowtide.run.record import NOWHERE_KNOWN, Place, Window
-from lowtide.sources.xplane import AllocationRecord, KernelRecord, Profile
-from lowtide.tide.bfc import round_up
+from lowtide.simulator.bfc import round_up
+from lowtide.sources.profiles.xplane import AllocationRecord, KernelRecord, Profile
 
 
 @dataclass(eq=False)

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import lowtide.run.startup
 from lowtide.errors import LowtideError
-from lowtide.run.channel import Channel
-from lowtide.run.log import Log
+from lowtide.run.dump_filter import Sieve
 from lowtide.run.machine import count_kills, end_with_parent, machine_bytes
-from lowtide.run.relay import Relay
-from lowtide.run.sieve import Sieve
+from lowtide.run.output_channel import Channel
+from lowtide.run.output_log import Log
+from lowtide.run.signals import Relay
 from lowtide.run.startup.sitecustomize import NOTE
 
 STDOUT, STDERR = 1, 2

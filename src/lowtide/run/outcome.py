@@ -8,17 +8,17 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lowtide.oom.cause import Evidence, explain_evidence
+from lowtide.oom.heap import Heap, read_memory_dump
+from lowtide.oom.log_reader import read_shortfalls
+from lowtide.oom.log_report import Shortfall, explain_shortfall
+from lowtide.oom.shortage import Request, Shortage
 from lowtide.run.chunks import busiest_allocator, follow
-from lowtide.run.held import Held, load_held
-from lowtide.run.names import Names
+from lowtide.run.graph_names import Names
+from lowtide.run.heap_owners import Held, load_held
 from lowtide.run.record import OWN, Record, load_record
-from lowtide.run.recorded import choose_step, recorded_tide
-from lowtide.sources.heap import Heap, read_memory_dump
-from lowtide.sources.oom import Shortfall, explain_shortfall
-from lowtide.sources.oom_reader import read_shortfalls
-from lowtide.sources.xplane import read_profile
-from lowtide.tide.cause import Evidence, explain_evidence
-from lowtide.tide.shortage import Request, Shortage
+from lowtide.run.recorded_tide import choose_step, recorded_tide
+from lowtide.sources.profiles.xplane import read_profile
 from lowtide.tide.tide import Building, Tide
 
 if TYPE_CHECKING:

@@ -1,1 +1,4 @@
-"""What a program's memory does over one step."""
+"""The Tide: the memory of one step over time, predicted or recorded, with its storage, explanation and difference.
+
+Imports `program` and `simulator`.
+"""

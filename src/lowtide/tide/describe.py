@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from lowtide.graph.dtypes import dtype_name, element_bytes
-from lowtide.graph.graph import Graph, Shape
+from lowtide.program.dtypes import dtype_name, element_bytes
+from lowtide.program.graph import Graph, Shape
+from lowtide.simulator.simulate import Simulation
+from lowtide.simulator.workload import Workload
 from lowtide.tide.kinds import KINDS
 from lowtide.tide.layers import find_layer, find_owner, find_slot_owners
-from lowtide.tide.simulate import Simulation
 from lowtide.tide.tide import Buffers, Curve
-from lowtide.tide.workload import Workload
 
 # Source lines are looked up for the tensors that hold most: finding one means walking a Python traceback.
 LARGEST_SOURCED = 24

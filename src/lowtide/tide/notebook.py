@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from lowtide.tide.sample import sample_events
+from lowtide.tide.downsample import sample_events
 from lowtide.units import format_bytes, format_change
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from lowtide.errors import LowtideError
 from lowtide.tide import explain, notebook, storage
+from lowtide.tide.downsample import sample_events
 from lowtide.tide.kinds import KINDS
-from lowtide.tide.sample import sample_events
 from lowtide.units import format_bytes, parse_bytes
 
 JSON_SCHEMA_VERSION = 1

@@ -5,10 +5,10 @@ from html import escape
 
 from lowtide.tide.diff import Change, LayerChange
 from lowtide.units import format_change
+from lowtide.view.axis import COLOURS
 from lowtide.view.difference import DifferenceReport, change_cells, layer_text, tensor_sign, tensor_text
 from lowtide.view.page import card, page_frame
 from lowtide.view.report import Report
-from lowtide.view.scale import COLOURS
 
 _TENSORS = 40
 _STYLE = """

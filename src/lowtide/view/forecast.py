@@ -12,11 +12,11 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from lowtide.feed.forecast import Forecast
+from lowtide.feed.forecast.forecast import Forecast
 from lowtide.units import format_bytes
-from lowtide.view.frame import frame
+from lowtide.view.axis import BUDGET_COLOUR, COLOURS
 from lowtide.view.page import card, page_frame
-from lowtide.view.scale import BUDGET_COLOUR, COLOURS
+from lowtide.view.pictures.svg_frame import frame
 
 _HELD, _WORKING = COLOURS["input"], COLOURS["workspace"]
 _RIGHT = ' style="text-align:right"'

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from lowtide.planning.plan import FrontierPoint, NoPlanError, Plan, format_slowdown
 from lowtide.units import format_bytes
-from lowtide.view.scale import axis_top
+from lowtide.view.axis import axis_top
 
 AS_IT_IS, THIS_PLAN, SMALLEST = "as it is", "this plan", "smallest"
 

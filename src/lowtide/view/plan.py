@@ -9,9 +9,9 @@ from typing import Any
 from lowtide.planning.plan import MICROBATCH, ORDER, PRECISION, RECOMPUTE, Action, Plan, format_slowdown
 from lowtide.tide.tide import Tide
 from lowtide.units import format_bytes, parse_bytes
+from lowtide.view.axis import COLOURS, axis_top
 from lowtide.view.frontier import Frontier
 from lowtide.view.report import Report
-from lowtide.view.scale import COLOURS, axis_top
 
 BEFORE_COLOUR, AFTER_COLOUR = COLOURS["gradients"], COLOURS["activations"]
 

@@ -5,9 +5,9 @@ from typing import Any
 
 from lowtide.planning.plan import Action, FrontierPoint
 from lowtide.tide.tide import Tide
+from lowtide.view.axis import COLOURS
 from lowtide.view.frontier import Frontier, point_text
 from lowtide.view.plan import DONE, PlanReport, total_of
-from lowtide.view.scale import COLOURS
 from lowtide.view.tide_data import curve_data
 
 _FRONTIER_POINTS = 200

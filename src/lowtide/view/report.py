@@ -5,10 +5,10 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from lowtide.tide.space import Occupancy, Pinning, occupancy_at, pinnings_at
+from lowtide.tide.address_space import Occupancy, Pinning, occupancy_at, pinnings_at
 from lowtide.tide.tide import METHODS, Tide
 from lowtide.units import format_bytes
-from lowtide.view.scale import axis_top
+from lowtide.view.axis import axis_top
 
 # Free bytes matter once they are a share of the peak that a batch could use, and lie in pieces.
 _NOTABLE_FREE = 0.05

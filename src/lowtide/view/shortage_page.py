@@ -4,13 +4,13 @@ from base64 import b64encode
 from collections.abc import Sequence
 from html import escape
 
-from lowtide.tide.shortage import Shortage
+from lowtide.oom.shortage import Shortage
 from lowtide.units import format_bytes
+from lowtide.view.axis import COLOURS
 from lowtide.view.page import page_frame
-from lowtide.view.picture import render_picture
+from lowtide.view.pictures.tide_svg import render_picture
 from lowtide.view.report import Report
-from lowtide.view.scale import COLOURS
-from lowtide.view.shortage import (
+from lowtide.view.terminal.shortage import (
     BAR_COLOURS,
     UNKNOWN_COLOUR,
     bar_parts,

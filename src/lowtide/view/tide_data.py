@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.tide.sample import sample_events
-from lowtide.tide.space import free_space
+from lowtide.tide.address_space import free_space
+from lowtide.tide.downsample import sample_events
 from lowtide.tide.tide import Tide
+from lowtide.view.axis import COLOURS, STACK, stack_at, ticks
 from lowtide.view.report import Report, shape_text
-from lowtide.view.scale import COLOURS, STACK, stack_at, ticks
 from lowtide.view.tiles import TILES, AddressScale, Tile, address_scale, tiles_of
 
 _POINTS = 1200

@@ -8,8 +8,8 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from lowtide.tide.address_space import pinnings_at, placed_rows, spans_of
 from lowtide.tide.kinds import KINDS
-from lowtide.tide.space import pinnings_at, placed_rows, spans_of
 from lowtide.tide.tide import Tide
 
 # Enough to show all that is above a pixel, and few enough for a page to draw them at once.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lowtide.atlas.cut import Box, Cut
+from lowtide.atlas.cuts.cut import Box, Cut
 from lowtide.units import format_bytes
 
 

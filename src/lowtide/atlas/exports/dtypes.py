@@ -7,11 +7,11 @@ import re
 import numpy as np
 
 from lowtide.atlas.atlas import Atlas
-from lowtide.atlas.outputs import LIST_TYPE, VALUE_LIST, VALUE_TYPE, read_attributes
-from lowtide.atlas.text import Bytes, hash_of
-from lowtide.graph.dtypes import RESOURCE, STRING, VARIANT
-from lowtide.sources.wire import BYTES, VARINT
-from lowtide.sources.wire_columns import Fields, scan
+from lowtide.atlas.index.outputs import LIST_TYPE, VALUE_LIST, VALUE_TYPE, read_attributes
+from lowtide.atlas.index.text import Bytes, hash_of
+from lowtide.program.dtypes import RESOURCE, STRING, VARIANT
+from lowtide.sources.protobuf.wire import BYTES, VARINT
+from lowtide.sources.protobuf.wire_columns import Fields, scan
 
 NODE_ATTRIBUTE = 5
 _FLOAT, _INT32, _INT64, _BOOL, _UINT64 = 1, 3, 9, 10, 23

@@ -8,14 +8,14 @@ from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
-from lowtide.atlas.cut import Cut
+from lowtide.atlas.cuts.cut import Cut
 from lowtide.errors import LowtideError
 from lowtide.units import parse_bytes
 
 # By name, because pictures are drawn by the views, which lie above this room.
 _WRITERS = {
-    ".svg": "lowtide.view.graph_picture:write_svg",
-    ".png": "lowtide.view.graph_raster:write_png",
+    ".svg": "lowtide.view.pictures.graph_svg:write_svg",
+    ".png": "lowtide.view.pictures.graph_png:write_png",
     ".json": "lowtide.atlas.exports.json_file:write_json",
     ".graphml": "lowtide.atlas.exports.graphml:write_graphml",
     ".dot": "lowtide.atlas.exports.dot:write_dot",

@@ -14,17 +14,17 @@ from typing import BinaryIO
 
 import numpy as np
 
-from lowtide.atlas.columns import Mapped
-from lowtide.atlas.cut import Cut, Marks, Places
+from lowtide.atlas.cuts.cut import Cut, Marks, Places
 from lowtide.atlas.exports.library import called_parts, write_library
 from lowtide.atlas.exports.patch import Patch, head, patch_node
 from lowtide.atlas.exports.rewire import Rewiring, no_rewiring, rewire
-from lowtide.atlas.outputs import ENTRY_KEY
-from lowtide.atlas.text import Bytes, hash_of, hash_pieces
-from lowtide.atlas.walk import GRAPH_LIBRARY, GRAPH_NODE, read_heads
+from lowtide.atlas.index.columns import Mapped
+from lowtide.atlas.index.node_spans import GRAPH_LIBRARY, GRAPH_NODE, read_heads
+from lowtide.atlas.index.outputs import ENTRY_KEY
+from lowtide.atlas.index.text import Bytes, hash_of, hash_pieces
 from lowtide.errors import LowtideError
-from lowtide.sources.encode import encode_bytes
-from lowtide.sources.wire_columns import scan
+from lowtide.sources.protobuf.encode import encode_bytes
+from lowtide.sources.protobuf.wire_columns import scan
 
 GRAPH_VERSIONS = 4
 NODE_ATTRIBUTE = 5

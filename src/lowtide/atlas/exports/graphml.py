@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from lowtide.atlas.cut import Cut
+from lowtide.atlas.cuts.cut import Cut
 
 _NODE_KEYS = {
     "name": "string",

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TextIO
 
-from lowtide.atlas.cut import Cut
+from lowtide.atlas.cuts.cut import Cut
 
 SCHEMA_VERSION = 1
 

@@ -7,12 +7,12 @@ from typing import BinaryIO
 import numpy as np
 
 from lowtide.atlas.atlas import Atlas
-from lowtide.atlas.cut import Marks, Places
+from lowtide.atlas.cuts.cut import Marks, Places
 from lowtide.atlas.exports.patch import Patch, fields, patch_node
-from lowtide.atlas.text import Bytes
-from lowtide.atlas.walk import FUNCTION_NODE, GRAPH_LIBRARY, LIBRARY_FUNCTION
-from lowtide.sources.encode import encode_bytes
-from lowtide.sources.wire import BYTES
+from lowtide.atlas.index.node_spans import FUNCTION_NODE, GRAPH_LIBRARY, LIBRARY_FUNCTION
+from lowtide.atlas.index.text import Bytes
+from lowtide.sources.protobuf.encode import encode_bytes
+from lowtide.sources.protobuf.wire import BYTES
 
 _GRADIENT = 2
 

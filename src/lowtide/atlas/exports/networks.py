@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from lowtide.atlas.cut import Cut
+from lowtide.atlas.cuts.cut import Cut
 from lowtide.errors import LowtideError
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lowtide.atlas.outputs import (
+from lowtide.atlas.index.outputs import (
     ENTRY_KEY,
     ENTRY_VALUE,
     LIST_FUNCTION,
@@ -14,8 +14,8 @@ from lowtide.atlas.outputs import (
     VALUE_LIST,
     VALUE_TENSOR,
 )
-from lowtide.sources.encode import encode_bytes, encode_tag, encode_varint
-from lowtide.sources.wire import BYTES, FIXED32, FIXED64, VARINT, WireError, read_varint
+from lowtide.sources.protobuf.encode import encode_bytes, encode_tag, encode_varint
+from lowtide.sources.protobuf.wire import BYTES, FIXED32, FIXED64, VARINT, WireError, read_varint
 
 NODE_INPUT, NODE_ATTRIBUTE = 3, 5
 # A TensorProto's dtype, shape and version; the rest is its content.

@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from lowtide.atlas.atlas import Atlas
-from lowtide.atlas.columns import ragged
-from lowtide.atlas.cut import Cut, Marks, Places
+from lowtide.atlas.cuts.cut import Cut, Marks, Places
 from lowtide.atlas.exports.shapes import Shapes, read_shapes_of
 from lowtide.atlas.exports.stand_ins import StandIn, make_stand_ins, missing_stand_ins
-from lowtide.atlas.references import CONTROL
-from lowtide.atlas.text import Bytes
+from lowtide.atlas.index.columns import ragged
+from lowtide.atlas.index.references import CONTROL
+from lowtide.atlas.index.text import Bytes
 
 # They give what they are given, whatever becomes of it.
 _HAND_ON = ("Identity", "CheckNumerics", "StopGradient", "PreventGradient", "Snapshot")

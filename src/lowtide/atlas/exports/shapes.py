@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from lowtide.atlas.atlas import Atlas
-from lowtide.atlas.columns import offsets
-from lowtide.atlas.cut import Marks, Places
-from lowtide.atlas.outputs import read_attributes, read_shapes
-from lowtide.atlas.text import Bytes, hash_of, hash_pieces
-from lowtide.sources.wire_columns import scan
+from lowtide.atlas.cuts.cut import Marks, Places
+from lowtide.atlas.index.columns import offsets
+from lowtide.atlas.index.outputs import read_attributes, read_shapes
+from lowtide.atlas.index.text import Bytes, hash_of, hash_pieces
+from lowtide.sources.protobuf.wire_columns import scan
 
 NODE_ATTRIBUTE = 5
 _CHUNK = 1 << 15

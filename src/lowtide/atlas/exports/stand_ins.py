@@ -7,17 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from lowtide.atlas.atlas import Atlas
-from lowtide.atlas.choose import CONSTANTS
-from lowtide.atlas.columns import Column
-from lowtide.atlas.cut import Places
+from lowtide.atlas.cuts.cut import Places
+from lowtide.atlas.cuts.selection import CONSTANTS
 from lowtide.atlas.exports.dtypes import gives_references, output_dtype
 from lowtide.atlas.exports.patch import Patch, patch_node
 from lowtide.atlas.exports.shapes import Shapes
+from lowtide.atlas.index.columns import Column
+from lowtide.atlas.index.node_spans import GRAPH_NODE
+from lowtide.atlas.index.outputs import VALUE_SHAPE
+from lowtide.atlas.index.text import Bytes
 from lowtide.atlas.node_file import read_node
-from lowtide.atlas.outputs import VALUE_SHAPE
-from lowtide.atlas.text import Bytes
-from lowtide.atlas.walk import GRAPH_NODE
-from lowtide.sources.encode import dtype_attribute, encode_bytes, encode_integer, encode_node
+from lowtide.sources.protobuf.encode import dtype_attribute, encode_bytes, encode_integer, encode_node
 
 _FLOAT = 1
 _WHOLE = (3, 9, 10)

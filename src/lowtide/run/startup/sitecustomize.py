@@ -135,7 +135,7 @@ def _import_script() -> Any:
     finally:
         sys.path.remove(root)
     # By its name, because this room lies below the one where the program meets TensorFlow.
-    return import_module("lowtide.tf.script")
+    return import_module("lowtide.tf.record.script")
 
 
 def _safely(folder: str, action: Callable[..., Any], *arguments: object) -> Any:

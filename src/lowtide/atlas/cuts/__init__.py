@@ -1,0 +1,1 @@
+"""Cuts: a chosen part of a graph, how it is selected, counted and collapsed."""

@@ -1,0 +1,116 @@
+"""Scopes as single boxes: whatever lies deeper than so many scopes becomes one box for each of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from lowtide.atlas.atlas import Atlas
+from lowtide.atlas.cuts.cut import Cut, Group, Grouping, Marks, Numbers, Places, parts_of, plain, qualified
+from lowtide.atlas.screens.folding import fold_members
+from lowtide.atlas.screens.members import Members
+from lowtide.atlas.screens.screen import fold_label
+from lowtide.errors import LowtideError
+
+
+def collapse(cut: Cut, depth: int) -> Cut:
+    """One box for each scope at a depth, with all that is in it; edges between boxes are bundled."""
+    if depth < 1:
+        raise LowtideError("scopes begin at depth 1", given=depth, cure="give 1 or more")
+    atlas = plain(cut).atlas
+    scope, is_new = _borders(cut, depth)
+    box: Numbers = (np.cumsum(is_new) - 1).astype(np.int32)
+    several = np.flatnonzero(np.bincount(box) > 1)
+    scopes = scope[is_new][several].tolist()
+    parts = parts_of(atlas, cut.nodes[is_new][several]).tolist()
+    groups = {
+        each: Group("scope", qualified(atlas, part, atlas.scope_name(scope)))
+        for each, scope, part in zip(several.tolist(), scopes, parts, strict=True)
+    }
+    return _grouped(cut, Grouping(box, groups), f"scopes at depth {depth} are one box each: {len(groups):,} of them")
+
+
+def fit(cut: Cut, most: int, overview: int) -> Cut:
+    """The cut itself if it has no more than `most` boxes; else an overview: scopes collapsed, or flat ones folded."""
+    if len(cut) <= most:
+        return cut
+    if cut.grouping is not None:
+        raise LowtideError(
+            f"{len(cut):,} boxes are too many to draw", cure="collapse at a lower depth, or choose less before"
+        )
+    deepest = int(cut.atlas.column("scope_depth").max())
+    best = 0
+    for depth in range(1, deepest + 1):
+        if int(np.count_nonzero(_borders(cut, depth)[1])) > overview:
+            break
+        best = depth
+    folded = collapse(cut, best) if best else _folded(cut)
+    if len(folded) > most:
+        raise LowtideError(
+            f"{len(folded):,} functions are too many to draw", cure="choose one of them by its name as a scope"
+        )
+    return folded
+
+
+def _folded(cut: Cut) -> Cut:
+    """The largest part put into groups by names and ops, and each other part as one box."""
+    atlas = cut.atlas
+    part = parts_of(atlas, cut.nodes)
+    largest = int(np.bincount(part).argmax())
+    others = np.unique(part[part != largest])
+    box = np.searchsorted(others, part).astype(np.int32)
+    groups = {number: Group("function", atlas.parts[each] or "the main graph") for number, each in enumerate(others)}
+    for number, fold in enumerate(fold_members(_chosen_members(cut, largest)), len(others)):
+        inside = _inside(cut.nodes, fold.members)
+        box[inside] = number
+        is_scope = len(fold.members) == 1
+        name = fold.members.name(0) if is_scope else fold_label(fold)
+        groups[number] = Group("scope" if is_scope else fold.kind, qualified(atlas, largest, name))
+    # Boxes are numbered in the order of their first nodes, and one of a single node is that node.
+    _, first, sizes = np.unique(box, return_index=True, return_counts=True)
+    rank = np.empty(len(first), np.int32)
+    rank[np.argsort(first, kind="stable")] = np.arange(len(first), dtype=np.int32)
+    renamed = {int(rank[each]): group for each, group in groups.items() if sizes[each] > 1}
+    return _grouped(cut, Grouping(rank[box], renamed), f"{len(cut):,} nodes are folded into {len(first):,} boxes")
+
+
+def _grouped(cut: Cut, grouping: Grouping, note: str) -> Cut:
+    edges = cut.edges.renamed(grouping.box)
+    bundled = edges.where(edges.source != edges.target).bundled()
+    inner = int(edges.count.sum() - bundled.count.sum())
+    return Cut(cut.atlas, cut.nodes, bundled, grouping, (*cut.notes, f"{note}, with {inner:,} edges inside"))
+
+
+def _borders(cut: Cut, depth: int) -> tuple[Places, Marks]:
+    """Of each node the scope at a depth that it lies in, and where another box begins."""
+    atlas = cut.atlas
+    own = atlas.scope[cut.nodes]
+    scope = _scopes_at(atlas, depth)[own]
+    is_deep = atlas.column("scope_depth")[own] >= depth
+    # Nodes of one scope stand together; a node that is not so deep is a box of its own.
+    is_new = np.ones(len(scope), np.bool_)
+    is_new[1:] = ~is_deep[1:] | ~is_deep[:-1] | (scope[1:] != scope[:-1])
+    return scope, is_new
+
+
+def _scopes_at(atlas: Atlas, depth: int) -> Places:
+    """Of each scope the one at a depth that it lies in; a scope above that depth is itself."""
+    level = atlas.column("scope_depth")
+    # All within a scope stands behind it, up to the next one that is not deeper.
+    found: Places = np.maximum.accumulate(np.where(level <= depth, np.arange(len(level)), 0))
+    return found
+
+
+def _chosen_members(cut: Cut, part: int) -> Members:
+    """What lies directly in the root of a part, as far as any node of it was chosen."""
+    members = Members.of(cut.atlas, int(cut.atlas.part_root[part]))
+    low, high = np.searchsorted(cut.nodes, members.first), np.searchsorted(cut.nodes, members.last)
+    return members.take(low < high)
+
+
+def _inside(nodes: Places, members: Members) -> npt.NDArray[np.bool_]:
+    """Which of the nodes lie in one of the members."""
+    change = np.zeros(len(nodes) + 1, np.int64)
+    np.add.at(change, np.searchsorted(nodes, members.first), 1)
+    np.add.at(change, np.searchsorted(nodes, members.last), -1)
+    return np.cumsum(change)[:-1] > 0

@@ -1,0 +1,319 @@
+"""A Cut: the nodes of a graph that somebody chose, and the edges between them, of which some lead through others.
+
+Everything here takes a Cut and gives one. A cut may be grouped: then boxes stand for whole scopes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from lowtide.atlas.atlas import Atlas
+from lowtide.atlas.cuts.contract import MOST, lead_through
+from lowtide.atlas.index.columns import ragged
+from lowtide.atlas.index.phases import PHASES
+from lowtide.atlas.index.references import CONTROL
+from lowtide.atlas.search import node_bytes
+from lowtide.errors import LowtideError
+from lowtide.program.dtypes import dtype_name
+
+Marks = npt.NDArray[np.bool_]
+Places = npt.NDArray[np.int64]
+Numbers = npt.NDArray[np.int32]
+
+MIXED = "mixed"
+
+# So many boxes are named at a time.
+_CHUNK = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Edges:
+    """Edges between boxes, as columns; an entry may be a bundle of several, and then has their sums."""
+
+    source: Numbers
+    target: Numbers
+    count: Numbers
+    control: Numbers
+    """How many of them carry nothing: the source has only to have run."""
+    bytes: Places
+    """What they carry as far as it is known; nothing is known of those that lead through others."""
+    is_through: Marks
+    """Whether all of them lead through nodes that were left out."""
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def where(self, chosen: Marks) -> Edges:
+        """The chosen entries alone."""
+        places = np.flatnonzero(chosen)
+        return Edges(*(column[places] for column in self._columns()))
+
+    def renamed(self, place: Numbers) -> Edges:
+        """The same between boxes that have other numbers."""
+        return replace(self, source=place[self.source], target=place[self.target])
+
+    def bundled(self) -> Edges:
+        """One entry for each pair of boxes, in the order of their sources."""
+        if not len(self):
+            return self
+        order = np.lexsort((self.target, self.source))
+        source, target, count, control, size, through = (column[order] for column in self._columns())
+        is_new = np.ones(len(order), np.bool_)
+        is_new[1:] = (source[1:] != source[:-1]) | (target[1:] != target[:-1])
+        first = np.flatnonzero(is_new)
+        return Edges(
+            source[first],
+            target[first],
+            np.add.reduceat(count, first),
+            np.add.reduceat(control, first),
+            np.add.reduceat(size, first),
+            np.logical_and.reduceat(through, first),
+        )
+
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        """The entries one by one."""
+        return zip(*(column.tolist() for column in self._columns()), strict=True)
+
+    def _columns(self) -> tuple[npt.NDArray[Any], ...]:
+        return (self.source, self.target, self.count, self.control, self.bytes, self.is_through)
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """Which box each chosen node lies in, and what the boxes are that stand for several nodes."""
+
+    box: Numbers
+    groups: Mapping[int, Group]
+    """By box; a box that is not here is one node."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """What a box stands for."""
+
+    kind: str
+    """scope; or series, cluster or range where nodes were folded that no scope divides"""
+    name: str
+
+
+class Box(NamedTuple):
+    """One box as a person or a file is told of it; what is not known or differs within it is None."""
+
+    name: str
+    kind: str
+    """node, or the kind of a group"""
+    op: str | None
+    dtype: str | None
+    device: str | None
+    phase: str
+    """forward, backward, optimizer, or mixed"""
+    nodes: int
+    bytes: int
+    """What the outputs of its nodes take, as far as it is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """All that leads from one box to another."""
+
+    source: int
+    target: int
+    count: int
+    control: int
+    bytes: int | None
+    """None where it leads through nodes that were left out."""
+    through: bool
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Some nodes of an atlas; `notes` say what was left out on the way."""
+
+    atlas: Atlas
+    nodes: Places
+    """In ascending order."""
+    own_edges: Edges | None = None
+    """None where they are just those that the file has between the chosen nodes."""
+    grouping: Grouping | None = None
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.nodes) if self.grouping is None else int(self.grouping.box.max()) + 1
+
+    @cached_property
+    def edges(self) -> Edges:
+        """The edges between the boxes, which are numbered from 0 on."""
+        return _edges_of_file(self.atlas, self.nodes) if self.own_edges is None else self.own_edges
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether this is the graph as it lies in the file."""
+        return len(self.nodes) == len(self.atlas) and self.own_edges is None and self.grouping is None
+
+    @cached_property
+    def first(self) -> Places:
+        """The first node of each box."""
+        if self.grouping is None:
+            return self.nodes
+        return self.nodes[np.unique(self.grouping.box, return_index=True)[1]]
+
+    @cached_property
+    def sizes(self) -> Places:
+        """How many nodes each box stands for."""
+        return np.ones(len(self), np.int64) if self.grouping is None else np.bincount(self.grouping.box)
+
+    @cached_property
+    def bytes(self) -> Places:
+        """What the outputs of each box take."""
+        each = node_bytes(self.atlas)[self.nodes]
+        if self.grouping is None:
+            return each
+        total = np.zeros(len(self), np.int64)
+        np.add.at(total, self.grouping.box, each)
+        return total
+
+    def boxes(self, low: int = 0, high: int | None = None) -> Iterator[Box]:
+        """The boxes from one number to another."""
+        stop = len(self) if high is None else min(high, len(self))
+        for start in range(low, stop, _CHUNK):
+            yield from self._some_boxes(start, min(start + _CHUNK, stop))
+
+    def bundles(self) -> Iterator[Edge]:
+        """What leads from box to box, in the order of the boxes."""
+        for source, target, count, control, size, through in self.edges.bundled().rows():
+            yield Edge(source, target, count, control, None if through else size, through)
+
+    def names(self) -> list[str]:
+        """The name of each box; what lies in a function is called `function::name`."""
+        return [name for low in range(0, len(self), _CHUNK) for name in self._names(low, low + _CHUNK)]
+
+    def _some_boxes(self, low: int, high: int) -> Iterator[Box]:
+        atlas, first = self.atlas, self.first[low:high]
+        ops, devices = atlas.ops, atlas.devices
+        groups = {} if self.grouping is None else self.grouping.groups
+        columns = zip(
+            range(low, high),
+            self._names(low, high),
+            atlas.op[first].tolist(),
+            atlas.dtype[first].tolist(),
+            atlas.device[first].tolist(),
+            self._phases[low:high].tolist(),
+            self.sizes[low:high].tolist(),
+            self.bytes[low:high].tolist(),
+            strict=True,
+        )
+        for box, name, op, dtype, device, phase, nodes, size in columns:
+            if box in groups:
+                yield Box(name, groups[box].kind, None, None, None, _PHASE_NAMES[phase], nodes, size)
+            else:
+                known = dtype_name(dtype) if dtype else None
+                yield Box(name, "node", ops[op], known, devices[device] or None, _PHASE_NAMES[phase], 1, size)
+
+    def _names(self, low: int, high: int) -> list[str]:
+        first = self.first[low:high]
+        names = self.atlas.names(first)
+        if len(self.atlas.parts) > 1:
+            parts = parts_of(self.atlas, first).tolist()
+            names = [qualified(self.atlas, part, name) for part, name in zip(parts, names, strict=True)]
+        if self.grouping is None:
+            return names
+        groups = self.grouping.groups
+        return [groups[box].name if box in groups else name for box, name in enumerate(names, low)]
+
+    @cached_property
+    def _phases(self) -> npt.NDArray[np.uint8]:
+        phase = self.atlas.phase[self.nodes]
+        if self.grouping is None:
+            return phase
+        lowest, highest = np.full(len(self), 255, np.uint8), np.zeros(len(self), np.uint8)
+        np.minimum.at(lowest, self.grouping.box, phase)
+        np.maximum.at(highest, self.grouping.box, phase)
+        return np.where(lowest == highest, lowest, len(PHASES)).astype(np.uint8)
+
+
+_PHASE_NAMES = (*PHASES, MIXED)
+
+
+def whole(atlas: Atlas) -> Cut:
+    """The whole graph with all its functions."""
+    return Cut(atlas, np.arange(len(atlas)))
+
+
+def keep(cut: Cut, chosen: Marks, *, connected: bool = False, note: str | None = None) -> Cut:
+    """The chosen boxes alone. If `connected`, an edge leads from one to another where a path led through the others."""
+    plain(cut)
+    notes = cut.notes if note is None else (*cut.notes, note)
+    if chosen.all():
+        return replace(cut, notes=notes)
+    nodes = cut.nodes[chosen]
+    if cut.own_edges is None and not connected:
+        return Cut(cut.atlas, nodes, notes=notes)
+    edges = cut.edges
+    remaining = edges.where(chosen[edges.source] & chosen[edges.target])
+    if connected:
+        paths = lead_through(edges.source, edges.target, chosen)
+        remaining = _with_paths(remaining, paths.source, paths.target, len(chosen))
+        if paths.crowded:
+            crowded = f"{paths.crowded:,} of the nodes left out have more than {MOST} kept ones before them"
+            notes = (*notes, f"{crowded}: the nearest {MOST} stay connected")
+    place = (np.cumsum(chosen) - 1).astype(np.int32)
+    return Cut(cut.atlas, nodes, remaining.renamed(place), notes=notes)
+
+
+def plain(cut: Cut) -> Cut:
+    """The cut itself; an error if it is grouped, because scopes cannot be chosen like nodes."""
+    if cut.grouping is not None:
+        raise LowtideError("a collapsed graph cannot be cut further", cure="collapse it in the end")
+    return cut
+
+
+def qualified(atlas: Atlas, part: int, name: str) -> str:
+    """The name of something with the function that it lies in, if it does."""
+    return f"{atlas.parts[part]}::{name}" if part else name
+
+
+def parts_of(atlas: Atlas, nodes: Places) -> Places:
+    """The part that each node belongs to."""
+    part: Places = np.searchsorted(atlas.part_root, atlas.scope[nodes], side="right") - 1
+    return part
+
+
+def _edges_of_file(atlas: Atlas, nodes: Places) -> Edges:
+    """The edges that the file has between some nodes."""
+    places, counts = ragged(atlas.first_input, nodes)
+    absent = len(nodes)
+    place = np.full(len(atlas) + 1, absent, np.int32)
+    place[nodes] = np.arange(absent, dtype=np.int32)
+    # What names no node is far behind the last one.
+    sources = np.minimum(atlas.inputs[places], len(atlas))
+    source = place[sources]
+    inside = np.flatnonzero(source != absent)
+    target = np.repeat(np.arange(absent, dtype=np.int32), counts)[inside]
+    source, sources, ports = source[inside], sources[inside], atlas.input_port[places[inside]]
+    tensor = atlas.first_tensor[sources].astype(np.int64) + ports
+    is_known = tensor < atlas.first_tensor[sources + 1]
+    size = np.zeros(len(source), np.int64)
+    size[is_known] = atlas.tensor_bytes[tensor[is_known]]
+    control = (ports == CONTROL).astype(np.int32)
+    return Edges(source, target, np.ones(len(source), np.int32), control, size, np.zeros(len(source), np.bool_))
+
+
+def _with_paths(edges: Edges, source: Numbers, target: Numbers, count: int) -> Edges:
+    """Edges, and one for each path between boxes that have none."""
+    known = np.unique(edges.source.astype(np.int64) * count + edges.target)
+    fresh = ~np.isin(source.astype(np.int64) * count + target, known)
+    source, target = source[fresh], target[fresh]
+    return Edges(
+        np.concatenate([edges.source, source]),
+        np.concatenate([edges.target, target]),
+        np.concatenate([edges.count, np.ones(len(source), np.int32)]),
+        np.concatenate([edges.control, np.zeros(len(source), np.int32)]),
+        np.concatenate([edges.bytes, np.zeros(len(source), np.int64)]),
+        np.concatenate([edges.is_through, np.ones(len(source), np.bool_)]),
+    )

@@ -1,0 +1,44 @@
+"""Nodes that read each other in a circle, which no executor could ever run."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lowtide.atlas.index.arrange import MISSING
+from lowtide.atlas.index.columns import Column, ragged
+
+_CHUNK = 1 << 20
+
+
+def count_in_circles(
+    first_input: Column, inputs: Column, first_reader: Column, readers: Column, position: Column
+) -> int:
+    """How many nodes lie on a circle or behind one; 0 at once where the file has each node behind what it reads."""
+    if _is_in_order(first_input, inputs, position):
+        return 0
+    waiting = np.diff(first_input.astype(np.int64))
+    missing = np.flatnonzero(inputs == MISSING)
+    np.subtract.at(waiting, np.searchsorted(first_input, missing, side="right") - 1, 1)
+    done = 0
+    ready = np.flatnonzero(waiting == 0)
+    while len(ready):
+        done += len(ready)
+        places, _ = ragged(first_reader, ready)
+        following = readers[places]
+        np.subtract.at(waiting, following, 1)
+        following = np.unique(following)
+        ready = following[waiting[following] == 0].astype(np.int64)
+    return len(waiting) - done
+
+
+def _is_in_order(first_input: Column, inputs: Column, position: Column) -> bool:
+    for low in range(0, len(position), _CHUNK):
+        high = min(low + _CHUNK, len(position))
+        sources = inputs[int(first_input[low]) : int(first_input[high])]
+        reader = np.repeat(
+            position[low:high], np.asarray(np.diff(first_input[low : high + 1].astype(np.int64)), np.int64)
+        )
+        known = sources != MISSING
+        if (position[sources[known]] >= reader[known]).any():
+            return False
+    return True

@@ -1,0 +1,73 @@
+"""A graph by the path of what holds it: an event file, a SavedModel, a .pb, .pbtxt, .meta or .keras file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from lowtide.atlas.atlas import Atlas, Source
+from lowtide.atlas.index.build import Tell
+from lowtide.atlas.index.store import cache_folder, open_atlas
+from lowtide.errors import LowtideError
+from lowtide.sources.graphs.files import MODEL_FILES
+from lowtide.sources.graphs.find_graphs import Found, Span, find_files, find_graphs
+
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The graph that was asked for, and what is to be said of the file and of the graph."""
+
+    atlas: Atlas
+    notes: tuple[str, ...]
+
+
+def open_graph(path: Path, graph: str | int | None = None, tell: Tell | None = None) -> Opened:
+    """Index the graph of a file, the first unless another is named by its label or number, or find its index again."""
+    found, spans = _find(path)
+    span = _choose(spans, graph, path)
+    atlas = open_atlas(Source(span.path, span.start, span.end, span.label), tell)
+    if not len(atlas):
+        raise LowtideError("there is no node in this graph", given=path, cure="; ".join(atlas.notes) or None)
+    notes = (*found.notes, *span.notes, *atlas.notes)
+    others = [f"{number} ({each.label})" for number, each in enumerate(spans) if each is not span]
+    if others and graph is None:
+        more = f" and {len(others) - _SHOWN:,} more" if len(others) > _SHOWN else ""
+        notes = (*notes, f"this is graph 0 ({span.label}); others in the file: {', '.join(others[:_SHOWN])}{more}")
+    return Opened(atlas, notes)
+
+
+def _find(path: Path) -> tuple[Found, tuple[Span, ...]]:
+    if not path.exists():
+        raise LowtideError("there is no such file", given=path, cure="give an event file, a SavedModel or a GraphDef")
+    if path.is_dir() and not any((path / name).is_file() for name in MODEL_FILES):
+        path = _only_file(path)
+    found = find_graphs(path, cache_folder())
+    if found.spans:
+        return found, found.spans
+    if found.kind in ("tide", "plan"):
+        raise LowtideError(f"a {found.kind} holds no graph", given=path, cure=f"lowtide explain shows a {found.kind}")
+    raise LowtideError("no graph is in this file", given=path, cure="; ".join(found.notes) or None)
+
+
+def _only_file(folder: Path) -> Path:
+    """The one file of a folder that holds graphs; a person chooses among several."""
+    files = [each for each in find_files(folder) if each.suffix not in (".tide", ".plan")]
+    if not files:
+        raise LowtideError("no graph lies below this folder", given=folder, cure="give a file that holds one")
+    if len(files) > 1:
+        named = ", ".join(map(str, files[:_SHOWN])) + (", ..." if len(files) > _SHOWN else "")
+        raise LowtideError(f"{len(files):,} files lie below this folder", given=folder, cure=f"give one of {named}")
+    return files[0]
+
+
+def _choose(spans: tuple[Span, ...], graph: str | int | None, path: Path) -> Span:
+    if graph is None:
+        return spans[0]
+    for number, span in enumerate(spans):
+        if graph in (span.label, number, str(number)):
+            return span
+    labels = ", ".join(f"{number} ({span.label})" for number, span in enumerate(spans[:_SHOWN]))
+    rest = f" and {len(spans) - _SHOWN:,} more" if len(spans) > _SHOWN else ""
+    raise LowtideError(f"no graph of {path.name} is called so", given=graph, cure=f"give one of {labels}{rest}")

@@ -1,0 +1,127 @@
+"""What a graph, or a cut of it, is made of: counted by op, phase, dtype, device, function and scope."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from lowtide.atlas.atlas import Atlas
+from lowtide.atlas.cuts.cut import Cut, Places, parts_of, qualified
+from lowtide.atlas.index.phases import PHASES
+from lowtide.atlas.search import node_bytes
+from lowtide.program.dtypes import dtype_name
+
+SCHEMA_VERSION = 1
+
+# A scope that holds more of the nodes than this says nothing; what is in it does.
+_ALL = 0.9
+
+
+@dataclass(frozen=True)
+class Share:
+    """Something that nodes have in common, how many they are, and what their outputs take."""
+
+    name: str
+    nodes: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Deepest:
+    """The scope that lies in the most others."""
+
+    name: str
+    depth: int
+
+
+@dataclass(frozen=True)
+class Stats:
+    """The numbers; each list has the largest first."""
+
+    nodes: int
+    boxes: int
+    """As many as nodes, unless scopes were collapsed."""
+    edges: int
+    edges_through: int
+    """How many of the edges lead through nodes that were left out."""
+    bytes: int
+    ops: tuple[Share, ...]
+    phases: tuple[Share, ...]
+    dtypes: tuple[Share, ...]
+    devices: tuple[Share, ...]
+    functions: tuple[Share, ...]
+    """Of those in the library that have chosen nodes."""
+    scopes: tuple[Share, ...]
+    """The outermost that divide the nodes."""
+    deepest: Deepest | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, as in the JSON of the command line."""
+        return {"schema_version": SCHEMA_VERSION, **asdict(self)}
+
+
+def count(cut: Cut) -> Stats:
+    """Count what a cut is made of."""
+    atlas, nodes = cut.atlas, cut.nodes
+    size = node_bytes(atlas)[nodes]
+    edges = cut.edges
+    part = parts_of(atlas, nodes)
+    functions = [share for share in _shares(atlas.parts, part, size) if share.name]
+    scopes, deepest = _scopes(cut, size, int(np.bincount(part).argmax()))
+    return Stats(
+        nodes=len(nodes),
+        boxes=len(cut),
+        edges=int(edges.count.sum()),
+        edges_through=int(edges.count[edges.is_through].sum()),
+        bytes=int(size.sum()),
+        ops=_shares(atlas.ops, atlas.op[nodes], size),
+        phases=_shares(list(PHASES), atlas.phase[nodes], size),
+        dtypes=_shares(["unknown", *map(dtype_name, range(1, 256))], atlas.dtype[nodes], size),
+        devices=_shares([device or "none" for device in atlas.devices], atlas.device[nodes], size),
+        functions=tuple(functions),
+        scopes=scopes,
+        deepest=deepest,
+    )
+
+
+def _shares(names: list[str], which: Places, size: Places) -> tuple[Share, ...]:
+    counts = np.bincount(which, minlength=len(names))
+    total = np.zeros(len(names), np.int64)
+    np.add.at(total, which, size)
+    order = np.lexsort((np.arange(len(names)), -counts))
+    return tuple(Share(names[row], int(counts[row]), int(total[row])) for row in order if counts[row])
+
+
+def _scopes(cut: Cut, size: Places, part: int) -> tuple[tuple[Share, ...], Deepest | None]:
+    """The scopes that divide the largest part, and the deepest scope of all."""
+    atlas = cut.atlas
+    low, high = (np.searchsorted(cut.nodes, column) for column in (atlas.scope_first, atlas.scope_last))
+    counts = high - low
+    total = np.concatenate([[0], np.cumsum(size)])
+    scope = int(atlas.part_root[part])
+    children = _filled(atlas, scope, counts)
+    while len(children) and counts[children].max() > _ALL * counts[scope]:
+        inner = int(children[counts[children].argmax()])
+        below = _filled(atlas, inner, counts)
+        if not len(below):
+            break
+        scope, children = inner, below
+    children = children[np.argsort(-counts[children], kind="stable")]
+    names = [qualified(atlas, part, atlas.scope_name(int(child))) for child in children]
+    rows = zip(names, counts[children].tolist(), (total[high] - total[low])[children].tolist(), strict=True)
+    return tuple(Share(*row) for row in rows), _deepest(atlas, counts)
+
+
+def _filled(atlas: Atlas, scope: int, counts: Places) -> Places:
+    children = atlas.children(scope)
+    return children[counts[children] > 0]
+
+
+def _deepest(atlas: Atlas, counts: Places) -> Deepest | None:
+    depth = np.where(counts > 0, atlas.column("scope_depth"), 0)
+    scope = int(depth.argmax())
+    if not depth[scope]:
+        return None
+    return Deepest(qualified(atlas, atlas.part_of_scope(scope), atlas.scope_name(scope)), int(depth[scope]))

@@ -1,0 +1,265 @@
+"""What was read, put into scope order: nodes renumbered, inputs resolved to nodes, readers found, phases told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lowtide.atlas.index.columns import (
+    Column,
+    Writer,
+    find_sorted,
+    in_threads,
+    offsets,
+    open_column,
+    ragged,
+    smallest_dtype,
+)
+from lowtide.atlas.index.phases import BACKWARD_FUNCTION, GRADIENT_SCOPES, find_phases
+from lowtide.atlas.index.scope_tree import depth_first
+from lowtide.atlas.index.text import begin_with, hash_of
+
+if TYPE_CHECKING:
+    from lowtide.atlas.index.build import Raw
+
+MISSING = np.uint32(0xFFFFFFFF)
+"""The source of an input that names no node."""
+
+# Edges are resolved so many at a time, and rows moved.
+_CHUNK = 1 << 17
+_ROWS = 1 << 16
+
+Tell = Callable[[str, float], None]
+
+
+def arrange(raw: Raw, tell: Tell) -> dict[str, Any]:
+    """Write the ordered columns, and return what the header says."""
+    writer = raw.writer
+    tell("ordering scopes", 0.0)
+    scope, is_head = _scope_order(raw)
+    tell("ordering nodes", 0.1)
+    order = np.argsort(scope, kind="stable").astype(np.uint32)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order), dtype=np.uint32)
+    _move(raw, order, scope, is_head)
+    del scope, is_head
+    tell("resolving inputs", 0.3)
+    missing, twice = _edges(raw, writer, order, rank)
+    tell("finding readers", 0.7)
+    _readers(writer)
+    tell("telling phases", 0.85)
+    writer.write("texts_first", raw.scopes.texts.close())
+    _phases(raw, writer)
+    _calls(raw, writer, rank)
+    backwards = _backwards(writer)
+    if missing:
+        raw.notes.append(f"{missing:,} inputs name nodes that are not there")
+    if twice:
+        raw.notes.append(f"{twice:,} nodes have the name of another one")
+    if backwards:
+        raw.notes.append(backwards)
+    hashes, numbers = raw.scopes.texts.numbering.columns()
+    writer.write("texts_hash", hashes)
+    writer.write("texts_by_hash", numbers)
+    writer.write("ops_first", raw.ops.close())
+    writer.write("devices_first", raw.devices.close())
+    for temporary in ("hash", "reference", "caller", "callee"):
+        writer.drop(temporary)
+    edges = int(writer.open("first_input")[-1])
+    writer.close()
+    return {
+        "nodes": raw.count,
+        "edges": edges,
+        "parts": raw.parts,
+        "notes": raw.notes,
+        "columns": dict(writer.dtypes),
+    }
+
+
+def _scope_order(raw: Raw) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.bool_]]:
+    """Write the scopes in depth-first order; the scope of each node by that order, and who has its scope's name."""
+    writer = raw.writer
+    roots = raw.scopes.roots(len(raw.parts))
+    parent, leaf, hashes = raw.scopes.columns()
+    scope, names = writer.read("scope"), writer.open("hash")
+    tree = depth_first(parent, roots, _first_nodes(scope, len(parent)))
+    order = np.argsort(tree.place)
+    # A node `a/b` beside a scope `a/b` is shown inside that scope, as the one that it is named for.
+    by_hash = np.argsort(hashes).astype(np.uint32)
+    hashes = hashes[by_hash]
+    is_head = np.zeros(len(scope), np.bool_)
+
+    def look_up(low: int) -> None:
+        rows, place = find_sorted(hashes, names[low : low + _CHUNK])
+        is_head[low + rows] = True
+        scope[low + rows] = by_hash[place]
+
+    in_threads(look_up, range(0, len(scope), _CHUNK))
+    writer.write("scope_parent", tree.place[parent[order]].astype(np.uint32))
+    writer.write("scope_leaf", leaf[order].astype(smallest_dtype(len(raw.scopes.texts))))
+    writer.write("scope_size", tree.size[order].astype(np.uint32))
+    writer.write("scope_depth", tree.depth[order].astype(np.uint32))
+    writer.write("part_root", tree.place[roots].astype(np.uint32))
+    placed = tree.place.astype(np.uint32)[scope]
+    direct = np.bincount(placed, minlength=len(parent))
+    first = offsets(direct)
+    behind = np.arange(len(parent)) + tree.size[order]
+    writer.write("scope_first", first[:-1].astype(np.uint32))
+    writer.write("scope_direct", direct.astype(np.uint32))
+    writer.write("scope_last", first[behind].astype(np.uint32))
+    return placed, is_head
+
+
+def _first_nodes(scope: Column, count: int) -> npt.NDArray[np.int32]:
+    """The first node in the file that lies directly in each scope; behind all where there is none."""
+    first = np.full(count, len(scope), np.int32)
+    # Written from the last to the first, the first one stays.
+    first[scope[::-1]] = np.arange(len(scope) - 1, -1, -1, dtype=np.int32)
+    return first
+
+
+def _move(raw: Raw, order: npt.NDArray[np.uint32], scope: Column, is_head: Column) -> None:
+    """Put the columns of nodes and of their outputs into the new order."""
+    writer = raw.writer
+    # A search looks at all of these: few names and ops are told by few bytes.
+    for name, count in (("leaf", len(raw.scopes.texts)), ("op", len(raw.ops)), ("device", len(raw.devices))):
+        writer.write(name, writer.read(name).astype(smallest_dtype(count))[order])
+    for name in ("made_from", "dtype", "start", "length"):
+        writer.write(name, writer.read(name)[order])
+    writer.write("position", order)
+    writer.write("scope", scope[order])
+    writer.write("is_head", is_head[order])
+    counts = writer.read("output_count")
+    _move_rows(writer, ("tensor_bytes", "tensor_sized"), offsets(counts), order)
+    writer.write("first_tensor", offsets(counts[order]).astype(np.uint32))
+    writer.drop("output_count")
+
+
+def _move_rows(writer: Writer, names: tuple[str, ...], first: Column, order: npt.NDArray[np.uint32]) -> None:
+    """Put columns of compressed rows into the new order, some rows at a time."""
+    for name in names:
+        moved, column = f"{name}_moved", writer.open(name)
+        for low in range(0, max(len(order), 1), _ROWS):
+            places, _ = ragged(first, order[low : low + _ROWS].astype(np.int64))
+            writer.append(moved, column[places])
+        writer.rename(moved, name)
+
+
+def _edges(raw: Raw, writer: Writer, order: Column, rank: Column) -> tuple[int, int]:
+    """Write the inputs of each node in the new order; how many name nobody, and how many names are taken twice."""
+    hashes = writer.read("hash")
+    # Results are never read by name inside their function: their hashes were turned over. Of several nodes with one
+    # name the first in the file is the one that is found.
+    by_hash = np.argsort(hashes, kind="stable")
+    known, node = hashes[by_hash], rank[by_hash]
+    del hashes, by_hash
+    twice = int(np.count_nonzero(known[1:] == known[:-1]))
+    writer.write("name_hash", known)
+    writer.write("name_node", node)
+    counts = writer.read("input_count")
+    writer.drop("input_count")
+    first = offsets(counts)
+    writer.write("first_input", offsets(counts[order]).astype(np.uint32 if first[-1] < 2**32 else np.uint64))
+    missing = _resolve(writer, known, node)
+    writer.rename("port", "input_port")
+    del known, node
+    _move_rows(writer, ("input", "input_port"), first, order)
+    return missing, twice
+
+
+def _resolve(writer: Writer, known: Column, node: Column) -> int:
+    """Write the node that each input names, in the order of the file; how many name nobody."""
+    references = writer.open("reference")
+    resolved = np.full(len(references), MISSING)
+
+    def look_up(low: int) -> None:
+        rows, place = find_sorted(known, references[low : low + _CHUNK])
+        resolved[low + rows] = node[place]
+
+    in_threads(look_up, range(0, len(resolved), _CHUNK))
+    writer.write("input", resolved)
+    return int(np.count_nonzero(resolved == MISSING))
+
+
+def _readers(writer: Writer) -> None:
+    """Write who reads each node: the edges turned around."""
+    first, inputs = writer.open("first_input"), writer.open("input")
+    count = len(first) - 1
+    reader_count = np.zeros(count + 1, np.int64)
+    for low in range(0, len(inputs), _CHUNK):
+        sources = inputs[low : low + _CHUNK]
+        reader_count += np.bincount(sources[sources != MISSING], minlength=count + 1)
+    first_reader = offsets(reader_count[:count])
+    readers = np.empty(int(first_reader[-1]), np.uint32)
+    cursor = first_reader[:-1].copy()
+    for low in range(0, count, _ROWS):
+        high = min(low + _ROWS, count)
+        begin, end = int(first[low]), int(first[high])
+        sources = inputs[begin:end]
+        reader = np.repeat(np.arange(low, high, dtype=np.uint32), _lengths(first, low, high))
+        known = sources != MISSING
+        sources, reader = sources[known], reader[known]
+        sorting = np.argsort(sources, kind="stable")
+        sources, reader = sources[sorting], reader[sorting]
+        distinct, at, counts = np.unique(sources, return_index=True, return_counts=True)
+        within = np.arange(len(sources)) - np.repeat(at, counts)
+        readers[cursor[sources] + within] = reader
+        cursor[distinct] += counts
+    writer.write("first_reader", first_reader.astype(first.dtype))
+    writer.write("reader", readers)
+
+
+def _lengths(first: Column, low: int, high: int) -> npt.NDArray[np.int64]:
+    """How many entries each of some rows has."""
+    return np.asarray(np.diff(first[low : high + 1].astype(np.int64)), np.int64)
+
+
+def _phases(raw: Raw, writer: Writer) -> None:
+    """Write each node's phase: gradients are known by the scope or function that they are in, or by how they begin."""
+    leaf, parent, size = (writer.read(name) for name in ("scope_leaf", "scope_parent", "scope_size"))
+    texts = open_column(writer.folder / "texts", "|u1")
+    first = writer.read("texts_first")
+    begins = [begin_with(texts, first[:-1], first[1:], scope.encode()) for scope in GRADIENT_SCOPES]
+    is_gradient = np.zeros(len(first) - 1, np.bool_)
+    is_gradient[np.concatenate(begins)] = True
+    tops = np.flatnonzero(is_gradient[leaf] & (parent != np.arange(len(parent))))
+    backward_parts = [part for part, name in enumerate(raw.parts) if name.startswith(BACKWARD_FUNCTION)]
+    tops = np.concatenate([tops, writer.read("part_root")[backward_parts].astype(np.int64)])
+    # All scopes within one are a range: its begin counts one up, its end one down.
+    within = np.zeros(len(leaf) + 1, np.int64)
+    np.add.at(within, tops, 1)
+    np.add.at(within, tops + size[tops], -1)
+    marked = (np.cumsum(within) > 0)[:-1]
+    columns = [writer.open(name) for name in ("first_input", "input", "input_port", "first_reader", "reader")]
+    nodes = marked[writer.open("scope")] | is_gradient[writer.open("leaf")]
+    writer.write("phase", find_phases(nodes, *columns))
+
+
+def _calls(raw: Raw, writer: Writer, rank: Column) -> None:
+    """Write which node names which function of the library."""
+    caller, callee = writer.read("caller"), writer.read("callee")
+    parts = np.array([hash_of(name) for name in raw.parts[1:]], np.uint64)
+    if not len(parts) or not len(caller):
+        writer.write("call_node", np.zeros(0, np.uint32))
+        writer.write("call_part", np.zeros(0, np.uint32))
+        return
+    sorting = np.argsort(parts)
+    place = np.minimum(np.searchsorted(parts[sorting], callee), len(parts) - 1)
+    known = parts[sorting][place] == callee
+    node, part = rank[caller[known]], (sorting[place[known]] + 1).astype(np.uint32)
+    in_order = np.argsort(node, kind="stable")
+    writer.write("call_node", node[in_order])
+    writer.write("call_part", part[in_order])
+
+
+def _backwards(writer: Writer) -> str | None:
+    """A note if the file has nodes that read later ones in a circle."""
+    from lowtide.atlas.cuts.cycles import count_in_circles
+
+    in_circles = count_in_circles(
+        *(writer.open(name) for name in ("first_input", "input", "first_reader", "reader", "position"))
+    )
+    return f"{in_circles:,} nodes read each other in a circle" if in_circles else None

@@ -1,0 +1,56 @@
+"""What the inputs of nodes name: another node, which of its outputs, or that it has only to have run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lowtide.atlas.index.names import part_seeds
+from lowtide.atlas.index.text import CARET, COLON, BytePlaces, Bytes, Hashes, Places, hash_pieces
+
+CONTROL = np.uint16(0xFFFF)
+"""The port of an input that is only waited for."""
+# A port behind this is taken for the last one that a column can tell.
+_LAST_PORT = 0xFFFE
+_DIGITS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class References:
+    """Inputs: the hash of the node that each names, and its port."""
+
+    hash: Hashes
+    port: npt.NDArray[np.uint16]
+
+
+def read_references(data: Bytes, starts: Places, ends: Places, part: npt.NDArray[np.uint32]) -> References:
+    """Read inputs such as `name`, `name:1`, `^name`, and in functions `name:output:0`."""
+    filled = starts < ends
+    is_control = np.zeros(len(starts), np.bool_)
+    is_control[filled] = data[starts[filled]] == CARET
+    starts = starts + is_control
+    # The name ends at the first colon, and the number begins behind the last one.
+    colons = BytePlaces(data, starts, ends, COLON)
+    name_end, last = colons.first(starts, ends), colons.last(starts, ends)
+    numbered = np.flatnonzero(last >= starts)
+    port = np.zeros(len(starts), np.int64)
+    port[numbered] = _read_numbers(data, last[numbered] + 1, ends[numbered])
+    port = np.minimum(port, _LAST_PORT)
+    port[is_control] = CONTROL
+    return References(hash_pieces(data, starts, name_end) + part_seeds(part), port.astype(np.uint16))
+
+
+def _read_numbers(data: Bytes, starts: Places, ends: Places) -> Places:
+    """Whole numbers in decimal digits, as far as they go."""
+    value = np.zeros(len(starts), np.int64)
+    reading = starts < ends
+    for digit in range(_DIGITS):
+        rows = np.flatnonzero(reading & (starts + digit < ends))
+        byte = data[starts[rows] + digit].astype(np.int64) - ord("0")
+        is_digit = (byte >= 0) & (byte <= 9)
+        reading[:] = False
+        reading[rows[is_digit]] = True
+        value[rows[is_digit]] = value[rows[is_digit]] * 10 + byte[is_digit]
+    return value

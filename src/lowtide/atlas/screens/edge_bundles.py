@@ -1,0 +1,133 @@
+"""Edges between groups of nodes: counted, weighed, and told apart from those that cross the border."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lowtide.atlas.atlas import Atlas
+from lowtide.atlas.index.arrange import MISSING
+from lowtide.atlas.index.columns import ragged
+from lowtide.atlas.index.references import CONTROL
+
+Places = npt.NDArray[np.int64]
+Amounts = npt.NDArray[np.float64]
+
+# So many nodes are looked at at once.
+_CHUNK = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Ranges:
+    """Ranges of nodes, each belonging to one of `count` groups."""
+
+    first: Places
+    last: Places
+    group: Places
+    count: int
+
+    def chunks(self) -> Iterator[tuple[Places, Places]]:
+        """All nodes with their groups, some hundred thousand at a time."""
+        sizes = self.last - self.first
+        pieces = (np.cumsum(sizes) - 1) // _CHUNK
+        for rows in np.split(np.arange(len(sizes)), np.flatnonzero(np.diff(pieces)) + 1):
+            nodes, counts = _expand(self.first[rows], sizes[rows])
+            groups = np.repeat(self.group[rows], counts)
+            for low in range(0, len(nodes), _CHUNK):
+                yield nodes[low : low + _CHUNK], groups[low : low + _CHUNK]
+
+
+def _expand(first: Places, sizes: Places) -> tuple[Places, Places]:
+    before = np.cumsum(sizes) - sizes
+    return np.arange(int(sizes.sum())) + np.repeat(first - before, sizes), sizes
+
+
+@dataclass(frozen=True, slots=True)
+class Bundles:
+    """Edges among groups, and between groups and what is outside of all of them."""
+
+    source: Places
+    target: Places
+    count: Places
+    control: Places
+    bytes: Places
+    incoming: Places
+    incoming_bytes: Places
+    outgoing: Places
+
+
+def bundle(atlas: Atlas, ranges: Ranges) -> Bundles:
+    """Bundle the edges that begin or end in any of the ranges. A group's edges to itself are not told."""
+    low, high = int(ranges.first.min()), int(ranges.last.max())
+    table = _Table(ranges, low, high)
+    count = ranges.count
+    edges, waits, sizes = np.zeros(count * count), np.zeros(count * count), np.zeros(count * count)
+    incoming, incoming_bytes, outgoing = np.zeros(count), np.zeros(count), np.zeros(count)
+    for nodes, groups in ranges.chunks():
+        places, counts = ragged(atlas.first_input, nodes)
+        target = np.repeat(groups, counts)
+        source, port = atlas.inputs[places], atlas.input_port[places]
+        known = source != MISSING
+        source, port, target = source[known], port[known], target[known]
+        of = table.group_of(source)
+        weight = edge_bytes(atlas, source, port)
+        inside = (of < count) & (of != target)
+        pair = of[inside] * count + target[inside]
+        edges += np.bincount(pair, minlength=count * count)
+        waits += np.bincount(pair, (port[inside] == CONTROL), minlength=count * count)
+        sizes += np.bincount(pair, weight[inside], minlength=count * count)
+        outside = of == count
+        incoming += np.bincount(target[outside], minlength=count)
+        incoming_bytes += np.bincount(target[outside], weight[outside], minlength=count)
+        places, counts = ragged(atlas.first_reader, nodes)
+        reading = table.group_of(atlas.readers[places]) == count
+        outgoing += np.bincount(np.repeat(groups, counts)[reading], minlength=count)
+        give_back(atlas, nodes)
+    pairs = np.flatnonzero(edges)
+    return Bundles(
+        pairs // count,
+        pairs % count,
+        edges[pairs].astype(np.int64),
+        waits[pairs].astype(np.int64),
+        sizes[pairs].astype(np.int64),
+        incoming.astype(np.int64),
+        incoming_bytes.astype(np.int64),
+        outgoing.astype(np.int64),
+    )
+
+
+def give_back(atlas: Atlas, nodes: Places) -> None:
+    """Give back the memory of the columns after a whole chunk: who looks at millions of nodes looks at each once."""
+    if len(nodes) == _CHUNK:
+        atlas.release()
+
+
+def edge_bytes(atlas: Atlas, source: npt.NDArray[np.uint32], port: npt.NDArray[np.uint16]) -> Amounts:
+    """What each edge carries; nothing where it is only waited for, or where the size is not known."""
+    first = atlas.first_tensor
+    place = first[source].astype(np.int64) + port
+    known = (port != CONTROL) & (place < first[source.astype(np.int64) + 1])
+    weight = np.zeros(len(source))
+    weight[known] = atlas.tensor_bytes[place[known]]
+    return weight
+
+
+class _Table:
+    """Which group each node is in; `count` is the answer for those in none."""
+
+    def __init__(self, ranges: Ranges, low: int, high: int) -> None:
+        self._low, self._high, self._none = low, high, ranges.count
+        self._table = np.full(high - low + 1, ranges.count, np.uint16)
+        for row in range(len(ranges.first)) if len(ranges.first) < 4096 else ():
+            self._table[int(ranges.first[row]) - low : int(ranges.last[row]) - low] = ranges.group[row]
+        if len(ranges.first) >= 4096:
+            nodes, counts = _expand(ranges.first, ranges.last - ranges.first)
+            self._table[nodes - low] = np.repeat(ranges.group, counts)
+
+    def group_of(self, nodes: npt.NDArray[np.uint32]) -> Places:
+        place = nodes.astype(np.int64) - self._low
+        inside = (place >= 0) & (place < self._high - self._low)
+        return self._table[np.where(inside, place, self._high - self._low)].astype(np.int64)

@@ -1,0 +1,261 @@
+"""Thousands of nodes and scopes, folded into so few groups that a person can look at them.
+
+Names are taken apart at their separators: `conv2_block1_1_conv` lies under `conv2`, under `conv2_block1` and so on, as
+if these were scopes. The largest group is taken apart again and again while there is room on the screen. What names do
+not tell apart is grouped by op, and what is alike in every way is cut into ranges.
+
+A fold is a text of steps from a scope to a group, with `|` between them: a beginning of names (`conv2`), an op
+(`*op Const`), all scopes (`*scopes`), rare ops (`*other`), what the largest beginnings leave (`*rest`), or a range in
+the order of the file (`@0-999`).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lowtide.atlas.index.text import begin_with, next_parts
+from lowtide.atlas.screens.members import Members
+
+LIMIT = 60
+"""So many items a screen has at the most, where folding can bring it there."""
+MOST = 120
+"""So few members are shown one by one, although they are more than a screen of folds has."""
+
+SERIES, CLUSTER, RANGE = "series", "cluster", "range"
+_SEPARATORS = b"_.:-/"
+_OP, _SCOPES, _OTHER, _REST = "*op ", "*scopes", "*other", "*rest"
+_RANGE = re.compile(r"@(\d+)-(\d+)")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Group:
+    """Some members that are shown as one item; a group of one is that member itself."""
+
+    members: Members
+    step: str = ""
+    """Leads from the fold above to this group."""
+    kind: str = CLUSTER
+    prefix: int = 0
+    """How many bytes of their names the members have in common, up to a separator."""
+
+
+class FoldError(ValueError):
+    """A fold that leads nowhere."""
+
+
+def unfold(members: Members, fold: str) -> tuple[Members, int]:
+    """Follow a fold; the members that it leads to, and how many bytes of their names its steps used."""
+    prefix = 0
+    for step in filter(None, fold.split("|")):
+        if ranged := _RANGE.fullmatch(step):
+            low, high = int(ranged[1]), int(ranged[2])
+            members = members.take(_in_file_order(members)[low : high + 1])
+        elif step.startswith(_OP):
+            op = step.removeprefix(_OP)
+            number = members.atlas.ops.index(op) if op in members.atlas.ops else -1
+            members = members.take(members.op() == number)
+        elif step == _SCOPES:
+            members = members.take(members.is_scope)
+        elif step == _OTHER:
+            members = members.take(np.isin(members.op(), _rare_ops(members)))
+        elif step == _REST:
+            members = _rest(members, _largest(members, prefix))
+        else:
+            text = _unescape(step)
+            members = members.take(_begins(members, text))
+            prefix = len(text.encode(errors="surrogateescape"))
+        if not len(members):
+            raise FoldError(f"nothing is folded so: {fold}")
+    return members, prefix
+
+
+def fold_members(members: Members, fold: str = "", prefix: int = 0) -> list[Group]:
+    """Put members into groups, no more than a screen has room for, in the order of the file.
+
+    `fold` is how they were come by: what names did not tell apart is not asked of names again.
+    """
+    step = fold.rpartition("|")[2]
+    if len(members) <= (MOST if fold else LIMIT):
+        groups = [Group(members.take(np.array([row]))) for row in range(len(members))]
+    elif step == _REST:
+        groups = _by_kind(members)
+    elif step.startswith(("*", "@")):
+        groups = _ranges(members)
+    else:
+        groups = _by_name(members, prefix) or _largest_and_rest(members, prefix) or _by_kind(members)
+    if len(groups) == 1 and len(members) > 1:
+        groups = _ranges(members)
+    return sorted(groups, key=lambda group: int(group.members.first.min()))
+
+
+# -- by name ----------------------------------------------------------------------------------------------
+
+
+def _by_name(members: Members, prefix: int) -> list[Group] | None:
+    """Split by the next part of the names, then the largest of what came out, while there is room.
+
+    None where the names have more different parts than a screen has room for.
+    """
+    whole = Group(members, prefix=prefix)
+    groups = _split(whole, MOST)
+    # What all have in common tells nothing.
+    while groups is not None and len(groups) == 1 and groups[0].prefix > whole.prefix:
+        whole = groups[0]
+        groups = _split(whole, MOST)
+    if groups is None:
+        return None
+    done: list[Group] = []
+    while groups:
+        largest = max(groups, key=lambda group: len(group.members))
+        groups.remove(largest)
+        room = LIMIT - len(groups) - len(done)
+        parts = _split(largest, room) if len(largest.members) > 1 else None
+        if parts is None or (len(parts) == 1 and parts[0].prefix == largest.prefix):
+            done.append(largest)
+        else:
+            groups += parts
+    return done
+
+
+def _split(group: Group, most: int) -> list[Group] | None:
+    """Split by what comes next in the names, up to a separator; None where that gives more than `most` groups."""
+    parts = _Parts.of(group)
+    return parts.groups(np.arange(len(parts.count))) if len(parts.count) <= most else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Parts:
+    """The members of a group by the next part of their names."""
+
+    group: Group
+    length: npt.NDArray[np.int64]
+    """Of each member, how long the next part of its name is."""
+    order: npt.NDArray[np.int64]
+    """Members of one part together."""
+    count: npt.NDArray[np.int64]
+    """How many members each part has."""
+
+    @staticmethod
+    def of(group: Group) -> _Parts:
+        members = group.members
+        starts, ends = members.places()
+        length, hashes = next_parts(members.atlas.texts, starts + group.prefix, ends, _SEPARATORS)
+        _, which, count = np.unique(hashes, return_inverse=True, return_counts=True)
+        return _Parts(group, length, np.argsort(which, kind="stable"), count)
+
+    def groups(self, parts: npt.NDArray[np.int64]) -> list[Group]:
+        """Some of the parts as groups."""
+        members, ends = self.group.members, np.cumsum(self.count)
+        found = []
+        for part in parts.tolist():
+            rows = self.order[ends[part] - self.count[part] : ends[part]]
+            inside = members.take(np.sort(rows))
+            prefix = self.group.prefix + int(self.length[rows[0]])
+            begin = int(inside.places()[0][0])
+            text = members.atlas.texts[begin : begin + prefix].tobytes().decode(errors="surrogateescape")
+            found.append(Group(inside, _escape(text), _kind_of(inside), prefix))
+        return found
+
+
+def _begins(members: Members, text: str) -> npt.NDArray[np.int64]:
+    """Which members have names that begin so, up to a separator or their end."""
+    wanted = text.encode(errors="surrogateescape")
+    starts, ends = members.places()
+    rows = begin_with(members.atlas.texts, starts, ends, wanted)
+    behind = starts[rows] + len(wanted)
+    at_end = behind == ends[rows]
+    following = members.atlas.texts[np.where(at_end, 0, behind)]
+    whole = rows[at_end | np.isin(following, np.frombuffer(_SEPARATORS, np.uint8))]
+    # A very long part of a name is cut without a separator.
+    return whole if len(whole) else rows
+
+
+def _kind_of(members: Members) -> str:
+    """A series is of one op, or of scopes alone; anything else is a cluster."""
+    ops = members.op()
+    return SERIES if len(ops) and (ops == ops[0]).all() else CLUSTER
+
+
+# -- by kind, and in ranges -------------------------------------------------------------------------------
+
+
+def _largest(members: Members, prefix: int) -> list[Group]:
+    """Of too many parts of names those that most members have, for half of a screen."""
+    whole = Group(members, prefix=prefix)
+    parts = _Parts.of(whole)
+    while len(parts.count) == 1 and parts.length.max() > 0:
+        whole = parts.groups(np.array([0]))[0]
+        parts = _Parts.of(whole)
+    by_count = np.argsort(-parts.count, kind="stable")[: LIMIT // 2]
+    return parts.groups(by_count[parts.count[by_count] > 1])
+
+
+def _largest_and_rest(members: Members, prefix: int) -> list[Group]:
+    kept = _largest(members, prefix)
+    left = _rest(members, kept)
+    return [*kept, Group(left, _REST)] if kept and len(left) else kept
+
+
+def _rest(members: Members, kept: list[Group]) -> Members:
+    """What none of the groups has."""
+    taken = [_identity(group.members) for group in kept]
+    return members.take(~np.isin(_identity(members), np.concatenate(taken))) if taken else members
+
+
+def _identity(members: Members) -> npt.NDArray[np.int64]:
+    return members.id * 2 + members.is_scope
+
+
+def _by_kind(members: Members) -> list[Group]:
+    """By op, the frequent ones alone, the rare ones together, and all scopes together."""
+    ops, rare = members.op(), _rare_ops(members)
+    groups = [
+        Group(members.take(ops == op), _OP + members.atlas.ops[op])
+        for op in np.unique(ops)
+        if op < len(members.atlas.ops) and op not in rare
+    ]
+    is_rare = np.isin(ops, rare)
+    if members.is_scope.any():
+        groups.append(Group(members.take(members.is_scope), _SCOPES))
+    if is_rare.any():
+        groups.append(Group(members.take(is_rare), _OTHER))
+    return groups
+
+
+def _rare_ops(members: Members) -> npt.NDArray[np.int64]:
+    """The ops that are too seldom to have a group of their own: all but the most frequent third of a screen."""
+    counts = np.bincount(members.op(), minlength=len(members.atlas.ops) + 1)[: len(members.atlas.ops)]
+    order = np.argsort(-counts, kind="stable")
+    return np.sort(order[LIMIT // 3 :])
+
+
+def _ranges(members: Members) -> list[Group]:
+    """Pieces of equal size in the order of the file; round numbers are easier to read: 1,000 rather than 977."""
+    order = _in_file_order(members)
+    least = max(-(-len(members) // LIMIT), 10)
+    power = 10 ** (len(str(least)) - 1)
+    size = next(power * step for step in (1, 2, 5, 10) if power * step >= least)
+    return [
+        Group(members.take(order[low : low + size]), f"@{low}-{min(low + size, len(members)) - 1}", RANGE)
+        for low in range(0, len(members), size)
+    ]
+
+
+def _in_file_order(members: Members) -> npt.NDArray[np.int64]:
+    return np.argsort(members.atlas.position[members.first], kind="stable")
+
+
+def _escape(text: str) -> str:
+    """A beginning of names as a step: what has a meaning in folds is written in another way."""
+    text = text.replace("%", "%25").replace("|", "%7C")
+    return re.sub(r"^[*@]", lambda first: f"%{ord(first[0]):02X}", text)
+
+
+def _unescape(text: str) -> str:
+    for code, character in (("%7C", "|"), ("%2A", "*"), ("%40", "@"), ("%25", "%")):
+        text = text.replace(code, character)
+    return text

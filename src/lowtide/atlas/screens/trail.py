@@ -1,0 +1,51 @@
+"""The way from the top of a graph to a node or a scope: what has to be opened, one after the other, to see it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lowtide.atlas.atlas import Atlas
+from lowtide.atlas.screens.folding import Group, fold_members, unfold
+from lowtide.atlas.screens.members import Members
+
+# Nobody opens more inside each other; names of ten thousand scopes would take seconds to fold.
+MOST_KEYS = 200
+
+
+def trail_to_node(atlas: Atlas, node: int) -> list[str]:
+    """The keys of the scopes and folds around a node, the outermost first."""
+    return _trail(atlas, atlas.part_of(node), node, None)
+
+
+def trail_to_scope(atlas: Atlas, scope: int) -> list[str]:
+    """The keys of the scopes and folds around a scope, the outermost first."""
+    return _trail(atlas, atlas.part_of_scope(scope), int(atlas.scope_first[scope]), scope)
+
+
+def _trail(atlas: Atlas, part: int, node: int, goal: int | None) -> list[str]:
+    keys: list[str] = []
+    scope = atlas.find_scope("", part)
+    while scope is not None and scope != goal and len(keys) < MOST_KEYS:
+        path = atlas.scope_name(scope)
+        if keys or path:
+            keys.append(path)
+        scope = _step(Members.of(atlas, scope), path, node, keys)
+    return keys
+
+
+def _step(everything: Members, path: str, node: int, keys: list[str]) -> int | None:
+    """Go through the folds of a scope; the scope that comes next, or None where the node itself does."""
+    fold = ""
+    while True:
+        members, prefix = unfold(everything, fold)
+        group = next((each for each in fold_members(members, fold, prefix) if _holds(each, node)), None)
+        if group is None:
+            return None
+        if len(group.members) == 1:
+            return int(group.members.id[0]) if group.members.is_scope[0] else None
+        fold = "|".join(filter(None, (fold, group.step)))
+        keys.append(f"{path}|{fold}")
+
+
+def _holds(group: Group, node: int) -> bool:
+    return bool(np.any((group.members.first <= node) & (node < group.members.last)))

@@ -1,0 +1,82 @@
+"""What to change in a pipeline so that it holds less."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from lowtide.feed.forecast.stage import Stage
+from lowtide.feed.forecast.stage_memory import BAKED_TIMES_AT_START, CONSTANT_TIMES, Holding
+from lowtide.units import format_bytes
+
+# What is less than this share of all is not worth a word.
+_LEAST_SHARE = 0.05
+# More batches than this ready ahead do not make a step wait less.
+_ENOUGH_AHEAD = 2
+
+
+@dataclass(frozen=True)
+class Advice:
+    """One change, and how many bytes it saves at the peak."""
+
+    what: str
+    saves_bytes: int
+
+
+def advise(holdings: Sequence[Holding]) -> list[Advice]:
+    """What would help, the largest first."""
+    all_bytes = sum(each.bytes for each in holdings)
+    found = [advice for each in holdings for advice in _advise(each) if advice.saves_bytes > _LEAST_SHARE * all_bytes]
+    return sorted(found, key=lambda each: -each.saves_bytes)
+
+
+def _advise(holding: Holding) -> Iterator[Advice]:
+    stage = holding.stage
+    if stage.kind in ("Shuffle", "ShuffleAndRepeat", "Cache") and holding.held_elements:
+        yield from _put_earlier(holding)
+    if stage.kind == "Cache" and holding.held_bytes:
+        yield Advice("cache to a file, cache(path), which the system reads from its page cache", holding.held_bytes)
+    if stage.kind == "Shuffle":
+        kept = -(-holding.held_elements // 4)
+        yield Advice(f"shuffle among {kept:,} instead of {holding.held_elements:,}", holding.held_bytes * 3 // 4)
+    if stage.kind == "Prefetch" and stage.numbers.get("buffer_size", 1) > _ENOUGH_AHEAD:
+        per = stage.element.held_bytes
+        yield Advice(f"prefetch({_ENOUGH_AHEAD})", holding.held_bytes - min(_ENOUGH_AHEAD, holding.held_elements) * per)
+    if stage.kind == "ParallelInterleave" and stage.numbers.get("block_length", 1) > 1:
+        block = stage.numbers["block_length"]
+        yield Advice("interleave with block_length=1", holding.held_bytes * (2 * block - 2) // (2 * block + 1))
+    if stage.baked_bytes:
+        yield Advice(
+            f"make the {format_bytes(stage.baked_bytes)} of constants within the function a tensor outside of it",
+            (BAKED_TIMES_AT_START - CONSTANT_TIMES) * stage.baked_bytes,
+        )
+    if stage.constant_bytes:
+        yield Advice(
+            "read the arrays from files with lt.feed.arrays instead of making a dataset from them",
+            CONSTANT_TIMES * stage.constant_bytes,
+        )
+    if stage.captured_bytes:
+        yield Advice(
+            f"look things up in the {format_bytes(stage.captured_bytes)} of tensors within the model instead",
+            CONSTANT_TIMES * stage.captured_bytes,
+        )
+
+
+def _put_earlier(holding: Holding) -> Iterator[Advice]:
+    """Shuffle or cache before elements become larger."""
+    smallest = holding.stage.source
+    for each in _one_by_one(smallest):
+        if each.element.held_bytes < smallest.element.held_bytes:
+            smallest = each
+    saved = holding.held_elements * (holding.stage.source.element.held_bytes - smallest.element.held_bytes)
+    if saved > 0:
+        verb = "cache" if holding.stage.kind == "Cache" else "shuffle"
+        size = format_bytes(smallest.element.content_bytes)
+        yield Advice(f"{verb} before the map, where an element takes {size}", saved)
+
+
+def _one_by_one(stage: Stage) -> Iterator[Stage]:
+    """The stages before one whose elements are the same ones."""
+    while stage.kind in ("Map", "ParallelMap", "Prefetch", "Filter", "Options") and stage.inputs:
+        stage = stage.source
+        yield stage

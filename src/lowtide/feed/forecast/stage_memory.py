@@ -1,0 +1,228 @@
+"""What each stage of a pipeline holds when all its buffers are full: facts about TensorFlow's kernels.
+
+Nothing is assumed to be free because something else is busy: stages run in threads of their own, and what one of them
+has freed is not always there for the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from lowtide.feed.forecast.stage import AUTOTUNE, Element, Stage
+
+# A prefetch that sizes itself begins with one element and doubles whenever it was full and then empty: one while
+# training is slower than its data, eight and more while it is faster.
+AUTOTUNED_AHEAD = 2
+AUTOTUNED_AHEAD_AT_MOST = 16
+# Map and batch in one: so many batches are in the works at most.
+_MOST_BATCHES = 16
+# A parallel interleave opens this many times its cycle ahead.
+_OPENED_AHEAD = 2
+# A constant in the graph of a function is there in its graph, its definition, the library, the optimized graph and its
+# kernels: 9 times while the pipeline runs, and 19 times while it starts (measured from 8 to 200 MiB).
+BAKED_TIMES, BAKED_TIMES_AT_START = 9, 19
+# A tensor that a dataset is made from is there again in the pipeline that TensorFlow has made of it, and one that a
+# function uses once more while the pipeline starts.
+CONSTANT_TIMES, CAPTURED_TIMES_AT_START = 2, 3
+# From this size on the C library gives memory back at once; what was smaller it keeps for the thread that had it.
+RETURNED_BYTES = 32 << 20
+
+
+@dataclass(frozen=True)
+class Holding:
+    """What one stage takes at the peak."""
+
+    stage: Stage
+    depth: int
+    """How many stages are between it and whoever takes the batches."""
+    held_bytes: int
+    """What waits in it."""
+    held_elements: int
+    working_bytes: int
+    """What it takes on top while it makes an element."""
+    times: int = 1
+    """How many of it there are, because each of several open pipelines has one."""
+
+    @property
+    def bytes(self) -> int:
+        """All that it takes."""
+        return self.held_bytes + self.working_bytes
+
+    @property
+    def name(self) -> str:
+        """The stage with the number that decides, as it was written."""
+        return stage_name(self.stage) + (f" × {self.times:,}" if self.times > 1 else "")
+
+
+def hold(stage: Stage, processors: int) -> list[Holding]:
+    """The stages of a pipeline with what each takes, the last one first."""
+    return _hold(stage, 0, processors)
+
+
+def _hold(stage: Stage, depth: int, processors: int) -> list[Holding]:
+    held, elements, working = _RULES.get(stage.kind, _passes)(stage, processors)
+    constants = CONSTANT_TIMES * (stage.constant_bytes + stage.captured_bytes) + BAKED_TIMES * stage.baked_bytes
+    found = [Holding(stage, depth, held + constants + stage.reader_bytes, elements, working)]
+    if stage.inner is not None:
+        times = _opened(stage)
+        # Each of the open pipelines waits full; as many as there are processors are at work.
+        found += [_repeated(each, times, min(times, processors)) for each in _hold(stage.inner, depth + 1, processors)]
+    inputs = [_hold(each, depth + 1, processors) for each in stage.inputs]
+    if stage.kind == "Concatenate":
+        # One after the other: what the first one had is gone when the next one begins.
+        largest = max(range(len(inputs)), key=lambda which: sum(each.bytes for each in inputs[which]))
+        inputs = [each if which == largest else list(map(_gone, each)) for which, each in enumerate(inputs)]
+    return found + [each for some in inputs for each in some]
+
+
+def _repeated(one: Holding, times: int, working: int) -> Holding:
+    return replace(
+        one,
+        held_bytes=one.held_bytes * times,
+        held_elements=one.held_elements * times,
+        working_bytes=one.working_bytes * working,
+        times=one.times * times,
+    )
+
+
+def _gone(one: Holding) -> Holding:
+    return replace(one, held_bytes=0, held_elements=0, working_bytes=0)
+
+
+Amount = tuple[int, int, int]
+"""Bytes that are held, in how many elements, and bytes of work."""
+
+
+def _passes(stage: Stage, processors: int) -> Amount:
+    """A stage without a buffer: its function takes what it takes."""
+    return 0, 0, stage.call_bytes
+
+
+def _many(count: int, element: Element, working: int = 0) -> Amount:
+    return count * element.held_bytes, count, working
+
+
+def _shuffle(stage: Stage, processors: int) -> Amount:
+    return _many(_at_most(_number(stage, "buffer_size"), stage.source.count), stage.source.element)
+
+
+def _cache(stage: Stage, processors: int) -> Amount:
+    if stage.numbers.get("is_file") or stage.source.count is None:
+        return 0, 0, 0
+    return _many(stage.source.count, stage.source.element)
+
+
+def _prefetch(stage: Stage, processors: int) -> Amount:
+    wanted = _number(stage, "buffer_size")
+    return _many(_at_most(AUTOTUNED_AHEAD if wanted == AUTOTUNE else wanted, stage.source.count), stage.element)
+
+
+def _parallel_map(stage: Stage, processors: int) -> Amount:
+    calls = _calls(stage, processors)
+    beside = max(stage.call_bytes - stage.element.content_bytes, 0)
+    return _many(_at_most(calls, stage.count), stage.element, min(calls, processors) * beside)
+
+
+def _map_and_batch(stage: Stage, processors: int) -> Amount:
+    calls = _calls(stage, processors)
+    # Those that the calls are for, one that is ready, and one that is handed over.
+    batches = min(-(-calls // _number(stage, "batch_size")) + 1, _MOST_BATCHES) + 1
+    return _many(_at_most(batches, stage.count), stage.element, min(calls, processors) * stage.call_bytes)
+
+
+def _batch(stage: Stage, processors: int) -> Amount:
+    # The elements of a batch are gathered and then copied. A large batch takes the place of one that was taken.
+    gathered = _at_most(_number(stage, "batch_size"), stage.source.count) * stage.source.element.held_bytes
+    is_large = stage.element.content_bytes >= RETURNED_BYTES
+    return 0, 0, gathered + (0 if is_large else stage.element.content_bytes)
+
+
+def _parallel_batch(stage: Stage, processors: int) -> Amount:
+    _, _, working = _batch(stage, processors)
+    return _many(_at_most(_calls(stage, processors), stage.count), stage.element, working)
+
+
+def _parallel_interleave(stage: Stage, processors: int) -> Amount:
+    each = stage.numbers.get("buffer_output_elements", AUTOTUNE)
+    each = 2 * _number(stage, "block_length") + 1 if each == AUTOTUNE else each
+    if stage.inner is not None:
+        each = _at_most(each, stage.inner.count)
+    return _many(_opened(stage) * each, stage.element)
+
+
+def _window(stage: Stage, processors: int) -> Amount:
+    return _many(_at_most(_number(stage, "size"), stage.source.count), stage.source.element)
+
+
+def _unbatch(stage: Stage, processors: int) -> Amount:
+    return _many(1, stage.source.element)
+
+
+def _rebatch(stage: Stage, processors: int) -> Amount:
+    return _many(1, stage.source.element, stage.element.content_bytes)
+
+
+def _generator(stage: Stage, processors: int) -> Amount:
+    # What Python made, and what TensorFlow made of it.
+    return 0, 0, 2 * stage.element.content_bytes
+
+
+def _reader(stage: Stage, processors: int) -> Amount:
+    return 0, 0, stage.element.content_bytes
+
+
+_RULES: dict[str, Callable[[Stage, int], Amount]] = {
+    "Shuffle": _shuffle,
+    "ShuffleAndRepeat": _shuffle,
+    "Cache": _cache,
+    "Prefetch": _prefetch,
+    "ParallelMap": _parallel_map,
+    "MapAndBatch": _map_and_batch,
+    "Batch": _batch,
+    "PaddedBatch": _batch,
+    "Rebatch": _rebatch,
+    "DenseToSparseBatch": _batch,
+    "ParallelBatch": _parallel_batch,
+    "ParallelInterleave": _parallel_interleave,
+    "Window": _window,
+    "GroupByWindow": _window,
+    "Unbatch": _unbatch,
+    "Generator": _generator,
+    "TFRecord": _reader,
+    "TextLine": _reader,
+    "FixedLengthRecord": _reader,
+}
+
+
+def _number(stage: Stage, name: str) -> int:
+    """What a stage was made with; 1 where that is known only when it runs."""
+    return stage.numbers.get(name, 1)
+
+
+def _calls(stage: Stage, processors: int) -> int:
+    calls = _number(stage, "num_parallel_calls")
+    return processors if calls == AUTOTUNE else calls
+
+
+def _opened(stage: Stage) -> int:
+    """How many pipelines are open at a time."""
+    cycle = _number(stage, "cycle_length")
+    if stage.kind == "ParallelInterleave":
+        ahead = stage.numbers.get("prefetch_input_elements", AUTOTUNE)
+        cycle += _OPENED_AHEAD * cycle if ahead == AUTOTUNE else ahead
+    return max(_at_most(cycle, stage.source.count), 1)
+
+
+def _at_most(wanted: int, there: int | None) -> int:
+    return wanted if there is None else min(wanted, there)
+
+
+_SHOWN = ("buffer_size", "batch_size", "size", "cycle_length")
+
+
+def stage_name(stage: Stage) -> str:
+    """A stage as it was written, with the number that decides what it holds."""
+    numbers = [stage.numbers[name] for name in _SHOWN if name in stage.numbers][:1]
+    told = "".join("(AUTOTUNE)" if number == AUTOTUNE else f"({number:,})" for number in numbers)
+    return f"{stage.kind}{told}" + (", added by TensorFlow" if stage.numbers.get("is_injected") else "")

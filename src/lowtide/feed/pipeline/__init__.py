@@ -1,0 +1,1 @@
+"""tf.data pipelines over samples: order, read-ahead, sizing and restart."""

@@ -1,0 +1,1 @@
+"""Samples read by number from files: arrays, records, tables and images."""

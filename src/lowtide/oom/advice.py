@@ -1,0 +1,128 @@
+"""What to do when memory ran out, for each cause."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lowtide.oom.shortage import Request
+
+if TYPE_CHECKING:
+    from lowtide.oom.cause import Evidence
+
+
+def advise(cause: str, evidence: Evidence) -> tuple[str, ...]:
+    """Return what to do about `cause`, the most useful first."""
+    lines = _ADVICE[cause](evidence)
+    allocator = evidence.request.allocator or ""
+    if allocator in ("cuda_host_bfc", "gpu_host_bfc"):
+        lines.insert(0, "this is pinned memory of the host: raise TF_GPU_HOST_MEM_LIMIT_IN_MB, or prefetch less")
+    return tuple(lines)
+
+
+def on_gpu(request: Request) -> bool:
+    """Whether the memory of a GPU ran out."""
+    # The CPU's own allocator is called bfc_cpu_allocator_for_gpu.
+    device, allocator = (request.device or "").upper(), (request.allocator or "").upper()
+    return "GPU:" in device or allocator.startswith("GPU_")
+
+
+def _smaller_batch(evidence: Evidence) -> str:
+    largest, batch = evidence.largest_batch_size, evidence.batch_size
+    if largest == 0:
+        return "not even a batch of 1 fits: use a smaller model or input, or a larger device"
+    if largest is not None:
+        return f"use a batch of {largest:,} or less: that is the largest that fits"
+    if batch is not None and batch > 1:
+        return f"use a smaller batch than {batch:,}: try {batch // 2:,}"
+    return "use a smaller batch; lowtide predict TARGET --budget BYTES finds the largest that fits"
+
+
+def _same_batch(evidence: Evidence) -> str:
+    """How to keep the batch: as planned, in pieces, or how to find out."""
+    limit, slowdown = evidence.limit_bytes, evidence.planned_slowdown
+    # Whole units, so that the budget is never above the limit.
+    budget = "8GiB" if limit is None else f"{limit >> 20}MiB" if limit >= 1 << 20 else str(limit)
+    if slowdown is not None:
+        time = "the same time" if slowdown < 0.005 else f"{slowdown:.0%} more time"
+        return (
+            f'to keep the batch: lt.fit_in(model, budget="{budget}"), or @lt.function(budget="{budget}") on a step of '
+            f"your own, runs the step in another order and computes tensors again, in about {time}"
+        )
+    if evidence.largest_batch_size:
+        return (
+            f'to keep the batch: lt.fit_in(model, budget="{budget}") runs it in pieces and applies their gradients '
+            'once; with BatchNormalization say allow=("microbatch",)'
+        )
+    return f"to keep the batch: lowtide plan TARGET --budget {budget} says what to compute again, and what that costs"
+
+
+def _for_batch(evidence: Evidence) -> list[str]:
+    return [
+        _smaller_batch(evidence),
+        _same_batch(evidence),
+        "shorter sequences or smaller images lower it too; mixed precision saves some",
+    ]
+
+
+def _for_fragmentation(evidence: Evidence) -> list[str]:
+    if not on_gpu(evidence.request):
+        return [
+            "allocate what is large and lasting first, and keep shapes the same from step to step",
+            "pad batches to one shape: drop_remainder=True, or bucketed sequence lengths",
+            _smaller_batch(evidence),
+        ]
+    return [
+        "set TF_GPU_ALLOCATOR=cuda_malloc_async before TensorFlow is imported: it does not fragment in this way",
+        "keep shapes the same from step to step: drop_remainder=True, or bucketed sequence lengths",
+        "without tf.config.experimental.set_memory_growth the allocator takes one region, which fragments less",
+        _smaller_batch(evidence),
+    ]
+
+
+def _for_leak(evidence: Evidence) -> list[str]:
+    return [
+        "keep numbers, not tensors, from one step to the next: losses.append(float(loss))",
+        "do not build models, optimizers or tf.functions inside the loop, and do not concatenate onto a tensor in it",
+        "run lowtide run on the script: it tells what grows from step to step",
+    ]
+
+
+def _for_constant(evidence: Evidence) -> list[str]:
+    return [
+        "stream the data: tf.data.Dataset.from_generator or TFRecord files, not tf.constant or from_tensor_slices",
+        "keep a large array in NumPy and give fit() a keras.utils.PyDataset: it is copied batch by batch",
+        "do not let a tf.function close over an array: it becomes a constant of the graph",
+    ]
+
+
+def _for_weights(evidence: Evidence) -> list[str]:
+    return [
+        "a smaller batch does not help: use a smaller model, or one that is spread over devices",
+        "an optimizer that keeps less: SGD without momentum keeps nothing, Adam two numbers for each weight",
+        "store weights as bfloat16: keras.config.set_dtype_policy('bfloat16')",
+    ]
+
+
+def _for_device(evidence: Evidence) -> list[str]:
+    return [
+        "see who else holds it: nvidia-smi; a notebook that is still open keeps its memory until its kernel ends",
+        "when processes share a device, give each a limit: tf.config.LogicalDeviceConfiguration(memory_limit=MIB)",
+    ]
+
+
+def _for_unknown(evidence: Evidence) -> list[str]:
+    return [
+        "run the script again with lowtide run train.py: it records names and kinds, which a log does not have",
+        _smaller_batch(evidence),
+    ]
+
+
+_ADVICE = {
+    "batch": _for_batch,
+    "fragmentation": _for_fragmentation,
+    "leak": _for_leak,
+    "constant": _for_constant,
+    "weights": _for_weights,
+    "device": _for_device,
+    "unknown": _for_unknown,
+}

@@ -1,0 +1,1 @@
+"""What to rematerialize so that a step keeps a budget at the least cost in time."""

@@ -1,0 +1,1 @@
+"""The change to a graph that makes a schedule real: copies, rewired inputs and control edges."""

@@ -1,0 +1,15 @@
+"""All facts: importing this module states every op that is known."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from lowtide.program.facts.op_fact import fact_of, known_ops
+
+__all__ = ["fact_of", "known_ops"]
+
+# The facts of oneDNN come last: some are stated as those of the op they stand for.
+FAMILIES = ("arrays", "einsum", "elementwise", "linear", "neural", "random", "reductions", "state", "onednn")
+
+for family in FAMILIES:
+    import_module(f"lowtide.program.facts.{family}")

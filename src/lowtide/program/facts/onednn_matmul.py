@@ -1,0 +1,145 @@
+"""Scratchpads of oneDNN's products of matrices.
+
+With AVX2 no product of float32 matrices needs one: operands are packed in memory that oneDNN takes from the
+system. With AVX-512 blocks of the operands are packed in a scratchpad: taken from the source of oneDNN 3.7 and
+compared with the sizes that oneDNN itself states when it plans for such a processor. With AMX they are estimates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from lowtide.program.facts.onednn_isa import VectorIsa, current_isa
+from lowtide.program.facts.onednn_scratchpad import PAGE_BYTES, batch_bytes, booked, divide_up, round_up
+from lowtide.program.facts.shapes import elements, input_shape, item_bytes, output_shape
+from lowtide.program.graph import NodeView
+from lowtide.program.machine import current_machine
+
+_LISTED_BYTES = 16 * 40
+_WIDEST_BLOCK = 64
+
+
+@dataclass(frozen=True, slots=True)
+class _Product:
+    """A stack of products of matrices, and which of the two operands lies transposed in memory."""
+
+    stack: int
+    rows: int
+    columns: int
+    depth: int
+    swaps: tuple[bool, bool]
+    item: int
+
+    @property
+    def block_depth(self) -> int:
+        return min(self.depth, 1024 if self.depth > 1024 and not self.swaps[0] else 512)
+
+
+def _scratchpad(product: _Product) -> int:
+    """Packed blocks of the operands, for each thread, where the multiplication cannot read them in place."""
+    isa, threads = current_isa(), current_machine().intra_op_threads
+    if isa is VectorIsa.AVX2 or 0 in (product.stack, product.rows, product.columns, product.depth):
+        return 0
+    item = product.item
+    if item == 2 and isa is VectorIsa.AVX512:
+        return booked(min(threads, product.stack) * product.rows * product.columns * 4)
+    narrow = _is_narrow(product, threads)
+    block_columns = min(product.columns, 32 if narrow else _WIDEST_BLOCK)
+    packed_columns = block_columns if block_columns < product.columns else _WIDEST_BLOCK
+    copies_left = product.swaps[0] and product.rows > 1
+    block_rows = _block_rows(product, threads, block_columns, copies_left)
+    line = 64 // item
+    total = booked(threads * _LISTED_BYTES)
+    if copies_left:
+        depth = round_up(product.block_depth, line)
+        depth += line if depth >= 512 and depth & (depth - 1) == 0 else 0
+        total += booked(threads * block_rows * depth * item)
+    if _copies_right(product, narrow):
+        total += booked(threads * packed_columns * round_up(product.block_depth, 16 if item == 4 else 32) * item)
+    if item == 2 and product.depth % product.block_depth + (product.depth > product.block_depth):
+        total += booked(threads * block_rows * block_columns * 4)
+    if item == 2 and isa is VectorIsa.AMX:
+        total += booked(threads * PAGE_BYTES)
+    return total
+
+
+def _is_narrow(product: _Product, threads: int) -> bool:
+    """Whether there are so few blocks that they are made smaller to give every thread one."""
+    few = threads > product.stack * divide_up(product.columns, min(product.columns, _WIDEST_BLOCK))
+    return few and (product.rows <= 40 or (product.swaps[0] and product.rows <= 512))
+
+
+def _copies_right(product: _Product, narrow: bool) -> bool:
+    if product.item == 2:
+        return True
+    if product.swaps[1]:
+        return product.columns > 1
+    is_power_of_two = product.columns & (product.columns - 1) == 0
+    return product.columns > 256 and is_power_of_two and not (narrow and not product.swaps[0])
+
+
+@lru_cache(maxsize=4096)
+def _block_rows(product: _Product, threads: int, block_columns: int, copies_left: bool) -> int:
+    """The rows in a block that leave the threads most evenly at work, the largest of the equally good.
+
+    It is remembered: a model multiplies matrices of the same few shapes again and again.
+    """
+    rows, blocks = product.rows, divide_up(product.columns, block_columns)
+    few = threads > product.stack * blocks
+    smallest = min(rows, 16 if few else 32)
+    best, best_rows = 1.0, None
+    for chunk in range(min(16 if copies_left else 1, blocks), 0, -1):
+        chunks = divide_up(blocks, chunk)
+        for size in range(min(rows, 256), smallest - 1, -1):
+            work = divide_up(rows, size) * chunks * product.stack
+            if work < threads * 3 and work % threads:
+                continue
+            score = _unevenness(work, threads) + (size * divide_up(rows, size)) % rows / rows
+            score += (chunks * chunk - blocks) / blocks + _unevenness(product.depth, product.block_depth)
+            if score / 5 < best - 1e-9:
+                best, best_rows = score / 5, size
+    return smallest if best_rows is None else best_rows
+
+
+def _unevenness(work: int, share: int) -> float:
+    left = work % share
+    return (share - left if work < share else min(share - left, left)) / share
+
+
+def batch_product_temporaries(node: NodeView) -> Sequence[int]:
+    """A product of stacks of matrices."""
+    left, result = input_shape(node, 0), output_shape(node)
+    swaps = (bool(node.attribute("adj_x")), bool(node.attribute("adj_y")))
+    depth = left[-2] if swaps[0] else left[-1]
+    rows, columns = result[-2:]
+    product = _Product(elements(result[:-2]), rows, columns, depth, swaps, item_bytes(node.input_dtype(0)))
+    size = _scratchpad(product)
+    return [size] if size else []
+
+
+def product_temporaries(node: NodeView) -> Sequence[int]:
+    """Of two float32 matrices: none, by the plain multiplication routine. Shorter floats take the general way."""
+    item = item_bytes(node.input_dtype(0))
+    if item != 2:
+        return ()
+    left, result = input_shape(node, 0), output_shape(node)
+    swaps = (bool(node.attribute("transpose_a")), bool(node.attribute("transpose_b")))
+    depth = left[0] if swaps[0] else left[1]
+    rows, columns = result[-2:]
+    size = _scratchpad(_Product(1, rows, columns, depth, swaps, item))
+    return [size] if size else []
+
+
+def fused_product_temporaries(node: NodeView) -> Sequence[int]:
+    """A product with bias and activation: sums of shorter floats are kept whole in float32.
+
+    Weights that are constant are kept in blocks, and the product is then made of small ones.
+    """
+    size = 0
+    if node.attribute("is_weight_const") or node.attribute("is_filter_const"):
+        size = booked(current_machine().intra_op_threads * batch_bytes(1))
+    elif item_bytes(node.output_dtype(0)) == 2:
+        size = booked(elements(output_shape(node)) * 4)
+    return [size] if size else []

@@ -1,0 +1,93 @@
+"""Arithmetic that facts share: element counts, alignment, and dimensions that are merged as kernels merge them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from lowtide.program.dtypes import DTYPES
+from lowtide.program.graph import NodeView, Shape
+
+# What Eigen wants of an address in TensorFlow's wheels: a slice shares its parent's buffer only at such ones.
+ALIGNMENT_BYTES = 64
+
+_BYTES_BY_NAME = dict(DTYPES.values())
+
+Sizes = Callable[[NodeView], Sequence[int]]
+Pairs = Callable[[NodeView], Sequence[tuple[int, int]]]
+
+
+class UnknownShape(LookupError):
+    """A fact needs a shape or a value that is not known."""
+
+
+def item_bytes(dtype: str) -> int:
+    """Bytes of one element of a dtype, by its name."""
+    return _BYTES_BY_NAME.get(dtype, 4)
+
+
+def input_shape(node: NodeView, index: int) -> Shape:
+    """The shape of an input that a fact cannot do without."""
+    shape = node.input_shape(index) if index < node.input_count else None
+    if shape is None or any(size < 0 for size in shape):
+        raise UnknownShape(f"{node.name}: input {index}")
+    return shape
+
+
+def output_shape(node: NodeView, index: int = 0) -> Shape:
+    """The shape of an output that a fact cannot do without."""
+    shape = node.output_shape(index)
+    if shape is None or any(size < 0 for size in shape):
+        raise UnknownShape(f"{node.name}: output {index}")
+    return shape
+
+
+def input_values(node: NodeView, index: int) -> list[int]:
+    """The contents of a small constant input, flattened."""
+    value = node.input_value(index)
+    if value is None:
+        raise UnknownShape(f"{node.name}: value of input {index}")
+    return [int(item) for item in value.ravel().tolist()]
+
+
+def elements(shape: Sequence[int]) -> int:
+    """How many elements a shape has: 1 for a scalar."""
+    return math.prod(shape)
+
+
+def known(function: Sizes) -> Sizes:
+    """Bytes of temporaries, or none where a shape they depend on is not known."""
+
+    def guarded(node: NodeView) -> Sequence[int]:
+        try:
+            return function(node)
+        except UnknownShape:
+            return ()
+
+    return guarded
+
+
+def known_pairs(function: Pairs) -> Pairs:
+    """Pairs of output and input, or none where a shape or value they depend on is not known."""
+
+    def guarded(node: NodeView) -> Sequence[tuple[int, int]]:
+        try:
+            return function(node)
+        except UnknownShape:
+            return ()
+
+    return guarded
+
+
+def rows_are_aligned(shape: Sequence[int], item: int) -> bool:
+    """Whether each row along the first dimension starts at an aligned address."""
+    if not shape or shape[0] == 0:
+        return False
+    return (elements(shape[1:]) * item) % ALIGNMENT_BYTES == 0
+
+
+def slice_is_aligned(shape: Sequence[int], item: int, start: int, stop: int) -> bool:
+    """Whether rows `start` to `stop` begin and end at aligned addresses."""
+    if len(shape) == 1:
+        return (start * item) % ALIGNMENT_BYTES == 0 and (stop * item) % ALIGNMENT_BYTES == 0
+    return rows_are_aligned(shape, item)

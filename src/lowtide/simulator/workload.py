@@ -1,0 +1,329 @@
+"""A Workload: a Graph with shapes, resolved by the op facts into what the executor needs to know of each node.
+
+Everything that depends only on the program is worked out here once, so that the executor's inner loop, which
+runs several times, touches nothing but integers.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from lowtide.program.constant_folding import fold_constants
+from lowtide.program.dtypes import RESOURCE, VARIANT, element_bytes
+from lowtide.program.facts.catalog import fact_of
+from lowtide.program.facts.op_fact import OpFact
+from lowtide.program.graph import Graph, follow_handle
+from lowtide.simulator.costs import node_cost_us
+
+# How the executor treats a node.
+(
+    COMPUTE,
+    ARGUMENT,
+    CONSTANT,
+    RETURN,
+    READ,
+    ASSIGN,
+    UPDATE,
+    SWITCH,
+    MERGE,
+    ENTER,
+    EXIT,
+    NEXT,
+    LIST,
+    NOTHING,
+) = range(14)
+
+_ROLES = {
+    "_Arg": ARGUMENT,
+    "_DeviceArg": ARGUMENT,
+    "Placeholder": ARGUMENT,
+    "Const": CONSTANT,
+    "_Retval": RETURN,
+    "_DeviceRetval": RETURN,
+    "ReadVariableOp": READ,
+    "AssignVariableOp": ASSIGN,
+    "AssignAddVariableOp": UPDATE,
+    "AssignSubVariableOp": UPDATE,
+    "Switch": SWITCH,
+    "RefSwitch": SWITCH,
+    "Merge": MERGE,
+    "RefMerge": MERGE,
+    "Enter": ENTER,
+    "RefEnter": ENTER,
+    "Exit": EXIT,
+    "RefExit": EXIT,
+    "NextIteration": NEXT,
+    "RefNextIteration": NEXT,
+    "NoOp": NOTHING,
+    "ControlTrigger": NOTHING,
+    "VarHandleOp": NOTHING,
+}
+
+_LIST_OPS = frozenset(
+    "EmptyTensorList TensorListReserve TensorListFromTensor TensorListSetItem TensorListGetItem TensorListPushBack "
+    "TensorListPopBack TensorListStack TensorListGather TensorListConcatV2 TensorListLength TensorListResize "
+    "TensorListScatterV2 TensorListElementShape TensorListPushBackBatch OptionalFromValue OptionalGetValue".split()
+)
+
+
+# Ops that run a function of their own: how much that takes is not seen from outside.
+_CALLS = frozenset(
+    "PartitionedCall StatefulPartitionedCall If StatelessIf While StatelessWhile Case StatelessCase".split()
+)
+
+
+def _role(op: str) -> int:
+    if op.startswith("ResourceApply"):
+        return UPDATE
+    return _ROLES.get(op, LIST if op in _LIST_OPS else COMPUTE)
+
+
+@dataclass(slots=True)
+class Workload:
+    """What one step asks of the executor, node by node and tensor by tensor."""
+
+    graph: Graph
+    role: list[int]
+    cheap: list[bool]
+    cost_us: list[float]
+    pending: list[int]
+    roots: list[int]
+    successors: list[Sequence[int]]
+    """The nodes to tell when a node is done, one entry per edge: those that read its tensors first."""
+    inputs: list[Sequence[int]]
+    outputs: list[range]
+    consumers: list[int]
+    """How many edges read each tensor."""
+    sizes: list[int]
+    """Requested bytes of each tensor's own buffer."""
+    takes: list[Sequence[tuple[int, int, bool]]]
+    """Per node: (output tensor, input tensor, always): share the input's buffer, or take it when nobody else has it."""
+    bare: list[frozenset[int]]
+    """Per node: output tensors that get no buffer."""
+    borrowed: list[Sequence[int]]
+    """Per node: bytes of the kernel's temporaries."""
+    variable_of: dict[int, int]
+    """The variable behind each resource tensor, as the tensor id of its handle."""
+    sparse: frozenset[int]
+    """Variables that are read or written in parts: TensorFlow then copies them on every whole read or update."""
+    control_flow: bool
+    crowded: list[int] = field(default_factory=list)
+    """Nodes that more others wait for than TensorFlow keeps in order: it tells these in the order of a hash."""
+    left_over: frozenset[int] = frozenset()
+    """Nodes that are not run: what they made is a constant now."""
+    unknown: dict[str, list[int]] = field(default_factory=dict)
+    """Nodes whose op has no fact, by op."""
+    unsized: list[int] = field(default_factory=list)
+    """Tensors whose shape is not known."""
+
+
+# What a call of a compiled function borrows while it runs, stated as an attribute of its node by who compiled it.
+WORKSPACE = "lowtide_workspace_bytes"
+
+_NO_TENSORS: frozenset[int] = frozenset()
+
+
+def build_workload(graph: Graph, fold: bool = True) -> Workload:
+    """Resolve facts, sizes and edges of a graph whose shapes are known.
+
+    TensorFlow computes last constants when it builds the graph that it runs; where the graph is still to be edited,
+    do not `fold` them: what hangs on them counts.
+    """
+    graph, left_over = fold_constants(graph) if fold else (graph, frozenset[int]())
+    count = len(graph)
+    sizes, unsized = _tensor_sizes(graph)
+    roles = [_role(op) for op in graph.ops]
+    for node, op in enumerate(graph.ops):
+        if op in ("ZerosLike", "AddN") and graph.dtypes[graph.first_output[node]] == VARIANT:
+            roles[node] = LIST
+    work = Workload(
+        graph=graph,
+        role=roles,
+        cheap=[False] * count,
+        cost_us=[0.0] * count,
+        pending=[0] * count,
+        roots=[],
+        successors=[],
+        inputs=[graph.inputs_of(node) for node in range(count)],
+        outputs=[graph.outputs_of(node) for node in range(count)],
+        consumers=[0] * graph.tensor_count,
+        sizes=sizes,
+        takes=[()] * count,
+        bare=[_NO_TENSORS] * count,
+        borrowed=[()] * count,
+        variable_of=(variable_of := _variables(graph)),
+        sparse=_sparse_variables(graph, variable_of),
+        control_flow=any(SWITCH <= role <= NEXT for role in roles),
+        left_over=left_over,
+        unsized=[tensor for tensor in unsized if graph.producer(tensor) not in left_over] if left_over else unsized,
+    )
+    _link(work)
+    for node in range(count):
+        if node not in left_over:
+            _resolve(work, node)
+    return work
+
+
+def _tensor_sizes(graph: Graph) -> tuple[list[int], list[int]]:
+    sizes, unsized = [0] * graph.tensor_count, []
+    for tensor, shape in enumerate(graph.shapes):
+        if shape is None or -1 in shape:
+            if graph.dtypes[tensor] == RESOURCE:
+                sizes[tensor] = element_bytes(RESOURCE)
+            else:
+                unsized.append(tensor)
+                sizes[tensor] = element_bytes(graph.dtypes[tensor])
+        else:
+            sizes[tensor] = math.prod(shape) * element_bytes(graph.dtypes[tensor])
+    return sizes, unsized
+
+
+# TensorFlow keeps the edges out of a node in order up to this many.
+MOST_ORDERED_EDGES = 8
+
+
+def _link(work: Workload) -> None:
+    graph = work.graph
+    producer = graph.producers()
+    data: list[list[int]] = [[] for _ in range(len(graph))]
+    control: list[list[int]] = [[] for _ in range(len(graph))]
+    for node in construction_order(graph, work.left_over):
+        inputs, controls = work.inputs[node], graph.controls_of(node)
+        for tensor in inputs:
+            data[producer[tensor]].append(node)
+            work.consumers[tensor] += 1
+        for source in controls:
+            control[source].append(node)
+        work.pending[node] = len(inputs) + len(controls)
+        if not work.pending[node]:
+            work.roots.append(node)
+    work.successors = [first + second for first, second in zip(data, control, strict=True)]
+    work.crowded = [node for node, told in enumerate(work.successors) if len(told) > MOST_ORDERED_EDGES]
+
+
+_FIRST = frozenset({"_Arg", "_DeviceArg"})
+_LAST = frozenset({"_Retval", "_DeviceRetval"})
+
+
+def construction_order(graph: Graph, left_over: frozenset[int] = frozenset()) -> list[int]:
+    """The order in which TensorFlow builds the graph that it runs: its readers are told in this order.
+
+    Arguments come first and results last; any other node follows when its inputs are there, the first in the file
+    first. Values that come from a loop's end are not waited for. Folded constants are added to a graph that stands.
+    """
+    rank = [0 if op in _FIRST else 2 if op in _LAST else 1 for op in graph.ops]
+    for node in graph.folded:
+        rank[node] = 3
+    producer = graph.producers()
+    order = sorted(range(len(graph)), key=rank.__getitem__)
+    if not _comes_after_its_inputs(graph, order, producer):
+        order = _by_readiness(graph, rank, producer)
+    return [node for node in order if node not in left_over] if left_over else order
+
+
+def _waits_for(graph: Graph, node: int, producer: list[int]) -> list[int]:
+    sources = [producer[tensor] for tensor in graph.inputs_of(node)]
+    sources += graph.controls_of(node)
+    if graph.folded:
+        sources = [source for source in sources if source not in graph.folded]
+    if graph.ops[node] == "Merge":
+        return [source for source in sources if graph.ops[source] != "NextIteration"]
+    return sources
+
+
+def _comes_after_its_inputs(graph: Graph, order: list[int], producer: list[int]) -> bool:
+    """Most files are in such an order already, and then nothing has to be sorted."""
+    position = [0] * len(graph)
+    for place, node in enumerate(order):
+        position[node] = place
+    return all(
+        position[source] < place for place, node in enumerate(order) for source in _waits_for(graph, node, producer)
+    )
+
+
+def _by_readiness(graph: Graph, rank: list[int], producer: list[int]) -> list[int]:
+    readers: list[list[int]] = [[] for _ in range(len(graph))]
+    waiting = [0] * len(graph)
+    for node in range(len(graph)):
+        for source in _waits_for(graph, node, producer):
+            readers[source].append(node)
+            waiting[node] += 1
+    ready = [(rank[node], node) for node in range(len(graph)) if not waiting[node]]
+    heapq.heapify(ready)
+    order = []
+    while ready:
+        node = heapq.heappop(ready)[1]
+        order.append(node)
+        for reader in readers[node]:
+            waiting[reader] -= 1
+            if not waiting[reader]:
+                heapq.heappush(ready, (rank[reader], reader))
+    return order
+
+
+def _resolve(work: Workload, node: int) -> None:
+    graph = work.graph
+    fact = fact_of(graph.ops[node])
+    workspace = graph.attributes[node].get(WORKSPACE)
+    if graph.ops[node] in _CALLS:
+        fact = None if workspace is None else OpFact(temporaries=lambda view: [workspace])
+    if fact is None:
+        if work.role[node] == COMPUTE:
+            work.unknown.setdefault(graph.ops[node], []).append(node)
+        fact = OpFact()
+    work.cheap[node] = fact.cheap
+    view = graph.view(node)
+    first_output, inputs, outputs = graph.first_output[node], work.inputs[node], len(work.outputs[node])
+    if fact.sizes is not None:
+        for output, size in fact.sizes(view).items():
+            if output >= outputs:
+                # A kernel that makes more than its op says keeps that for the gradient, which reads the outputs too.
+                if outputs:
+                    work.sizes[first_output + outputs - 1] += size
+                continue
+            work.sizes[first_output + output] = size
+            if first_output + output in work.unsized:
+                work.unsized.remove(first_output + output)
+    work.cost_us[node] = node_cost_us(graph, node, work.sizes)
+    aliases = fact.aliases(view) if callable(fact.aliases) else fact.aliases
+    forwards = fact.forwards(view) if callable(fact.forwards) else fact.forwards
+    takes = [
+        (first_output + output, inputs[source], always)
+        for pairs, always in ((aliases, True), (forwards, False))
+        for output, source in pairs
+        if output < outputs and source < len(inputs)
+    ]
+    work.takes[node] = [
+        (output, source, always)
+        for output, source, always in takes
+        if always or _same_buffer(graph, work.sizes, output, source)
+    ]
+    bare = fact.unallocated(view) if callable(fact.unallocated) else fact.unallocated
+    if bare:
+        work.bare[node] = frozenset(first_output + output for output in bare)
+    if fact.temporaries is not None:
+        work.borrowed[node] = [size for size in fact.temporaries(view) if size > 0]
+
+
+def _same_buffer(graph: Graph, sizes: Sequence[int], output: int, source: int) -> bool:
+    """Whether a kernel's wish to take over an input's buffer can be granted at all."""
+    return sizes[output] == sizes[source] and graph.dtypes[output] == graph.dtypes[source]
+
+
+def _variables(graph: Graph) -> dict[int, int]:
+    """Follow resource handles through control flow back to the argument or handle op they come from."""
+    return {
+        tensor: follow_handle(graph, tensor) for tensor in range(graph.tensor_count) if graph.dtypes[tensor] == RESOURCE
+    }
+
+
+def _sparse_variables(graph: Graph, variable_of: dict[int, int]) -> frozenset[int]:
+    return frozenset(
+        variable_of[graph.inputs_of(node)[0]]
+        for node, op in enumerate(graph.ops)
+        if op.startswith(("ResourceGather", "ResourceScatter", "ResourceSparseApply", "ResourceStridedSliceAssign"))
+        and graph.inputs_of(node)[0] in variable_of
+    )

@@ -1,0 +1,1 @@
+"""Graphs in event files, SavedModels, GraphDefs, Keras files and run metadata."""

@@ -1,0 +1,1 @@
+"""Recorded allocations (`.xplane.pb`) and the modules that XLA compiled."""

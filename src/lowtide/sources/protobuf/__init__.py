@@ -1,0 +1,1 @@
+"""Protocol buffers without generated classes: the wire format and the text format."""

@@ -1,0 +1,239 @@
+"""Plan: how a step runs within a budget, found by search and vouched for by a trace of the result."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from os import PathLike
+from typing import Any
+
+import keras
+
+from lowtide.errors import LowtideError
+from lowtide.planning.allowance import check_allow
+from lowtide.planning.measured_costs import ESTIMATED, MeasuredTimes, Recorded, measured_times
+from lowtide.planning.plan import ORDER, FrontierPoint, NoPlanError, Plan
+from lowtide.planning.variant_pruning import Hopes
+from lowtide.simulator.simulate import SAFE_BYTES, SAFE_SPREAD_IN_ORDER
+from lowtide.tf.plan.apply_rewrite import Redefined, apply, fingerprint, planned_callable
+from lowtide.tf.plan.attempts import DEAR, in_order, search, with_room
+from lowtide.tf.plan.planning_context import Ground, flat_step
+from lowtide.tf.plan.variants import Variant, allowable, check_only, variants_of
+from lowtide.tf.trace.predict import check_batch_size
+from lowtide.tf.trace.step_cache import find_step, trace_model
+from lowtide.tf.trace.steps import CompiledStep, Step
+from lowtide.tf.trace.trace import Progress, without_garbage_collection
+from lowtide.tide.tide import Tide
+from lowtide.units import parse_bytes
+
+# Where a plan is dear a batch in pieces is tried, and taken where it is cheaper by so much. It often is: programs in
+# two pieces and in four took 0.91 to 1.12 times as long as whole. But it sums in another order.
+WORTH_SPLITTING = 0.05
+# What is split already may be split further for less.
+DEAR_SPLIT = 0.05
+
+
+def plan(
+    target: Any,
+    *specs: Any,
+    budget: str | int | None = None,
+    batch_size: int | None = None,
+    allow: Sequence[str] = (),
+    only: str | None = None,
+    recorded: Recorded | None = None,
+    progress: Progress | None = None,
+    label: str | None = None,
+) -> Plan:
+    """Find a way to run a step within a budget: of a compiled Keras model, or of a function with its specs.
+
+    With `only="order"` nothing is computed again: the step runs in the order with the lowest peak that was found, which
+    costs nothing, and its budget is what that takes. With `only="recompute"` the batch stays whole, so that results are
+    the same bit for bit. What ops cost is taken from a `recorded` step where one is given,
+    as lt.measure or lowtide run made it.
+    """
+    check_batch_size(batch_size)
+    allowed = check_allow(allow)
+    times = measured_times(recorded)
+    step = find_step(target, specs, batch_size, progress, exactly=True)
+    if only == ORDER or budget is None:
+        return _order_only(step, batch_size, budget, only, progress, label)
+    check_only(only)
+    budget_bytes = parse_bytes(budget)
+    if not isinstance(target, keras.Model):
+        return plan_step(step, batch_size, budget_bytes, progress, label, times)
+
+    def step_of(variant: Variant) -> Step:
+        if variant.is_plain:
+            return step
+        return trace_model(target, specs, batch_size, variant.train_step, progress)
+
+    variants = variants_of(target, allowed, step.batch_size, only)
+    more = allowable(target, allowed)
+    return plan_first(variants, step_of, step.batch_size, budget_bytes, more, progress, label, times)
+
+
+def plan_first(
+    variants: Iterable[Variant],
+    step_of: Callable[[Variant], Step],
+    batch_size: int | None,
+    budget_bytes: int,
+    more: tuple[str, ...],
+    progress: Progress | None,
+    label: str | None,
+    times: MeasuredTimes | None = None,
+) -> Plan:
+    """Plan the first variant of a model's step that can be; `more` is what else might be allowed.
+
+    Where that is dear, a batch in more pieces may be cheaper.
+    """
+    before: Tide | None = None
+    closest: NoPlanError | None = None
+    best: Plan | None = None
+    plain: Step | None = None
+    hopes = Hopes(budget_bytes)
+    for variant in variants:
+        if best is not None and (not _is_dear(best) or variant.precision != best.precision):
+            break
+        if hopes.are_gone(variant.pieces, variant.precision):
+            continue
+        with variant.meanwhile():
+            try:
+                # What was recorded is the step as it is.
+                timed = times if variant.is_plain else None
+                step = step_of(variant)
+                plain = plain or step
+                made = plan_step(step, batch_size, budget_bytes, progress, label, timed)
+            except NoPlanError as error:
+                before = before or error.before
+                hopes.note(variant.pieces, variant.precision, error)
+                if closest is None or error.smallest_bytes < closest.smallest_bytes:
+                    closest = error
+                continue
+            except LowtideError:
+                # Whether a loss can be split shows only when it is traced.
+                if variant.pieces == 1:
+                    raise
+                hopes.splits = False
+                continue
+        before = before or made.before
+        known = best or closest
+        made = _as_variant(made, variant, before, _longer(step, plain), known.frontier if known else made.frontier)
+        if best is not None and made.slowdown + WORTH_SPLITTING * (best.pieces == 1) >= best.slowdown:
+            break
+        best = made
+    if best is not None:
+        return best
+    assert closest is not None
+    raise NoPlanError(closest.problem, budget_bytes, closest.smallest_bytes, closest.frontier, more) from closest
+
+
+def _is_dear(made: Plan) -> bool:
+    return made.slowdown > (DEAR if made.pieces == 1 else DEAR_SPLIT)
+
+
+def _longer(step: Step, plain: Step | None) -> float:
+    """How many times as long as the plain step a variant takes, by the cost model: many small ops take longer."""
+    own_us, plain_us = (getattr(each, "cost_us", None) for each in (step, plain))
+    return max(1.0, own_us / plain_us) if own_us and plain_us else 1.0
+
+
+def _as_variant(made: Plan, variant: Variant, before: Tide, longer: float, frontier: Sequence[FrontierPoint]) -> Plan:
+    """A plan of a variant, told as one of the step as it was, beside the frontier of that."""
+    if variant.is_plain:
+        return made
+    bind = made.bind
+
+    def settled() -> Callable[..., Any]:
+        assert bind is not None
+        variant.settle()
+        return bind()
+
+    return dataclasses.replace(
+        made,
+        before=before,
+        # Steps that are not held to an order are even less alike.
+        after=with_room(made.after, made.budget_bytes) if made.changes_nothing else made.after,
+        slowdown=(1.0 + made.slowdown) * longer - 1.0,
+        actions=(*variant.actions(), *made.actions),
+        frontier=frontier,
+        pieces=variant.pieces,
+        precision=variant.precision,
+        notes=(*(made.notes or (ESTIMATED,)), *variant.notes),
+        bind=settled,
+    )
+
+
+def plan_step(
+    step: Any,
+    batch_size: int | None,
+    budget_bytes: int,
+    progress: Progress | None = None,
+    label: str | None = None,
+    times: MeasuredTimes | None = None,
+) -> Plan:
+    """Plan a traced step."""
+    tell = progress or (lambda text: None)
+    before = step.tide(batch_size, progress, label)
+    if before.safe_bytes <= budget_bytes:
+        concrete = step.concrete
+        return Plan(before.target, budget_bytes, before, before, 0.0, bind=lambda: concrete)
+    _check_floor(before, budget_bytes)
+    tell("looking at the graph")
+    with without_garbage_collection():
+        ground = Ground(step, before, times)
+        return search(ground, budget_bytes, tell, label)
+
+
+def _order_only(
+    step: Step,
+    batch_size: int | None,
+    budget: str | int | None,
+    only: str | None,
+    progress: Progress | None,
+    label: str | None,
+) -> Plan:
+    """The step in its best order."""
+    if only != ORDER or budget is not None:
+        given = f"budget={budget!r}, only={only!r}"
+        raise LowtideError("a plan needs a budget, or only='order' without one", given=given, cure='try budget="4GiB"')
+    if isinstance(step, CompiledStep):
+        raise LowtideError("XLA chooses the order of a compiled step itself", given=step.label, cure="give a budget")
+    before = step.tide(batch_size, progress, label)
+    tell = progress or (lambda text: None)
+    with without_garbage_collection():
+        return in_order(Ground(step, before), tell, label)
+
+
+def _check_floor(before: Tide, budget_bytes: int) -> None:
+    held = int(before.curve.bytes_in_use[0])
+    if held >= budget_bytes:
+        raise NoPlanError(
+            "the budget is below what is there before the step begins: variables, optimizer state and the batch",
+            budget_bytes,
+            held,
+            before=before,
+        )
+
+
+def load_plan(path: str | PathLike[str], target: Any = None, *specs: Any, batch_size: int | None = None) -> Plan:
+    """Read a plan and tie it to its step, which must be the one that it was made for."""
+    stored = Plan.load(path)
+    if target is None:
+        return stored
+    if batch_size is None and not specs:
+        batch_size = stored.batch_size
+    step = find_step(target, specs, batch_size, None, exactly=True)
+    concrete = step.concrete
+    if stored.changes_nothing:
+        return dataclasses.replace(stored, bind=lambda: concrete)
+    flat = flat_step(step)
+    if fingerprint(flat, step.argument_shapes) != stored.fingerprint:
+        raise LowtideError(
+            "the plan was made for another graph",
+            given=f"{path}, made for {stored.target}",
+            cure="plan again: lt.plan(...) with this step and these shapes",
+        )
+    redefined = Redefined(concrete, apply(flat, stored.rewrite))
+    compiled = isinstance(step, CompiledStep)
+    needed_bytes = min(stored.peak_bytes, int(stored.after.peak_bytes * (1.0 + SAFE_SPREAD_IN_ORDER)) + SAFE_BYTES)
+    return dataclasses.replace(stored, bind=lambda: planned_callable(redefined, compiled, needed_bytes))

@@ -1,0 +1,115 @@
+"""Variants of a Keras model's step: as it is, over pieces of its batch, in another precision.
+
+They are tried in this order, so that what changes nothing is taken where it is enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import keras
+
+from lowtide.errors import LowtideError
+from lowtide.planning.allowance import BFLOAT16, FLOAT16, MICROBATCH
+from lowtide.planning.plan import MICROBATCH as SPLIT
+from lowtide.planning.plan import PRECISION, RECOMPUTE, Action
+from lowtide.tf.microbatch.cross_row_layers import changes_statistics, notes_on_pieces
+from lowtide.tf.microbatch.micro_batches import split_step
+from lowtide.tf.plan.precision import set_precision, with_precision
+
+# Pieces double as long as each still has a row.
+MOST_PIECES = 64
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to train a model on a batch."""
+
+    model: keras.Model
+    pieces: int = 1
+    precision: str | None = None
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is the step as it is."""
+        return self.pieces == 1 and self.precision is None
+
+    @property
+    def train_step(self) -> Callable[[Any], Any]:
+        """What takes the place of `model.train_step`."""
+        step: Callable[[Any], Any] = split_step(self.model, self.pieces) if self.pieces > 1 else self.model.train_step
+        return step
+
+    def meanwhile(self) -> AbstractContextManager[Any]:
+        """Have the model in this precision, to trace it."""
+        return nullcontext() if self.precision is None else with_precision(self.model, self.precision)
+
+    def settle(self) -> None:
+        """Leave the model in this precision, to train it."""
+        if self.precision is not None:
+            set_precision(self.model, self.precision)
+
+    def actions(self) -> tuple[Action, ...]:
+        """What it does, for a plan to list."""
+        made = []
+        if self.pieces > 1:
+            reason = f"{self.pieces} pieces of the batch one after the other, their gradients summed and applied once"
+            made.append(Action(SPLIT, "batch", None, None, 0, 0.0, reason))
+        if self.precision is not None:
+            made.append(Action(PRECISION, self.model.name, None, None, 0, 0.0, f"layers compute in {self.precision}"))
+        return tuple(made)
+
+
+def check_only(only: str | None) -> None:
+    """See that a plan within a budget is asked for nothing but what there is."""
+    if only not in (None, RECOMPUTE):
+        raise LowtideError(
+            "a plan within a budget cannot be that alone", given=f"only={only!r}", cure=f"try {RECOMPUTE!r}"
+        )
+
+
+def variants_of(
+    model: keras.Model, allow: Sequence[str], rows: int | None, only: str | None = None
+) -> Iterator[Variant]:
+    """The variants that may be used, the plain one first; with `only="recompute"` no other."""
+    yield Variant(model)
+    if only == RECOMPUTE:
+        return
+    splits = list(_splits(model, allow, rows))
+    yield from splits
+    for name in (BFLOAT16, FLOAT16):
+        if name in allow:
+            yield Variant(model, precision=f"mixed_{name}")
+            for split in splits:
+                yield Variant(model, split.pieces, f"mixed_{name}", split.notes)
+
+
+def allowable(model: keras.Model, allow: Sequence[str]) -> tuple[str, ...]:
+    """What has not been allowed yet and might help."""
+    more = [BFLOAT16] if not {BFLOAT16, FLOAT16} & set(allow) else []
+    if MICROBATCH not in allow and _can_split(model) and changes_statistics(model):
+        more.insert(0, MICROBATCH)
+    return tuple(more)
+
+
+def _splits(model: keras.Model, allow: Sequence[str], rows: int | None) -> Iterator[Variant]:
+    if not rows or not _can_split(model):
+        return
+    if MICROBATCH not in allow and changes_statistics(model):
+        return
+    pieces = 2
+    while pieces <= min(rows, MOST_PIECES):
+        yield Variant(model, pieces, None, tuple(notes_on_pieces(model, pieces)))
+        pieces *= 2
+
+
+def _can_split(model: keras.Model) -> bool:
+    try:
+        split_step(model, 2)
+    except LowtideError:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""Which Python objects hold a tensor, named as a user would name them."""

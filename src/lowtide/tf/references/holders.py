@@ -1,0 +1,126 @@
+"""Tensors that are alive in Python, and who keeps them."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.framework import dtypes, ops
+from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable
+
+from lowtide.tf.references.gc_objects import instances_of
+from lowtide.tf.references.reference_paths import Holder
+from lowtide.tf.references.referrers import holders_of
+
+# TensorFlow ends the process when it is asked where these lie.
+_WITHOUT_ADDRESS = frozenset((tf.resource, tf.variant, tf.string))
+_pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A tensor that is alive: what it is, where its bytes lie, and in whose hands it is.
+
+    `created` numbers tensors in the order in which they were made.
+    """
+
+    bytes: int
+    dtype: str
+    shape: tuple[int, ...]
+    address: int | None
+    holder: str
+    source: str | None
+    created: int
+    bounded: bool = False
+
+
+def kept_tensors(min_bytes: int = 0, *, created_after: int = 0, addresses: bool = True) -> list[Kept]:
+    """Return the eager tensors that are alive and hold at least `min_bytes`, the largest first.
+
+    Variables' handles are not among them. The search for holders takes tenths of a second, however many tensors there
+    are; where hundreds lie in as many containers, some are left without a name.
+    """
+    tensors = [each for each in live_tensors() if each._id > created_after and tensor_bytes(each) >= min_bytes]
+    tensors.sort(key=lambda each: (-tensor_bytes(each), each._id))
+    holders = holders_of(tensors)
+    return [_kept(tensor, holder, addresses) for tensor, holder in zip(tensors, holders, strict=True)]
+
+
+def kept_variables(created_after: int = 0) -> list[Kept]:
+    """Return the variables that are alive in Python and were made after a certain tensor."""
+    variables = [each for each in live_variables() if each.handle._id > created_after]
+    holders = holders_of(variables)
+    return [
+        Kept(
+            bytes=variable_bytes(variable.handle),
+            dtype=variable.dtype.name,
+            shape=tuple(variable.shape),
+            address=None,
+            holder=holder.text,
+            source=holder.source,
+            created=variable.handle._id,
+            bounded=holder.bounded,
+        )
+        for variable, holder in zip(variables, holders, strict=True)
+    ]
+
+
+def live_variables() -> list[Any]:
+    """All variables whose value is kept by the eager runtime."""
+    return [
+        each for each in instances_of(BaseResourceVariable) if type(getattr(each, "_handle", None)) is ops.EagerTensor
+    ]
+
+
+def live_tensors() -> list[Any]:
+    """All eager tensors that hold a value, of which Python's collector keeps account."""
+    return [each for each in instances_of(ops.EagerTensor) if each.dtype not in (tf.resource, tf.variant)]
+
+
+def tensor_bytes(tensor: Any) -> int:
+    return int(tensor.shape.num_elements() or 0) * int(tensor.dtype.size)
+
+
+def variable_bytes(handle: Any) -> int:
+    """The bytes of the variable behind a handle, as its shape says."""
+    data = getattr(handle, "_handle_data", None)
+    total = 0
+    for part in getattr(data, "shape_and_type", ()):
+        elements = 1
+        for dimension in part.shape.dim:
+            elements *= max(dimension.size, 0)
+        total += elements * _itemsize(part.dtype)
+    return total
+
+
+def _itemsize(dtype: int) -> int:
+    return int(dtypes.as_dtype(dtype).size)
+
+
+def _kept(tensor: Any, holder: Holder, addresses: bool) -> Kept:
+    return Kept(
+        bytes=tensor_bytes(tensor),
+        dtype=tensor.dtype.name,
+        shape=tuple(tensor.shape),
+        address=address_of(tensor) if addresses else None,
+        holder=holder.text,
+        source=holder.source,
+        created=tensor._id,
+        bounded=holder.bounded,
+    )
+
+
+def address_of(tensor: Any) -> int | None:
+    """Where the bytes lie. The capsule is dropped at once: while it lives TensorFlow copies a variable on write."""
+    if tensor.dtype in _WITHOUT_ADDRESS:
+        return None
+    with contextlib.suppress(Exception):
+        # The first field of a DLManagedTensor is its tensor, whose first field is the address of the data.
+        capsule = tf.experimental.dlpack.to_dlpack(tensor)
+        return ctypes.c_void_p.from_address(_pointer_of(capsule, b"dltensor")).value
+    return None

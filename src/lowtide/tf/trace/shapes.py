@@ -1,0 +1,115 @@
+"""Shapes of every tensor of an executed graph, for given shapes of its arguments.
+
+TensorFlow's own inference does the work (Grappler's `GraphProperties`, which also follows the values of shape
+tensors). It refuses to believe the shapes of placeholders and would allocate a tensor for each, so arguments
+are given to it as reads of variables: nothing is allocated, whatever the batch size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tensorflow.core.framework import graph_pb2, types_pb2
+from tensorflow.core.grappler.costs import op_performance_data_pb2
+from tensorflow.core.protobuf import meta_graph_pb2
+from tensorflow.python.grappler import _pywrap_tf_item
+
+from lowtide.program.dtypes import RESOURCE
+from lowtide.program.graph import Graph, Shape
+
+# Convolutions that oneDNN pads on the way. TensorFlow states their shapes as if they did not pad.
+_PADDED_CONVOLUTIONS = ("_MklNativePadWithConv2D", "_MklNativePadWithFusedConv2D")
+
+_TensorProperties = op_performance_data_pb2.OpInfo.TensorProperties
+
+
+def infer_shapes(graph: Graph, graph_def: graph_pb2.GraphDef, arguments: Mapping[int, Shape]) -> list[Shape | None]:
+    """One shape per tensor of `graph`; None, or -1 inside, where TensorFlow cannot tell."""
+    meta = meta_graph_pb2.MetaGraphDef()
+    _describe(graph_def, arguments, meta.graph_def)
+    meta.collection_def["train_op"].node_list.value.append(meta.graph_def.node[0].name)
+    item = _pywrap_tf_item.TF_NewItem(meta.SerializeToString(), False, False)
+    properties = _pywrap_tf_item.TF_GetOpProperties(item)
+    return _shapes_of(graph, properties)
+
+
+def _shapes_of(graph: Graph, properties: Mapping[str, list[bytes]]) -> list[Shape | None]:
+    shapes = list(graph.shapes)
+    # Thousands of tensors have few distinct descriptions: parse each text once.
+    parsed: dict[bytes, Shape | None] = {}
+    for node, name in enumerate(graph.names):
+        first = graph.first_output[node]
+        for port, text in enumerate(properties.get(name, ())):
+            if first + port >= graph.first_output[node + 1]:
+                break
+            if text not in parsed:
+                parsed[text] = _parse(text)
+            if shapes[first + port] is None:
+                shapes[first + port] = parsed[text]
+    return shapes
+
+
+def _parse(text: bytes) -> Shape | None:
+    shape = _TensorProperties.FromString(text).shape
+    if shape.unknown_rank:
+        return None
+    return tuple(dim.size if dim.size >= 0 else -1 for dim in shape.dim)
+
+
+def _describe(source: graph_pb2.GraphDef, arguments: Mapping[int, Shape], target: graph_pb2.GraphDef) -> None:
+    """Copy the graph with its arguments turned into variables and their reads."""
+    target.versions.CopyFrom(source.versions)
+    target.library.CopyFrom(source.library)
+    for node in source.node:
+        if node.op in ("_Arg", "_DeviceArg"):
+            _describe_argument(node, arguments, target)
+            continue
+        copy = target.node.add()
+        copy.CopyFrom(node)
+        copy.device = ""
+        if node.op in ("_Retval", "_DeviceRetval"):
+            copy.op = "Identity"
+            del copy.attr["index"]
+        for key in [key for key in copy.attr if key[0] == "_"]:
+            del copy.attr[key]
+        if node.op in _PADDED_CONVOLUTIONS:
+            copy.input[0] = _describe_padding(node, target)
+
+
+def _describe_padding(node: graph_pb2.GraphDef, target: graph_pb2.GraphDef) -> str:
+    """Put the padding before the convolution, as it was written; returns the name of what is padded."""
+    paddings = [name for name in node.input if name[0] != "^"][-1]
+    padded = target.node.add(name=node.name + "/lowtide_padded", op="Pad", input=[node.input[0], paddings])
+    padded.attr["T"].type = node.attr["T"].type
+    padded.attr["Tpaddings"].type = node.attr["Tpaddings"].type or types_pb2.DT_INT32
+    return padded.name
+
+
+def _describe_argument(node: graph_pb2.GraphDef, arguments: Mapping[int, Shape], target: graph_pb2.GraphDef) -> None:
+    dtype = node.attr["T"].type
+    handle = target.node.add(name=node.name, op="VarHandleOp")
+    handle.attr["shared_name"].s = node.name.encode()
+    if dtype == RESOURCE:
+        _describe_variable(node, handle)
+        return
+    handle.name = node.name + "/lowtide_argument"
+    handle.attr["dtype"].type = dtype
+    shape = arguments.get(node.attr["index"].i)
+    if shape is None:
+        handle.attr["shape"].shape.unknown_rank = True
+    else:
+        handle.attr["shape"].shape.SetInParent()
+        for size in shape:
+            handle.attr["shape"].shape.dim.add(size=size)
+    read = target.node.add(name=node.name, op="ReadVariableOp", input=[handle.name])
+    read.attr["dtype"].type = dtype
+
+
+def _describe_variable(node: graph_pb2.GraphDef, handle: graph_pb2.GraphDef) -> None:
+    shapes = node.attr["_handle_shapes"].list.shape
+    dtypes = node.attr["_handle_dtypes"].list.type
+    handle.attr["dtype"].type = dtypes[0] if dtypes else 1
+    if shapes:
+        handle.attr["shape"].shape.CopyFrom(shapes[0])
+    else:
+        handle.attr["shape"].shape.unknown_rank = True

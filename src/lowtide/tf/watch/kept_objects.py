@@ -1,0 +1,188 @@
+"""Tensors, arrays and whole models that Python or TensorFlow keeps from step to step.
+
+Each eager tensor is numbered when it is made, so that a list of tensors tells how it came to be: one that is emptied
+now and then holds young ones only, one that leaks holds some of every age.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from tensorflow.python.eager.backprop import GradientTape
+
+from lowtide.tf.references.gc_objects import instances_of
+from lowtide.tf.references.holders import Kept, kept_tensors, kept_variables, live_tensors, live_variables
+from lowtide.tf.references.referrers import UNKNOWN, UNNAMED, holders_of
+from lowtide.tf.watch.finding import Finding
+from lowtide.tf.watch.release import dead_models, entry_names
+from lowtide.units import format_bytes
+
+_AGES = 6
+_FEWEST = 8
+# One tensor per epoch is bookkeeping; one in seven steps is not, nor is a page in each step.
+_FEWEST_PER_STEP = 0.15
+_FEWEST_BYTES_PER_STEP = 4096
+_FEWEST_MODELS = 2
+# A model that is compiled anew for each of a few phases of its training leaves an optimizer behind each time.
+_FEWEST_OPTIMIZERS = 6
+# What a small tensor takes beside its bytes: a buffer, a handle and the Python object.
+_OVERHEAD_BYTES = 256
+
+
+class Ages:
+    """Tells from the number of a tensor in which step it was made."""
+
+    def __init__(self, first: int) -> None:
+        self.numbers = [first]
+        self.steps = [0]
+
+    def note(self, number: int, step: int) -> None:
+        if step > self.steps[-1]:
+            self.numbers.append(number)
+            self.steps.append(step)
+
+    def close(self, number: int, step: int) -> None:
+        """State where the clock stands now. Without any step the numbers themselves are the clock."""
+        if self.steps[-1] == 0 and step == 0:
+            step = number - self.numbers[0]
+        self.note(number, step)
+
+    def of_every_age(self, numbers: Iterable[int]) -> bool:
+        """Whether there are some from (nearly) each part of the time, one of the last parts included."""
+        since = np.array([each for each in numbers if each > self.numbers[0]])
+        # Between two marks, tensors are taken to be made evenly.
+        steps = np.interp(since, self.numbers, self.steps)
+        parts = set(np.minimum(steps * _AGES // max(self.steps[-1], 1), _AGES - 1).tolist())
+        return len(parts) >= _AGES - 1 and bool(parts & {_AGES - 1, _AGES - 2})
+
+
+def kept_findings(ages: Ages, steps: int) -> list[Finding]:
+    """The holders that have kept tensors or variables of every age since the watch began."""
+    born = ages.numbers[0]
+    found = []
+    if ages.of_every_age(each._id for each in live_tensors()):
+        found += _by_holder("tensors", kept_tensors(created_after=born, addresses=False), ages, steps)
+    if ages.of_every_age(each.handle._id for each in live_variables()):
+        found += _by_holder("variables", kept_variables(created_after=born), ages, steps)
+    return found
+
+
+def _by_holder(noun: str, kept: list[Kept], ages: Ages, steps: int) -> list[Finding]:
+    groups: dict[tuple[str, str | None], list[Kept]] = defaultdict(list)
+    for each in kept:
+        if not each.bounded:
+            named = each.holder not in (UNKNOWN.text, UNNAMED.text)
+            groups[each.holder if named else UNNAMED.text, each.source].append(each)
+    return [_kept(noun, group, steps) for group in groups.values() if _grew(group, ages, steps)]
+
+
+def _grew(group: list[Kept], ages: Ages, steps: int) -> bool:
+    if len(group) < _FEWEST or not ages.of_every_age(kept.created for kept in group):
+        return False
+    total = sum(kept.bytes for kept in group)
+    return len(group) >= _FEWEST_PER_STEP * steps or total >= _FEWEST_BYTES_PER_STEP * steps
+
+
+def _kept(noun: str, group: list[Kept], steps: int) -> Finding:
+    total = sum(kept.bytes + _OVERHEAD_BYTES for kept in group)
+    (dtype, shape), _ = Counter((kept.dtype, kept.shape) for kept in group).most_common(1)[0]
+    who, source = group[0].holder, group[0].source
+    fix = "keep a number and not the tensor: float(loss), .numpy() of a few values, or a keras.metrics.Mean"
+    if noun == "variables":
+        fix = "make variables once, before the loop, and assign to them; keep values in a file"
+    elif who in (UNKNOWN.text, UNNAMED.text):
+        who, source = _tapes()
+        fix = "let go of tapes: del tape after its last gradient, and record nothing outside of the step"
+    return Finding(
+        "kept tensors",
+        f"{len(group)} {noun} such as {dtype}{list(shape)} are kept from every part of the run",
+        who,
+        source,
+        round(total / steps) if steps else None,
+        fix,
+    )
+
+
+def _tapes() -> tuple[str, str | None]:
+    """Where the tapes are that keep what no Python object refers to."""
+    tapes = instances_of(GradientTape)
+    if not tapes:
+        return UNKNOWN.text, None
+    holder, _ = Counter(holders_of(tapes)).most_common(1)[0]
+    return f"{len(tapes)} GradientTapes that are alive: {holder.text}", holder.source
+
+
+def growing_tensor(earlier: dict[str, int], growth: int, steps: int) -> list[Finding]:
+    """A holder whose tensors have grown by much of what the memory grew since `earlier` was noted."""
+    for kept in kept_tensors(min_bytes=_FEWEST_BYTES_PER_STEP, addresses=False):
+        more = kept.bytes - earlier.get(kept.holder, kept.bytes)
+        if kept.holder in earlier and more > 0.2 * growth * steps:
+            what = f"a tensor that gets larger: {kept.dtype}{list(kept.shape)} by now"
+            fix = "keep what is added in a list on disk or a bounded buffer, and do not concatenate in each step"
+            return [Finding("kept tensors", what, kept.holder, kept.source, growth, fix)]
+    return []
+
+
+def largest_by_holder() -> dict[str, int]:
+    return {
+        kept.holder: kept.bytes for kept in reversed(kept_tensors(min_bytes=_FEWEST_BYTES_PER_STEP, addresses=False))
+    }
+
+
+# Gradients that were filed while some watch watched: a search may use a new watch for each model.
+_watched: set[str] = set()
+
+
+def note_filed(before: frozenset[str]) -> None:
+    """Remember what has been filed since `before` was asked for, and forget what has been released."""
+    filed = entry_names()
+    _watched.update(filed - before)
+    _watched.intersection_update(filed)
+
+
+def model_findings(steps: int) -> list[Finding]:
+    """Models that nobody uses any more, whose weights TensorFlow keeps; also from one watch to the next."""
+    dead = dead_models(among=_watched)
+    if sum(model.whole for model in dead) < _FEWEST_MODELS and len(dead) < _FEWEST_OPTIMIZERS:
+        return []
+    total = sum(model.bytes for model in dead)
+    return [
+        Finding(
+            "models in a loop",
+            f"{len(dead)} models or optimizers that are gone still hold {format_bytes(total)} of weights and slots",
+            "TensorFlow's registry of gradients keeps the graph of each training step, and the graph its variables;"
+            " clear_session does not empty it",
+            dead[-1].source,
+            round(total / steps) if steps else None,
+            "call lt.release(model) when a model is done with, or lt.release() for all that are gone; or build one"
+            " model and load its first weights again",
+        )
+    ]
+
+
+def array_findings(growth: int, steps: int) -> list[Finding]:
+    """A list or dictionary of NumPy arrays that accounts for most of what the process grew."""
+    best: tuple[int, int, Any] | None = None
+    for container in gc.get_objects():
+        if type(container) not in (list, dict, set, tuple) or len(container) < _FEWEST:
+            continue
+        values = container.values() if type(container) is dict else container
+        arrays = [each for each in values if type(each) is np.ndarray] if _any_array(values) else []
+        total = sum(array.nbytes for array in arrays)
+        if len(arrays) >= _FEWEST and (best is None or total > best[0]):
+            best = (total, len(arrays), container)
+    if best is None or not 0.3 * growth * steps <= best[0]:
+        return []
+    total, count, container = best
+    (holder,) = holders_of([container], ignore=(id(best),))
+    fix = "write results to a file, or keep only what is needed of each: a mean, a few rows"
+    what = f"{count} NumPy arrays of {format_bytes(total)} in all are kept"
+    return [] if holder.bounded else [Finding("kept arrays", what, holder.text, holder.source, growth, fix)]
+
+
+def _any_array(values: Any) -> bool:
+    return any(type(each) is np.ndarray for each in values)

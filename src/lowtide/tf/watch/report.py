@@ -1,0 +1,45 @@
+"""What a watch found, for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.console import Console, Group
+from rich.padding import Padding
+from rich.text import Text
+
+from lowtide.tf.watch.finding import Finding
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What has been watched: for how many steps, where the figures come from, what was not judged."""
+
+    steps: int
+    measured_by: str
+    overhead: float
+    notes: Sequence[str] = ()
+
+
+def render(summary: Summary, findings: Sequence[Finding]) -> Group:
+    parts: list[Text | Padding] = [_heading(summary, findings)]
+    for finding in findings:
+        heads = [Text(finding.name, "bold red"), Text(finding.growth or ""), Text(finding.source or "", "bold")]
+        parts.append(Padding(Text("  ").join(head for head in heads if head), (0, 0, 0, 2)))
+        for label, words in (("", finding.what), ("by: ", finding.who), ("fix: ", finding.fix)):
+            parts.append(Padding(Text.assemble((label, "dim"), words), (0, 0, 0, 4)))
+    parts += [Padding(Text(note, "dim"), (0, 0, 0, 2)) for note in summary.notes]
+    return Group(*parts)
+
+
+def show(summary: Summary, findings: Sequence[Finding]) -> None:
+    # Standard output belongs to the program that is watched.
+    Console(stderr=True, highlight=False).print(render(summary, findings))
+
+
+def _heading(summary: Summary, findings: Sequence[Finding]) -> Text:
+    what = "nothing grows" if not findings else "1 leak" if len(findings) == 1 else f"{len(findings)} leaks"
+    style = "bold red" if findings else "bold green"
+    grounds = f" in {summary.steps:,} steps, by {summary.measured_by}"
+    return Text.assemble(("lowtide watch: ", "bold"), (what, style), (grounds, "dim"))

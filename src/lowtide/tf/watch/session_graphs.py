@@ -1,0 +1,81 @@
+"""Graph mode: a graph to which each step adds ops, and sessions that nobody closes."""
+
+from __future__ import annotations
+
+import weakref
+from itertools import pairwise
+from typing import Any
+
+from lowtide.tf.trace.source_lines import line_of
+from lowtide.tf.watch.finding import Finding
+from lowtide.tf.watch.hooks import user_line
+from lowtide.tide.growth import growth_of
+
+# A session for training and one for evaluation are usual.
+_FEWEST_SESSIONS = 4
+_FEWEST_READINGS = 8
+
+
+class Graphs:
+    """The graphs that sessions run, with how many ops they have at each reading, and the sessions that were opened."""
+
+    def __init__(self) -> None:
+        self.sessions: list[tuple[weakref.ref, int, str | None]] = []
+        self.sizes: weakref.WeakKeyDictionary[Any, list[tuple[int, int]]] = weakref.WeakKeyDictionary()
+
+    def note_session(self, session: Any, step: int) -> None:
+        self.sessions = [entry for entry in self.sessions if entry[0]() is not None]
+        self.sessions.append((weakref.ref(session), step, user_line()))
+
+    def note_run(self, session: Any, step: int) -> None:
+        self.sizes.setdefault(session.graph, []).append((step, session.graph.num_operations()))
+
+    def findings(self, growth: int | None) -> list[Finding]:
+        return self._open_sessions(growth) + self._growing_graphs(growth)
+
+    def _open_sessions(self, growth: int | None) -> list[Finding]:
+        living = [(entry[0](), *entry[1:]) for entry in self.sessions]
+        still_open = [(step, line) for session, step, line in living if session is not None and not _is_closed(session)]
+        if len(still_open) < _FEWEST_SESSIONS or len({step for step, _ in still_open}) < _FEWEST_SESSIONS - 1:
+            return []
+        return [
+            Finding(
+                "open sessions",
+                f"{len(still_open)} sessions are open, and one more every so often; each holds its variables",
+                "sessions that are made and not closed",
+                still_open[-1][1],
+                growth,
+                "make one session and use it for all steps, or write `with tf.compat.v1.Session() as session:`",
+            )
+        ]
+
+    def _growing_graphs(self, growth: int | None) -> list[Finding]:
+        found = []
+        for graph, sizes in list(self.sizes.items()):
+            if not _grows(sizes):
+                continue
+            per_step = (sizes[-1][1] - sizes[0][1]) / (sizes[-1][0] - sizes[0][0])
+            newest = graph.get_operations()[-1]
+            found.append(
+                Finding(
+                    "growing graph",
+                    f"the graph has {sizes[-1][1]:,} ops and gets {per_step:.3g} more in each step",
+                    f"the loop adds ops such as `{newest.name}` ({newest.type})",
+                    line_of(newest),
+                    growth,
+                    "build all ops before the loop and only run them inside it;"
+                    " graph.finalize() before the loop raises where an op is added",
+                )
+            )
+        return found
+
+
+def _is_closed(session: Any) -> bool:
+    return bool(session._closed or getattr(session, "_explicitly_closed", False))
+
+
+def _grows(sizes: list[tuple[int, int]]) -> bool:
+    if len(sizes) < _FEWEST_READINGS or sizes[-1][0] == sizes[0][0]:
+        return False
+    last = [ops for _, ops in sizes[-_FEWEST_READINGS:]]
+    return growth_of(sizes) is not None or all(a < b for a, b in pairwise(last))

@@ -1,0 +1,1 @@
+"""Reports as pictures: SVG and PNG."""

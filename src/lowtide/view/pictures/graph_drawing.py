@@ -1,0 +1,162 @@
+"""A cut as a drawing: boxes with texts and colours, and curves between them; every sort of picture is made from it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+
+from lowtide.atlas.cuts.collapse import fit
+from lowtide.atlas.cuts.cut import Box, Cut, Edge
+from lowtide.units import format_bytes
+from lowtide.view.axis import COLOURS
+from lowtide.view.pictures.layered_layout import BOX_HEIGHT, BOX_WIDTH, Point, lay_out
+
+MOST_BOXES = 200
+"""More than this nobody can read; then an overview of fewer is drawn."""
+_OVERVIEW = 60
+_MOST_EDGES = 400
+# What surely fits into a box in the widest of common fonts.
+_LETTERS, _SMALL_LETTERS = 22, 24
+
+MARGIN, TOP, BOTTOM = 28.0, 92.0, 52.0
+_LEAST_WIDTH = 640.0
+
+# What a box is coloured as; the colours are those of the kinds of memory.
+_ROLES = {
+    "forward": COLOURS["activations"],
+    "backward": COLOURS["gradients"],
+    "optimizer": COLOURS["optimizer"],
+    "several phases": COLOURS["slack"],
+    "input": COLOURS["input"],
+    "variable": COLOURS["weights"],
+    "constant": COLOURS["constants"],
+}
+_ROLE_OF_OP = {
+    "Placeholder": "input",
+    "PlaceholderWithDefault": "input",
+    "_Arg": "input",
+    "VarHandleOp": "variable",
+    "Variable": "variable",
+    "VariableV2": "variable",
+    "Const": "constant",
+}
+
+
+@dataclass(frozen=True)
+class DrawnBox:
+    """A box: its upper left corner, its colour, two lines of text, and its whole story."""
+
+    x: float
+    y: float
+    colour: str
+    title: str
+    detail: str
+    story: str
+    is_group: bool
+
+
+@dataclass(frozen=True)
+class Curve:
+    """An edge: a Bézier curve as points, three for each piece behind the first; how it is drawn, and its story."""
+
+    points: list[Point]
+    width: float
+    dash: tuple[int, int] | None
+    story: str
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """All there is to draw, in pixels."""
+
+    width: float
+    height: float
+    title: str
+    subtitle: str
+    boxes: list[DrawnBox]
+    curves: list[Curve]
+    legend: list[tuple[str, str]]
+    notes: tuple[str, ...]
+
+
+def draw(cut: Cut) -> Drawing:
+    """Lay a cut out; what is too large to be read is collapsed or folded first, and the notes say so."""
+    shown = fit(cut, MOST_BOXES, _OVERVIEW)
+    notes = shown.notes[len(cut.notes) :]
+    boxes, bundles = list(shown.boxes()), [edge for edge in shown.bundles() if edge.source != edge.target]
+    edges = sorted(bundles, key=lambda edge: (edge.through, -edge.count))[:_MOST_EDGES]
+    if len(edges) < len(bundles):
+        notes = (*notes, f"{len(bundles) - len(edges):,} of {len(bundles):,} bundles of edges are not drawn")
+    layout = lay_out(len(boxes), [(edge.source, edge.target) for edge in edges])
+    width = max(layout.width + 2 * MARGIN, _LEAST_WIDTH)
+    left = (width - layout.width) / 2
+    roles = [_role(box) for box in boxes]
+    used = [role for role in _ROLES if role in roles]
+    return Drawing(
+        width,
+        layout.height + TOP + BOTTOM,
+        f"{cut.atlas.source.path.name} · {cut.atlas.source.label}",
+        _subtitle(shown, len(boxes), len(bundles)),
+        [
+            _draw_box(box, role, x + left - BOX_WIDTH / 2, y + TOP - BOX_HEIGHT / 2)
+            for box, role, (x, y) in zip(boxes, roles, layout.boxes, strict=True)
+        ],
+        [
+            _draw_edge(edge, boxes, [(x + left, y + TOP) for x, y in route])
+            for edge, route in zip(edges, layout.routes, strict=True)
+        ],
+        [(role, _ROLES[role]) for role in used],
+        notes,
+    )
+
+
+def _subtitle(cut: Cut, boxes: int, bundles: int) -> str:
+    chosen, all_nodes = len(cut.nodes), len(cut.atlas)
+    nodes = f"{chosen:,} of {all_nodes:,} nodes" if chosen < all_nodes else f"{chosen:,} nodes"
+    return f"{nodes} · {boxes:,} boxes · {bundles:,} edges" if boxes < chosen else f"{nodes} · {bundles:,} edges"
+
+
+def _role(box: Box) -> str:
+    phase = "several phases" if box.phase == "mixed" else box.phase
+    return _ROLE_OF_OP.get(box.op or "", phase)
+
+
+def _draw_box(box: Box, role: str, x: float, y: float) -> DrawnBox:
+    size = f" · {format_bytes(box.bytes)}" if box.bytes else ""
+    detail = f"{box.op}{size}" if box.op else f"{box.nodes:,} nodes{size}"
+    facts = [box.name, detail, role, box.dtype, box.device]
+    story = "\n".join(fact for fact in facts if fact)
+    return DrawnBox(x, y, _ROLES[role], shorten(box.name), shorten(detail, _SMALL_LETTERS), story, box.kind != "node")
+
+
+def _draw_edge(edge: Edge, boxes: list[Box], route: list[Point]) -> Curve:
+    dash = (2, 4) if edge.through else (5, 4) if edge.control == edge.count else None
+    carried = "through nodes left out" if edge.bytes is None else format_bytes(edge.bytes)
+    several = f"{edge.count:,} edges, " if edge.count > 1 else ""
+    only = ", only waited for" if edge.control == edge.count else ""
+    story = f"{boxes[edge.source].name} → {boxes[edge.target].name}\n{several}{carried}{only}"
+    return Curve(_curve(route), 1.0 + min(math.log10(edge.count) * 0.8, 3.0), dash, story)
+
+
+def _curve(route: list[Point]) -> list[Point]:
+    """Curves that leave and reach every point of a route straight down."""
+    points = [route[0]]
+    for (x, y), (next_x, next_y) in pairwise(route):
+        half = (next_y - y) / 2
+        points += [(x, y + half), (next_x, next_y - half), (next_x, next_y)]
+    return points
+
+
+def shorten(text: str, most: int = _LETTERS) -> str:
+    """The end of a name, from a border of its path on where there is one; other texts lose their end."""
+    if len(text) <= most:
+        return text
+    parts = text.split("/")
+    if len(parts) == 1:
+        half = (most - 1) // 2
+        return f"{text[: most - 1 - half]}…{text[-half:]}"
+    kept = parts.pop()
+    while parts and len(parts[-1]) + len(kept) + 3 <= most:
+        kept = f"{parts.pop()}/{kept}"
+    return f"…/{kept}" if len(kept) + 2 <= most else f"…{kept[-(most - 1) :]}"

@@ -1,0 +1,82 @@
+"""A cut as an SVG picture, for light and dark pages."""
+
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+
+from lowtide.atlas.cuts.cut import Cut
+from lowtide.view.pictures.graph_drawing import BOTTOM, MARGIN, Curve, Drawing, DrawnBox, draw
+from lowtide.view.pictures.layered_layout import BOX_HEIGHT, BOX_WIDTH
+from lowtide.view.pictures.svg_frame import frame
+
+_STYLE = """
+.box { fill: #f6fafb; stroke: #c5d4da } .group { fill: #edf4f6; stroke: #a9bec7 }
+.edge { fill: none; stroke: #8d99a6; stroke-opacity: .75 } .tip { fill: #8d99a6 }
+.name { font-size: 12px }
+@media (prefers-color-scheme: dark) {
+  .box { fill: #15252d; stroke: #2d434e } .group { fill: #1a2c36; stroke: #3b5561 }
+  .edge { stroke: #7d919b } .tip { fill: #7d919b }
+}
+"""
+_TIP = (
+    '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
+    'markerUnits="userSpaceOnUse" orient="auto"><path class="tip" d="M0,0 L8,4 L0,8 z"/></marker></defs>'
+)
+
+
+def write_svg(cut: Cut, path: Path) -> tuple[str, ...]:
+    """Draw a cut and write it; returns what was folded or left out."""
+    drawing = draw(cut)
+    path.write_text(render_svg(drawing), encoding="utf-8")
+    return drawing.notes
+
+
+def render_svg(drawing: Drawing) -> str:
+    """The SVG text; names are data, and become nothing else."""
+    parts = [
+        _TIP,
+        f'<text class="ink big" x="{MARGIN}" y="38">{_clean(drawing.title)}</text>',
+        f'<text class="muted" x="{MARGIN}" y="62">{_clean(drawing.subtitle)}</text>',
+        *(_curve(curve) for curve in drawing.curves),
+        *(_box(box) for box in drawing.boxes),
+        *_legend(drawing),
+    ]
+    label = f"{drawing.title}: {drawing.subtitle}"
+    return frame(_clean(label, escaped=False), parts, round(drawing.height), round(drawing.width), _STYLE)
+
+
+def _box(box: DrawnBox) -> str:
+    kind = "box group" if box.is_group else "box"
+    x, y = box.x, box.y
+    return (
+        f"<g><title>{_clean(box.story)}</title>"
+        f'<rect class="{kind}" x="{x:.1f}" y="{y:.1f}" width="{BOX_WIDTH:.0f}" height="{BOX_HEIGHT:.0f}" rx="6"/>'
+        f'<rect fill="{box.colour}" x="{x:.1f}" y="{y + 6:.1f}" width="4" height="{BOX_HEIGHT - 12:.0f}" rx="2"/>'
+        f'<text class="ink name" x="{x + 12:.1f}" y="{y + 19:.1f}">{_clean(box.title)}</text>'
+        f'<text class="muted small" x="{x + 12:.1f}" y="{y + 35:.1f}">{_clean(box.detail)}</text></g>'
+    )
+
+
+def _curve(curve: Curve) -> str:
+    first, *rest = (f"{x:.1f},{y:.1f}" for x, y in curve.points)
+    dash = "" if curve.dash is None else f' stroke-dasharray="{curve.dash[0]} {curve.dash[1]}"'
+    return (
+        f'<path class="edge" stroke-width="{curve.width:.1f}"{dash} marker-end="url(#tip)" '
+        f'd="M{first} C{" ".join(rest)}"><title>{_clean(curve.story)}</title></path>'
+    )
+
+
+def _legend(drawing: Drawing) -> list[str]:
+    x, y, parts = MARGIN, drawing.height - BOTTOM / 2 + 8, []
+    for role, colour in drawing.legend:
+        parts.append(f'<rect fill="{colour}" x="{x:.0f}" y="{y - 10:.0f}" width="11" height="11" rx="2"/>')
+        parts.append(f'<text class="muted small" x="{x + 16:.0f}" y="{y:.0f}">{role}</text>')
+        x += 32 + 7 * len(role)
+    return parts
+
+
+def _clean(text: str, *, escaped: bool = True) -> str:
+    """Text without the characters that no XML may have."""
+    clean = "".join(letter if letter.isprintable() or letter in "\n\t" else "\ufffd" for letter in text)
+    return escape(clean) if escaped else clean

@@ -1,0 +1,1 @@
+"""The server behind `lowtide view` and the tab of TensorBoard."""

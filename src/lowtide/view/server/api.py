@@ -1,0 +1,331 @@
+"""What is answered to each address of the API, as plain data."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import lowtide
+from lowtide.atlas.atlas import Atlas
+from lowtide.atlas.compare import compare_screens
+from lowtide.atlas.details import node_details
+from lowtide.atlas.index.phases import PHASES
+from lowtide.atlas.locate import COLOURS, locate
+from lowtide.atlas.screens.screen import Values, make_node_screen
+from lowtide.atlas.screens.screen_cache import screen_data
+from lowtide.atlas.screens.trail import trail_to_node, trail_to_scope
+from lowtide.atlas.search import Query, search
+from lowtide.atlas.walks import BOTH, INPUTS, READERS, Found, around, shortest_ways
+from lowtide.sources.graphs.find_graphs import Span
+from lowtide.view.server.indexes import Index, Indexes
+from lowtide.view.server.library import File, Library
+from lowtide.view.server.queries import Parameters, Refusal
+from lowtide.view.server.tides import Tides
+
+Answer = dict[str, Any]
+
+# A list of files waits so long for those that nobody has looked at yet.
+_LOOKING_SECONDS = 0.5
+# Tides and plans are small: who asks for one waits until it was read.
+_READING_SECONDS = 10.0
+_PATIENT_SECONDS = 60.0
+_MOST_HOPS, _MOST_RESULTS = 20, 500
+# What is searched for is compared with every name, letter by letter.
+_MOST_SEARCHED, _MOST_OPS = 1000, 200
+
+
+class StillReading(Refusal):
+    """What a file holds is not known yet."""
+
+    def __init__(self) -> None:
+        super().__init__(503, "this file is still being read", "ask again in a moment")
+
+
+class Asked(NamedTuple):
+    """A graph that was asked for."""
+
+    file: File
+    number: int
+    span: Span
+
+
+class Answers:
+    """Answers about the graphs, tides and plans of a library."""
+
+    def __init__(self, library: Library, indexes: Indexes) -> None:
+        self.library = library
+        self._indexes = indexes
+        self._tides = Tides()
+        self._graph_answers: dict[str, Callable[[Atlas, Parameters], Answer]] = {
+            "screen": self._screen,
+            "node": self._node,
+            "search": _search,
+            "around": self._around,
+            "paths": self._paths,
+            "locate": _locate,
+            "trail": _trail,
+        }
+
+    def files(self, seconds: float = _LOOKING_SECONDS) -> Answer:
+        """All files, and the graphs in them."""
+        files = self.library.files()
+        self.library.look(files)
+        self.library.wait(files, seconds)
+        graphs = [
+            Asked(file, number, span)
+            for file in files
+            if file.contents is not None
+            for number, span in enumerate(file.contents.spans)
+        ]
+        if len(graphs) == 1 and all(file.is_known for file in files):
+            # Whoever comes will want to see this one.
+            self._indexes.ask(*graphs[0])
+        return {
+            "version": lowtide.__version__,
+            "title": self.library.title,
+            "files": [self._file(file) for file in files],
+        }
+
+    def has_something(self) -> bool:
+        """Whether there is anything to show; files are looked at only until that is known."""
+        files = self.library.files()
+        if any(file.path.suffix in (".tide", ".plan") for file in files):
+            return True
+        for file in files:
+            self.library.look_now(file, _PATIENT_SECONDS)
+            if file.contents is not None and file.contents.spans:
+                return True
+        return False
+
+    def graph(self, name: str) -> Answer:
+        """What a graph is made of, or how far its index is."""
+        try:
+            asked = self._asked(name)
+        except StillReading:
+            return {"state": "waiting", "progress": None, "nodes": 0, "stage": "reading the file"}
+        return self._steadily([asked], lambda: _described(asked, self._indexes.ask(*asked)))
+
+    def about_graph(self, name: str, verb: str, parameters: Parameters) -> Answer:
+        """What is asked about a graph whose index is there."""
+        answer = self._graph_answers.get(verb)
+        if answer is None:
+            raise Refusal(404, "there is no such address", "reload the page")
+        return self._with_atlases([name], lambda atlases: answer(atlases[0], parameters))
+
+    def difference(self, parameters: Parameters) -> Answer:
+        """The screen of a scope in two graphs."""
+        names = [parameters.needed("one"), parameters.needed("other")]
+        path, fold = parameters.text("path"), parameters.text("fold")
+        part = parameters.number("part")
+        return self._with_atlases(
+            names, lambda atlases: compare_screens(atlases[0], atlases[1], path, fold, part).to_dict()
+        )
+
+    def tide(self, name: str, parameters: Parameters) -> Answer:
+        """What the page draws of a tide."""
+        return self._tides.tide_page(self._file_of(name, "tide"), parameters.text("tensor") or None)
+
+    def plan(self, name: str) -> Answer:
+        """What the page draws of a plan."""
+        return self._tides.plan_page(self._file_of(name, "plan"))
+
+    # -- files ----------------------------------------------------------------------------------------
+
+    def _file(self, file: File) -> Answer:
+        contents, problem = file.contents, file.problem
+        entry: Answer = {
+            "id": file.number,
+            "path": file.shown,
+            "run": file.run,
+            "bytes": file.stamp[0],
+            "kind": contents.kind if contents is not None else "reading" if problem is None else "unreadable",
+            "notes": [*(contents.notes if contents else ()), *([problem.error] if problem else ())],
+        }
+        if contents is None:
+            return entry | {"graphs": []}
+        if contents.kind in ("tide", "plan"):
+            return entry | contents.facts
+        graphs = [
+            {"id": f"{file.number}.{number}", "label": span.label, "state": self._indexes.state(file, number)}
+            for number, span in enumerate(contents.spans)
+        ]
+        return entry | {"graphs": graphs}
+
+    def _file_of(self, name: str, kind: str) -> File:
+        file = self.library.file(int(name)) if name.isascii() and name.isdecimal() and len(name) < 10 else None
+        if file is not None:
+            # A link to it may be the first that is asked of a server.
+            self.library.look_now(file, _READING_SECONDS)
+        if file is None or file.contents is None or file.contents.kind != kind:
+            if file is not None and not file.is_known:
+                raise StillReading
+            raise Refusal(404, f"there is no such {kind}", "choose one from the list of files")
+        return file
+
+    def _asked(self, name: str) -> Asked:
+        number, _, place = name.partition(".")
+        is_name = all(text.isascii() and text.isdecimal() and len(text) < 10 for text in (number, place))
+        file = self.library.file(int(number)) if is_name else None
+        if file is None:
+            raise Refusal(404, "there is no such graph", "choose one from the list of files")
+        self.library.look_now(file, _LOOKING_SECONDS)
+        if not file.is_known:
+            raise StillReading
+        spans = file.contents.spans if file.contents is not None else ()
+        if int(place) >= len(spans):
+            raise Refusal(404, "there is no such graph in the file", "choose one from the list of files")
+        return Asked(file, int(place), spans[int(place)])
+
+    # -- graphs ---------------------------------------------------------------------------------------
+
+    def _with_atlases(self, names: list[str], answer: Callable[[list[Atlas]], Answer]) -> Answer:
+        asked = [self._asked(name) for name in names]
+        return self._steadily(asked, lambda: answer([self._atlas(each) for each in asked]))
+
+    def _steadily(self, asked: list[Asked], answer: Callable[[], Answer]) -> Answer:
+        """Answer, and once more if the files of an index are gone: a newer one has replaced it meanwhile."""
+        try:
+            return answer()
+        except FileNotFoundError:
+            for each in asked:
+                self._indexes.forget(each.file, each.number)
+            return answer()
+        finally:
+            self._indexes.release_memory()
+
+    def _atlas(self, asked: Asked) -> Atlas:
+        index = self._indexes.ask(*asked)
+        if index.opened is not None:
+            return index.opened.atlas
+        if index.problem is not None and index.progress is None:
+            raise Refusal(422, index.problem.error, index.problem.cure)
+        raise Refusal(503, "the index of this graph is still being built", "ask again in a moment")
+
+    def _screen(self, atlas: Atlas, parameters: Parameters) -> Answer:
+        part, path, fold = parameters.number("part"), parameters.text("path"), parameters.text("fold")
+        return screen_data(atlas, part, path, fold, self._values(atlas, parameters))
+
+    def _values(self, atlas: Atlas, parameters: Parameters) -> Values | None:
+        tide, colour = parameters.text("tide"), parameters.choice("colour", ("", *COLOURS))
+        return self._tides.values(atlas, self._file_of(tide, "tide"), colour) if tide and colour else None
+
+    def _around(self, atlas: Atlas, parameters: Parameters) -> Answer:
+        node = _node_named(atlas, parameters, "name")
+        hops = parameters.number("hops", 2, 1, _MOST_HOPS)
+        found = around(atlas, node, hops, parameters.choice("direction", (BOTH, INPUTS, READERS)))
+        return self._nodes(atlas, found, f"around {atlas.name(node)}", parameters)
+
+    def _paths(self, atlas: Atlas, parameters: Parameters) -> Answer:
+        start, end = _node_named(atlas, parameters, "from"), _node_named(atlas, parameters, "to")
+        found = shortest_ways(atlas, start, end)
+        if found is None:
+            raise Refusal(404, "no path leads from one to the other", "exchange them, or choose others")
+        return self._nodes(atlas, found, f"from {atlas.name(start)} to {atlas.name(end)}", parameters)
+
+    def _nodes(self, atlas: Atlas, found: Found, title: str, parameters: Parameters) -> Answer:
+        values = self._values(atlas, parameters)
+        return make_node_screen(atlas, found.nodes, _part(atlas, parameters), title, found.hidden, values).to_dict()
+
+    def _node(self, atlas: Atlas, parameters: Parameters) -> Answer:
+        node = _node_named(atlas, parameters, "name")
+        tide = parameters.text("tide")
+        details = node_details(atlas, node, parameters.number("inputs_from"), parameters.number("readers_from"))
+        told = self._tides.of_node(atlas, self._file_of(tide, "tide"), node) if tide else None
+        return details | {"tide": told}
+
+
+def _unfinished(index: Index) -> Answer:
+    if index.progress is None and index.problem is not None:
+        return {"state": "failed", "error": index.problem.error, "cure": index.problem.cure}
+    progress = index.progress
+    return {
+        "state": index.state,
+        "progress": None if progress is None else progress.share,
+        "nodes": 0 if progress is None else progress.nodes,
+        "stage": "waiting" if progress is None else progress.stage,
+    }
+
+
+def _described(asked: Asked, index: Index) -> Answer:
+    opened, contents = index.opened, asked.file.contents
+    if opened is None:
+        return _unfinished(index)
+    atlas = opened.atlas
+    file_notes = () if contents is None else contents.notes
+    is_built = index.progress is not None
+    changed = ("the file has changed; its index is being built again",) if is_built else ()
+    return {
+        "state": "ready",
+        "label": asked.span.label,
+        "path": asked.file.shown,
+        "nodes": len(atlas),
+        "edges": atlas.edge_count,
+        "bytes_of_file": asked.file.stamp[0],
+        "notes": list(dict.fromkeys((*atlas.notes, *asked.span.notes, *file_notes, *changed))),
+        "changing": is_built or asked.file.looked_at != asked.file.stamp,
+        "built": {"seconds": atlas.header.get("seconds"), "peak_bytes": opened.peak_bytes},
+    } | opened.summary
+
+
+def _part(atlas: Atlas, parameters: Parameters) -> int:
+    return parameters.number("part", high=len(atlas.parts) - 1)
+
+
+def _node_named(atlas: Atlas, parameters: Parameters, parameter: str) -> int:
+    node = atlas.find(parameters.needed(parameter), _part(atlas, parameters))
+    if node is None:
+        raise Refusal(404, "there is no node of this name in the graph", "search for it")
+    return node
+
+
+def _search(atlas: Atlas, parameters: Parameters) -> Answer:
+    began = time.monotonic()
+    ops = tuple(filter(None, parameters.text("op").split(",")))
+    if len(ops) > _MOST_OPS:
+        raise Refusal(400, "too many ops", f"give at most {_MOST_OPS}")
+    query = Query(
+        text=parameters.text("q", _MOST_SEARCHED),
+        part=parameters.optional_number("part", high=len(atlas.parts) - 1),
+        ops=ops,
+        scope=parameters.text("scope"),
+        device=parameters.text("device", _MOST_SEARCHED),
+        dtype=parameters.text("dtype", _MOST_SEARCHED),
+        phase=parameters.choice("phase", ("", *PHASES)),
+        least_bytes=parameters.number("bytes"),
+    )
+    found = search(atlas, query, parameters.number("limit", 50, 1, _MOST_RESULTS))
+    results = [
+        {
+            "part": atlas.part_of_scope(int(scope)),
+            "name": atlas.scope_name(int(scope)),
+            "op": None,
+            "kind": "scope",
+            "nodes": int(atlas.scope_last[scope]) - int(atlas.scope_first[scope]),
+        }
+        for scope in found.scopes
+    ]
+    results += [
+        {"part": atlas.part_of(int(node)), "name": name, "op": atlas.op_of(int(node)), "kind": "node", "nodes": 1}
+        for node, name in zip(found.nodes, atlas.names(found.nodes), strict=True)
+    ]
+    milliseconds = round(1000 * (time.monotonic() - began), 1)
+    return {"total": found.total, "results": results, "milliseconds": milliseconds}
+
+
+def _locate(atlas: Atlas, parameters: Parameters) -> Answer:
+    (node,) = locate(atlas, [parameters.needed("tensor")])
+    return {"name": None} if node is None else {"part": atlas.part_of(node), "name": atlas.name(node)}
+
+
+def _trail(atlas: Atlas, parameters: Parameters) -> Answer:
+    """What to open until a node or a scope is on the screen; a name can be of both, and then the node is meant."""
+    name, part = parameters.needed("name"), _part(atlas, parameters)
+    kind = parameters.choice("kind", ("", "node", "scope"))
+    node = None if kind == "scope" else atlas.find(name, part)
+    if node is not None:
+        return {"kind": "node", "trail": trail_to_node(atlas, node)}
+    scope = None if kind == "node" else atlas.find_scope(name, part)
+    if scope is None:
+        raise Refusal(404, "there is no node or scope of this name in the graph", "search for it")
+    return {"kind": "scope", "trail": trail_to_scope(atlas, scope)}

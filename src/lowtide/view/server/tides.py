@@ -1,0 +1,104 @@
+"""Tides and plans of a library, and where the tensors of a tide lie in a graph; the last few are kept."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
+
+from lowtide.atlas.atlas import Atlas
+from lowtide.atlas.locate import TideValues, locate
+from lowtide.planning.plan import Plan
+from lowtide.tide.tide import Tide
+from lowtide.view.plan import PlanReport
+from lowtide.view.plan_data import plan_data
+from lowtide.view.report import Report
+from lowtide.view.server.library import File
+from lowtide.view.tide_data import tide_data
+
+_MOST_KEPT = 6
+_MOST_TENSORS = 20
+
+_Value = TypeVar("_Value")
+
+
+class Tides:
+    """What is read from files of tides and plans, kept while it is used."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[Hashable, Any] = OrderedDict()
+
+    def tide_page(self, file: File, tensor: str | None) -> dict[str, Any]:
+        """What the page draws of a tide."""
+        tide = self.tide(file)
+        return self._keep(("page", file.number, file.stamp, tensor), lambda: tide_data(Report(tide), tensor))
+
+    def plan_page(self, file: File) -> dict[str, Any]:
+        """What the page draws of a plan."""
+        return self._keep(
+            ("plan", file.number, file.stamp),
+            lambda: plan_data(PlanReport(Plan.load(file.path), file=file.path.name)),
+        )
+
+    def tide(self, file: File) -> Tide:
+        """The tide of a file."""
+        return self._keep(("tide", file.number, file.stamp), lambda: Tide.load(file.path))
+
+    def values(self, atlas: Atlas, file: File, colour: str) -> TideValues:
+        """What colours the nodes of a graph."""
+        tide = self.tide(file)
+        key = ("values", atlas.folder, file.number, file.stamp, colour)
+        return self._keep(key, lambda: TideValues(atlas, tide, colour))
+
+    def of_node(self, atlas: Atlas, file: File, node: int) -> dict[str, Any] | None:
+        """What a tide tells of a node; None if nothing."""
+        tide = self.tide(file)
+        key = ("tensors", atlas.folder, file.number, file.stamp)
+        return self._keep(key, lambda: _NodeTensors(atlas, tide)).of(node)
+
+    def _keep(self, key: Hashable, make: Callable[[], _Value]) -> _Value:
+        # One at a time: two requests for the same would read it twice.
+        with self._lock:
+            if key not in self._kept:
+                self._kept[key] = make()
+            self._kept.move_to_end(key)
+            if len(self._kept) > _MOST_KEPT:
+                self._kept.popitem(last=False)
+            value: _Value = self._kept[key]
+            return value
+
+
+class _NodeTensors:
+    """The buffers of a tide by the node of a graph that makes them."""
+
+    def __init__(self, atlas: Atlas, tide: Tide) -> None:
+        self._tide = tide
+        self._rows: dict[int, list[int]] = {}
+        for row, node in enumerate(locate(atlas, tide.buffers.name)):
+            if node is not None:
+                self._rows.setdefault(node, []).append(row)
+
+    def of(self, node: int) -> dict[str, Any] | None:
+        buffers, peak = self._tide.buffers, self._tide.peak_event
+        rows = sorted(self._rows.get(node, ()), key=lambda row: -int(buffers.allocated[row]))
+        if not rows:
+            return None
+        tensors = [
+            {
+                "name": buffers.name[row],
+                "bytes": int(buffers.allocated[row]),
+                "kind": buffers.kind_of(row),
+                "born": int(buffers.born[row]),
+                "died": int(buffers.died[row]),
+                "at_peak": bool(buffers.born[row] <= peak < buffers.died[row]),
+            }
+            for row in rows
+        ]
+        return {
+            "bytes": sum(tensor["bytes"] for tensor in tensors),
+            "bytes_at_peak": sum(tensor["bytes"] for tensor in tensors if tensor["at_peak"]),
+            "tensor_count": len(tensors),
+            "tensors": tensors[:_MOST_TENSORS],
+        }

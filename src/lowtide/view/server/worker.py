@@ -1,0 +1,103 @@
+"""The process that reads files and builds indexes, so that the server stays small and answers meanwhile.
+
+Each line of standard input is a request: `{"look": PATH}`, or `{"build": [PATH, START, END, LABEL, IS_SETTLED]}`. It is
+answered with lines of JSON: any number of `{"stage", "progress", "nodes"}`, then `{"done": ...}` or
+`{"error", "cure"}`. The process ends with its input, or when nobody reads its answers any more.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from lowtide.atlas.atlas import Source
+from lowtide.atlas.index.store import build_atlas, cache_folder
+from lowtide.errors import LowtideError
+from lowtide.sources.graphs.find_graphs import find_graphs
+
+Send = Callable[[dict[str, Any]], None]
+
+# More often than this nobody looks.
+_SECONDS_BETWEEN_PROGRESS = 0.05
+
+
+def main() -> None:
+    """Answer requests until there are no more."""
+    signal.signal(signal.SIGTERM, _end)
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+
+    def send(message: dict[str, Any]) -> None:
+        answers.write(json.dumps(message) + "\n")
+        answers.flush()
+
+    try:
+        for line in sys.stdin:
+            send(answer(json.loads(line), send))
+    except BrokenPipeError:
+        # The server is gone.
+        os._exit(0)
+
+
+def _end(*_: object) -> None:
+    """End through the interpreter, so that what is half built is removed; and that is not interrupted."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(0)
+
+
+def answer(request: dict[str, Any], send: Send) -> dict[str, Any]:
+    """Do what is asked, and return the last line of the answer."""
+    try:
+        return {"done": _look(Path(request["look"])) if "look" in request else _build(request["build"], send)}
+    except LowtideError as error:
+        return {"error": error.problem, "cure": error.cure or ""}
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        return {"error": f"cannot read it: {error.strerror}", "cure": "see that the file is there and may be read"}
+    except Exception as error:
+        name = type(error).__name__
+        return {"error": f"it cannot be read ({name})", "cure": "this is a fault of lowtide: please report it"}
+
+
+def _look(path: Path) -> dict[str, Any]:
+    found = find_graphs(path, cache_folder() / "converted")
+    if found.kind == "tide":
+        from lowtide.tide.tide import Tide
+        from lowtide.view.report import Report
+
+        tide = Tide.load(path)
+        facts = {"title": Report(tide).title, "peak_bytes": tide.peak_bytes, "method": tide.method}
+    elif found.kind == "plan":
+        from lowtide.planning.plan import Plan
+        from lowtide.view.plan import PlanReport
+
+        facts = {"title": PlanReport(Plan.load(path)).title}
+    else:
+        facts = {}
+    spans = [[str(span.path), span.start, span.end, span.label, span.notes] for span in found.spans]
+    return {"kind": found.kind, "notes": found.notes, "spans": spans, "facts": facts}
+
+
+def _build(given: list[Any], send: Send) -> dict[str, Any]:
+    told = 0.0
+
+    def tell(stage: str, share: float, nodes: int) -> None:
+        nonlocal told
+        if time.monotonic() - told >= _SECONDS_BETWEEN_PROGRESS:
+            told = time.monotonic()
+            send({"stage": stage, "progress": round(share, 4), "nodes": nodes})
+
+    path, start, end, label, is_settled = given
+    atlas = build_atlas(Source(Path(path), start, end, label, is_settled), tell)
+    return {"folder": str(atlas.folder), "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
+
+
+if __name__ == "__main__":
+    main()

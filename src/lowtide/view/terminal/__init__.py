@@ -1,0 +1,1 @@
+"""Reports in the terminal and as markdown."""

@@ -1,0 +1,227 @@
+"""A shortage in the terminal, and the lines of text that the page shows too."""
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from lowtide.oom.shortage import Holder, Request, Shortage
+from lowtide.units import format_bytes
+from lowtide.view.axis import BUDGET_COLOUR, COLOURS
+from lowtide.view.report import Report, shape_text
+from lowtide.view.terminal.blocks import draw_curve
+from lowtide.view.terminal.report import cut_middle
+
+UNKNOWN_COLOUR = "#8d99a6"
+
+_CURVE_HEIGHT = 12
+_LAYERS = 5
+
+
+class TerminalShortage:
+    """A shortage as rich prints it: the cause first, then what it rests on, then what to do."""
+
+    def __init__(self, shortage: Shortage, *, top: int = 10) -> None:
+        self.shortage = shortage
+        self.top = top
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the parts from the cause down to its grounds."""
+        shortage, width = self.shortage, min(options.max_width, 160)
+        yield Text()
+        yield Padding(Text(f"✗ {cause_line(shortage)}", f"bold {BUDGET_COLOUR}"), (0, 0, 0, 2))
+        yield Padding(_facts(shortage), (0, 0, 0, 2))
+        yield from _bar(shortage, width)
+        if shortage.tide is not None:
+            yield Text()
+            colour = console.color_system is not None and not console.no_color
+            report = Report(shortage.tide, shortage.limit_bytes)
+            yield from draw_curve(report, width - 1, _CURVE_HEIGHT, colour=colour)
+        yield from _shares(shortage)
+        yield from _holders(shortage, self.top, width)
+        yield Text()
+        yield Padding(Text("what to do", "bold"), (0, 0, 0, 2))
+        for number, line in enumerate(shortage.cause.advice, start=1):
+            step = Table.grid(padding=(0, 1, 0, 0))
+            step.add_row(Text(f"{number}.", "dim"), Text(line))
+            yield Padding(step, (0, 0, 0, 2))
+        if shortage.notes:
+            yield Text()
+        for note in shortage.notes:
+            yield Padding(Text(note, "dim"), (0, 0, 0, 2))
+        yield Text()
+
+
+def title_line(shortage: Shortage) -> str:
+    """Return what ran out of memory, and at which batch and step where that is known."""
+    parts = [shortage.target]
+    if shortage.batch_size is not None:
+        parts.append(f"batch {shortage.batch_size:,}")
+    if shortage.step is not None:
+        parts.append(f"step {shortage.step:,}")
+    return " · ".join(parts)
+
+
+def cause_line(shortage: Shortage) -> str:
+    """Return the cause as a sentence of its own."""
+    sentence = shortage.cause.sentence
+    return sentence[:1].upper() + sentence[1:]
+
+
+def request_line(request: Request) -> str:
+    """Return what was asked for, by whom and where."""
+    parts = []
+    if request.bytes is not None:
+        parts.append(format_bytes(request.bytes))
+    if request.shape is not None:
+        parts.append(shape_text(request.dtype or "", request.shape).strip())
+    who = request.node or request.op
+    if who is not None:
+        parts.append(f"by {who}")
+    if request.source is not None:
+        parts.append(f"at {request.source}")
+    where = [] if request.device is None else [request.device.rpartition("device:")[2]]
+    if request.allocator is not None:
+        where.append(f"allocator {request.allocator}")
+    if where:
+        parts.append(f"on {', '.join(where)}")
+    return " · ".join(parts) or "not told"
+
+
+def room_line(shortage: Shortage) -> str | None:
+    """Return how much was held and free; None where nothing is known of it."""
+    parts = []
+    if shortage.in_use_bytes is not None:
+        parts.append(f"{format_bytes(shortage.in_use_bytes)} held")
+    if shortage.free_bytes is not None:
+        piece = shortage.largest_free_bytes
+        in_one = "" if piece is None else f", {format_bytes(piece)} of it in one piece"
+        parts.append(f"{format_bytes(shortage.free_bytes)} free{in_one}")
+    if shortage.limit_bytes is not None:
+        parts.append(f"limit {format_bytes(shortage.limit_bytes)}")
+    return " · ".join(parts) or None
+
+
+def fits_line(shortage: Shortage) -> str | None:
+    """Return what would have fitted; None where that is not known."""
+    parts = []
+    if shortage.largest_batch_size is not None:
+        parts.append(f"a batch of {shortage.largest_batch_size:,}")
+    if shortage.planned_slowdown is not None:
+        batch = "this batch" if shortage.batch_size is None else f"the batch of {shortage.batch_size:,}"
+        parts.append(f"{batch} as planned, {shortage.planned_slowdown:+.0%} time")
+    return " · ".join(parts) or None
+
+
+def holder_text(holder: Holder) -> tuple[str, str, str]:
+    """Return who a holder is, its type, and the line that made it."""
+    who = holder.layer or holder.name or holder.op or (f"({holder.kind})" if holder.kind else "(not named)")
+    if holder.layer and holder.op:
+        who = f"{who} ({holder.op})"
+    shape = "" if holder.shape is None else shape_text(holder.dtype or "", holder.shape).strip()
+    return who, shape, holder.source or ""
+
+
+def bar_parts(shortage: Shortage) -> tuple[tuple[str, int], ...] | None:
+    """Return the parts of what there is: held, free in one piece, free elsewhere; None where they are not known."""
+    in_use, free = shortage.in_use_bytes, shortage.free_bytes
+    if in_use is None or free is None or in_use + free <= 0:
+        return None
+    if shortage.largest_free_bytes is None:
+        return (("held", in_use), ("free", free))
+    piece = min(free, shortage.largest_free_bytes)
+    return (("held", in_use), ("free in one piece", piece), ("free elsewhere", free - piece))
+
+
+BAR_COLOURS = {"held": "#12a5b0", "free": "#5f7f8f", "free in one piece": "#3fa768", "free elsewhere": "#5f7f8f"}
+_BAR_STROKES = {"held": "█", "free": "░", "free in one piece": "▒", "free elsewhere": "░"}
+
+
+def _facts(shortage: Shortage) -> Table:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column()
+    table.add_row("in", Text(title_line(shortage)))
+    table.add_row("asked for", Text(request_line(shortage.request)))
+    room = room_line(shortage)
+    if room is not None:
+        table.add_row("there was", Text(room))
+    if shortage.peak_bytes is not None:
+        table.add_row("peak", Text(f"{format_bytes(shortage.peak_bytes)} in use at most before"))
+    fits = fits_line(shortage)
+    if fits is not None:
+        table.add_row("fits", Text(fits))
+    if shortage.samples:
+        table.add_row("after steps", Text(samples_line(shortage)))
+    return table
+
+
+def samples_line(shortage: Shortage) -> str:
+    """Return the bytes in use after the first steps and the last ones."""
+    told = [f"{step:,}: {format_bytes(size)}" for step, size in shortage.samples]
+    return " · ".join(told if len(told) <= 6 else [*told[:3], "…", *told[-3:]])
+
+
+def _bar(shortage: Shortage, width: int) -> RenderResult:
+    parts = bar_parts(shortage)
+    if parts is None:
+        return
+    columns = max(10, min(width - 4, 100))
+    total = sum(size for _, size in parts)
+    bar, legend, filled = Text(), Text(), 0
+    below = 0
+    for name, size in parts:
+        below += size
+        end = round(below / total * columns)
+        bar.append(_BAR_STROKES[name] * (end - filled), BAR_COLOURS[name])
+        filled = end
+        if size:
+            legend.append(f"{_BAR_STROKES[name]} ", BAR_COLOURS[name])
+            legend.append(f"{name} {format_bytes(size)}   ", "dim")
+    yield Text()
+    yield Padding(bar, (0, 0, 0, 2))
+    yield Padding(legend, (0, 0, 0, 2))
+
+
+def _shares(shortage: Shortage) -> RenderResult:
+    kinds = shortage.by_kind()
+    if not set(kinds) & set(COLOURS):
+        return
+    yield Text()
+    line = Text()
+    for kind, size in kinds.items():
+        line.append("█ ", COLOURS.get(kind, UNKNOWN_COLOUR))
+        line.append(f"{kind} {format_bytes(size)}   ")
+    yield Padding(line, (0, 0, 0, 2))
+    layers = [share for share in shortage.by_layer() if share.layer is not None][:_LAYERS]
+    if layers:
+        told = " · ".join(f"{share.layer} {format_bytes(share.bytes)}" for share in layers)
+        yield Padding(Text(f"most by layer: {told}", "dim"), (0, 0, 0, 2))
+
+
+def _holders(shortage: Shortage, top: int, width: int) -> RenderResult:
+    shown = shortage.holders[:top]
+    if not shown:
+        return
+    texts = [holder_text(holder) for holder in shown]
+    named = any(holder.name or holder.layer or holder.op or holder.kind for holder in shown)
+    table = Table(box=None, padding=(0, 1), header_style="dim")
+    table.add_column("held", justify="right", no_wrap=True)
+    table.add_column("blocks", justify="right", no_wrap=True)
+    table.add_column("each", justify="right", no_wrap=True)
+    columns = [column for column in range(3) if named and any(text[column] for text in texts)]
+    for column in columns:
+        table.add_column(("by", "shape", "line")[column], no_wrap=True, overflow="ellipsis")
+    for holder, text in zip(shown, texts, strict=True):
+        sign = ("█ ", COLOURS.get(holder.kind or "", UNKNOWN_COLOUR))
+        cells: list[Text] = [cut_middle(Text(text[column]), max(12, width // 2 - 12)) for column in columns]
+        if cells:
+            cells[0] = Text.assemble(sign, cells[0])
+        each = format_bytes(holder.bytes // holder.count)
+        table.add_row(Text(format_bytes(holder.bytes), "bold"), f"{holder.count:,}", each, *cells)
+    yield Text()
+    yield Padding(table, (0, 0, 0, 1))
+    rest = shortage.holders[top:]
+    if rest:
+        held = format_bytes(sum(holder.bytes for holder in rest))
+        yield Padding(Text(f"and {sum(h.count for h in rest):,} more blocks that hold {held}", "dim"), (0, 0, 0, 4))
