@@ -78,6 +78,19 @@ class Feed:
         whole, rest = divmod(self.order.count, self.batch_size)
         return whole + bool(rest and not self.drop_remainder)
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether every iteration has the same number of batches."""
+        return self.bookmark is None and self.on_error == RAISE
+
+    @property
+    def most_steps(self) -> int:
+        """The number of batches of an epoch if no sample is left out, or one of TensorFlow's special values."""
+        if self.steps is not None:
+            return self.steps
+        # The number is unknown; only that the rest of this epoch is shorter than the next ones.
+        return _MANY if self.bookmark is not None and self.bookmark.step else tf.data.UNKNOWN_CARDINALITY
+
     def begin(self) -> tuple[np.int64, np.int64]:
         """Begin an iteration: of which epoch, and at which step."""
         self.epochs += 1
@@ -157,18 +170,49 @@ class Feed:
         return "\n".join([*lines, *self.notes])
 
 
-# Datasets are made by TensorFlow and copied by it: what stands behind one is found beside it.
-_FEEDS: weakref.WeakKeyDictionary[Any, Feed] = weakref.WeakKeyDictionary()
+class FedDataset(tf.data.Dataset):
+    """A dataset that lt.feed made, together with its feed.
+
+    It shares the variant tensor of the dataset it wraps, so it adds no stage to the pipeline. `map`, `prefetch` and
+    `with_options` do not change the number of batches: their results still belong to the feed.
+    """
+
+    def __init__(self, dataset: tf.data.Dataset, feed: Feed) -> None:
+        self._dataset = dataset
+        self.feed = feed
+        super().__init__(dataset._variant_tensor)
+
+    def _inputs(self) -> list[tf.data.Dataset]:
+        return [self._dataset]
+
+    @property
+    def element_spec(self) -> Any:
+        return self._dataset.element_spec
+
+    def cardinality(self) -> tf.Tensor:
+        """The number of batches of a whole epoch, also when an iteration starts later or skips samples.
+
+        Keras assumes that all epochs are as long as the first one, unless a dataset has a cardinality.
+        """
+        return super().cardinality() if self.feed.is_exact else tf.constant(self.feed.most_steps, tf.int64)
+
+    def map(self, *args: Any, **kwargs: Any) -> FedDataset:
+        return FedDataset(super().map(*args, **kwargs), self.feed)
+
+    def prefetch(self, *args: Any, **kwargs: Any) -> FedDataset:
+        return FedDataset(super().prefetch(*args, **kwargs), self.feed)
+
+    def with_options(self, *args: Any, **kwargs: Any) -> FedDataset:
+        return FedDataset(super().with_options(*args, **kwargs), self.feed)
 
 
 def feed_of(dataset: tf.data.Dataset) -> Feed:
-    """What stands behind a dataset that lowtide made."""
-    found = _FEEDS.get(dataset)
-    if found is None:
+    """The feed of a dataset that lowtide made."""
+    if not isinstance(dataset, FedDataset):
         raise LowtideError(
             "this dataset is not one of lowtide's", given=type(dataset).__name__, cure="give what lt.feed returned"
         )
-    return found
+    return dataset.feed
 
 
 def describe(dataset: tf.data.Dataset) -> str:
@@ -318,47 +362,13 @@ def finish(feed: Feed, batches: tf.data.Dataset) -> tf.data.Dataset:
     """The dataset that the user gets: with batches ready ahead, and nothing that nobody has counted."""
     if feed.sizing.ahead:
         batches = batches.prefetch(feed.sizing.ahead)
-    # The rest of an epoch is shorter than the others, which TensorFlow would take for an error.
-    is_exact = feed.bookmark is None and feed.on_error == RAISE
-    if is_exact and feed.steps is not None:
+    # TensorFlow checks this cardinality, and the rest of an epoch after a restart has fewer batches.
+    if feed.is_exact and feed.steps is not None:
         batches = batches.apply(tf.data.experimental.assert_cardinality(feed.steps))
     if feed.bookmark is not None:
         feed.bookmark.belong_to(feed.left_out_before, feed.steps is None or feed.on_error != RAISE)
         feed.turn_page()
-    dataset = batches.with_options(_options(feed.sizing.readers))
-    _mark(dataset, feed, is_exact)
-    return dataset
-
-
-# What does not change how many batches there are.
-_KEEPING = ("map", "prefetch", "with_options")
-
-
-def _mark(dataset: tf.data.Dataset, feed: Feed, is_exact: bool) -> None:
-    """Remember what stands behind a dataset, also when the user maps it."""
-    _FEEDS[dataset] = feed
-    if not is_exact:
-        # Of a dataset that does not say how long it is Keras believes that all epochs are as long as the first.
-        dataset.cardinality = lambda: tf.constant(_at_most(feed), tf.int64)
-
-    def keep(make: Callable[..., Any]) -> Callable[..., Any]:
-        def make_marked(*given: Any, **named: Any) -> tf.data.Dataset:
-            made = make(*given, **named)
-            _mark(made, feed, is_exact)
-            return made
-
-        return make_marked
-
-    for name in _KEEPING:
-        setattr(dataset, name, keep(getattr(dataset, name)))
-
-
-def _at_most(feed: Feed) -> int:
-    """How many batches an epoch has if none is left out."""
-    if feed.steps is not None:
-        return feed.steps
-    # Nobody knows; only that this epoch is not like the others.
-    return _MANY if feed.bookmark is not None and feed.bookmark.step else tf.data.UNKNOWN_CARDINALITY
+    return FedDataset(batches.with_options(_options(feed.sizing.readers)), feed)
 
 
 def _options(readers: int) -> tf.data.Options:
