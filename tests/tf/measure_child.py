@@ -67,7 +67,7 @@ def a_model() -> None:
     model = images()
     before, function = contents(model, model.optimizer), model.train_function
     told: list[str] = []
-    saved("model", lambda: lt.measure(model, batch_size=32, progress=told.append))
+    saved("model", lambda: lt.measure(model, batch_size=32, progress=lambda progress: told.append(progress.stage)))
     SEEN["model unchanged"] = same(before, contents(model, model.optimizer)) and model.train_function is function
     SEEN["weights"] = sum(int(variable.numpy().nbytes) for variable in model.weights)
     SEEN["told"] = told

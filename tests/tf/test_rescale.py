@@ -16,7 +16,7 @@ MODELS = ("conv", "mlp", "attention")
 def predict(model, batch_size):
     """The tide, and how often the model was traced for it."""
     told: list[str] = []
-    tide = lt.predict(model, batch_size=batch_size, progress=told.append)
+    tide = lt.predict(model, batch_size=batch_size, progress=lambda progress: told.append(progress.stage))
     return tide, told.count("tracing")
 
 

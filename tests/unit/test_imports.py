@@ -14,7 +14,7 @@ SOURCE = Path(lowtide.__file__).parent
 # Later rooms may import earlier ones; rooms of one line do not import each other.
 ORDER = [
     ["errors"],
-    ["units"],
+    ["units", "progress"],
     ["program"],
     ["simulator"],
     ["tide"],

@@ -118,7 +118,7 @@ def _open(path: Path, label: str | None) -> Subgraph:
     from lowtide.cli.output import progress
 
     with progress("opening the graph") as tell:
-        return graph(path, label, lambda stage, share, nodes: tell(f"{stage}, {nodes:,} nodes: {share:.0%}"))
+        return graph(path, label, tell)
 
 
 def _show(subgraph: Subgraph, top: int, *, as_json: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lowtide.errors import LowtideError
+from lowtide.progress import Progress, ProgressCallback
 
 if TYPE_CHECKING:
     from lowtide.view.forecast import ForecastReport
@@ -88,33 +89,28 @@ def write_text(path: Path, text: str) -> Path:
 
 
 @contextmanager
-def progress(begin: str = "starting TensorFlow") -> Iterator[Callable[[str], None]]:
+def progress(begin: str = "starting TensorFlow") -> Iterator[ProgressCallback]:
     """Show what is being done and for how long on standard error, if that is a terminal."""
     if not sys.stderr.isatty():
-        yield lambda stage: None
+        yield lambda progress: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as ProgressBar
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=20), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with ProgressBar(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(begin, total=None)
 
-        def tell(stage: str) -> None:
-            percent = percent_of(stage)
-            bar.update(task, description=stage, completed=percent or 0, total=None if percent is None else 100)
+        def show(progress: Progress) -> None:
+            total = None if progress.share is None else 1.0
+            bar.update(task, description=str(progress), completed=progress.share or 0, total=total)
 
-        yield tell
-
-
-def percent_of(stage: str) -> int | None:
-    """How far a stage is that says so in the end: "searching for a plan: 40%"; None if it does not."""
-    number = stage.rpartition(": ")[2].removesuffix("%")
-    return int(number) if stage.endswith("%") and number.isdecimal() else None
+        yield show
 
 
 @contextmanager
-def looking_at_a_target() -> Iterator[Callable[[str], None]]:
+def looking_at_a_target() -> Iterator[ProgressCallback]:
     """Show progress while a target is imported and traced, and keep what it prints out of the report."""
     # TensorFlow greets on standard error from C++, where nothing but this reaches it.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")

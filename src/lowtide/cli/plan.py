@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ import click
 
 from lowtide.cli.options import batch_size_option, check_batch_size, check_writable, output_options
 from lowtide.planning.allowance import ALLOWANCES
+from lowtide.progress import Progress, ProgressCallback
 from lowtide.units import parse_bytes
 
 if TYPE_CHECKING:
@@ -90,11 +90,11 @@ def _plan(
     allow: tuple[str, ...],
     exact: bool,
     times: MeasuredTimes | None,
-    tell: Callable[[str], None],
+    tell: ProgressCallback,
 ) -> Plan:
     from lowtide.tf.trace.target import resolve_step
 
-    tell(f"loading {name}")
+    tell(Progress(f"loading {name}"))
     target = resolve_step(name, batch_size)
     from lowtide.planning.plan import NoPlanError
     from lowtide.tf.plan.plan import plan
@@ -120,7 +120,7 @@ def _plan(
     return replace(found, before=before, after=after, notes=target.notes + found.notes)
 
 
-def _look_around(answer: Plan | NoPlanError, tell: Callable[[str], None]) -> None:
+def _look_around(answer: Plan | NoPlanError, tell: ProgressCallback) -> None:
     """Have what other budgets cost worked out now, while progress is shown: the report will show it."""
-    tell("looking at other budgets")
+    tell(Progress("looking at other budgets"))
     len(answer.frontier)

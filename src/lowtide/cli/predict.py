@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ import click
 from lowtide.cli.differences import check_one_form, difference_options, emit_against, load_against
 from lowtide.cli.options import batch_size_option, check_batch_size, check_writable, report_options
 from lowtide.errors import LowtideError
+from lowtide.progress import Progress, ProgressCallback
 from lowtide.units import Growth
 
 if TYPE_CHECKING:
@@ -82,10 +82,10 @@ def command(
     return code
 
 
-def _resolve(name: str, batch_size: int | None, tell: Callable[[str], None]) -> Target:
+def _resolve(name: str, batch_size: int | None, tell: ProgressCallback) -> Target:
     from lowtide.tf.trace.target import resolve_target
 
-    tell(f"loading {name}")
+    tell(Progress(f"loading {name}"))
     return resolve_target(name, batch_size)
 
 
@@ -95,17 +95,15 @@ def _check_no_tide(name: str, save: Path | None, against: Path | None) -> None:
         raise LowtideError("the target is a dataset, and has no tide", given=name, cure=f"leave {option} out")
 
 
-def _forecast(target: Target, budget: int | None, tell: Callable[[str], None]) -> ForecastReport:
+def _forecast(target: Target, budget: int | None, tell: ProgressCallback) -> ForecastReport:
     from lowtide.feed.forecast.predict import predict
     from lowtide.view.forecast import ForecastReport
 
-    tell("looking at the stages")
+    tell(Progress("looking at the stages"))
     return ForecastReport(predict(target.program), target.label, budget)
 
 
-def _predict(
-    target: Target, batch_size: int | None, budget: int | None, top: int, tell: Callable[[str], None]
-) -> Report:
+def _predict(target: Target, batch_size: int | None, budget: int | None, top: int, tell: ProgressCallback) -> Report:
     from lowtide.tf.trace.predict import max_batch_size, predict
     from lowtide.view.report import LargestBatch, Report
 
@@ -114,7 +112,7 @@ def _predict(
     largest = None
     opened = target.with_open_batch() if budget is not None else None
     if budget is not None and opened is not None:
-        tell("looking for the largest batch")
+        tell(Progress("looking for the largest batch"))
         answer = max_batch_size(opened.program, *opened.specs, budget=budget, progress=tell)
         largest = LargestBatch(answer.batch_size, answer.safe_bytes if answer.batch_size else None)
     return Report(tide, budget, largest, top)

@@ -13,6 +13,7 @@ import click
 
 from lowtide.cli.options import check_writable, report_options, space_option
 from lowtide.errors import LowtideError
+from lowtide.progress import Progress
 from lowtide.units import parse_bytes
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def _run(
 
     ending = launch(script, folder, limit_bytes=limit, steps=steps, stdout_to_stderr=stdout_to_stderr)
     with progress() as tell:
-        tell("reading the record")
+        tell(Progress("reading the record"))
         from lowtide.run.outcome import read_outcome
 
         return ending, read_outcome(folder, ending, script.target)

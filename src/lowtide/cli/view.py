@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lowtide.errors import LowtideError
+from lowtide.progress import Progress
 
 if TYPE_CHECKING:
-    from rich.progress import Progress as Bar
+    from rich.progress import Progress as ProgressBar
 
-    from lowtide.view.server.indexes import Progress, Tell
+    from lowtide.view.server.indexes import Tell
 
 SCHEMA_VERSION = 1
 # So long files are looked at before the server starts, to say here and now if there is nothing to show.
@@ -117,33 +118,34 @@ def _shown_progress() -> Iterator[Tell | None]:
     if not sys.stderr.isatty():
         yield None
         return
-    shown = _Bar()
+    shown = _IndexBar()
     try:
         yield shown.tell
     finally:
         shown.end()
 
 
-class _Bar:
+class _IndexBar:
     """A line of progress that is there only while something is being built."""
 
     def __init__(self) -> None:
-        self._bar: Bar | None = None
+        self._bar: ProgressBar | None = None
 
     def tell(self, label: str, progress: Progress | None) -> None:
         from rich.console import Console
         from rich.markup import escape
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as ProgressBar
 
         if progress is None:
             self.end()
             return
         if self._bar is None:
             columns = (TextColumn("{task.description}"), BarColumn(bar_width=20), TimeElapsedColumn())
-            self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+            self._bar = ProgressBar(*columns, console=Console(stderr=True), transient=True)
             self._bar.add_task("", total=1.0)
             self._bar.start()
-        words = f"{escape(label)}: {progress.stage}, {progress.nodes:,} nodes"
+        words = escape(f"{label}: {progress}")
         self._bar.update(self._bar.task_ids[0], description=words, completed=progress.share or 0)
 
     def end(self) -> None:

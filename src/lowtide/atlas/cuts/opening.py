@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lowtide.atlas.atlas import Atlas, Source
-from lowtide.atlas.index.build import Tell
 from lowtide.atlas.index.store import cache_folder, open_atlas
 from lowtide.errors import LowtideError
+from lowtide.progress import ProgressCallback
 from lowtide.sources.graphs.files import MODEL_FILES
 from lowtide.sources.graphs.find_graphs import Found, Span, find_files, find_graphs
 
@@ -23,7 +23,7 @@ class Opened:
     notes: tuple[str, ...]
 
 
-def open_graph(path: Path, graph: str | int | None = None, tell: Tell | None = None) -> Opened:
+def open_graph(path: Path, graph: str | int | None = None, tell: ProgressCallback | None = None) -> Opened:
     """Index the graph of a file, the first unless another is named by its label or number, or find its index again."""
     found, spans = _find(path)
     span = _choose(spans, graph, path)

@@ -15,18 +15,20 @@ from lowtide.atlas.cuts.collapse import collapse
 from lowtide.atlas.cuts.cut import Box, Cut, whole
 from lowtide.atlas.cuts.opening import open_graph
 from lowtide.atlas.exports.files import write
-from lowtide.atlas.index.build import Tell
+from lowtide.progress import ProgressCallback
 
 if TYPE_CHECKING:
     import networkx
     import rustworkx
 
 
-def graph(path: str | os.PathLike[str], graph: str | int | None = None, progress: Tell | None = None) -> Subgraph:
+def graph(
+    path: str | os.PathLike[str], graph: str | int | None = None, progress: ProgressCallback | None = None
+) -> Subgraph:
     """The graph of an event file, a SavedModel, a .pb, .pbtxt, .meta or .keras file; without TensorFlow.
 
-    `graph` is the label or the number of one, where there are several. `progress` hears of the index being built: the
-    stage, how far it is of 1, and how many nodes there are.
+    `graph` is the label or the number of one, where there are several. `progress` is called with a
+    `lowtide.progress.Progress` while the index is built.
     """
     opened = open_graph(Path(path), graph, progress)
     return Subgraph(whole(opened.atlas), opened.notes)

@@ -32,10 +32,10 @@ MISSING = np.uint32(0xFFFFFFFF)
 _CHUNK = 1 << 17
 _ROWS = 1 << 16
 
-Tell = Callable[[str, float], None]
+_BeginStage = Callable[[str, float], None]
 
 
-def arrange(raw: Raw, tell: Tell) -> dict[str, Any]:
+def arrange(raw: Raw, tell: _BeginStage) -> dict[str, Any]:
     """Write the ordered columns, and return what the header says."""
     writer = raw.writer
     tell("ordering scopes", 0.0)

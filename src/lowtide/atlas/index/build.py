@@ -29,6 +29,7 @@ from lowtide.atlas.index.node_spans import (
 from lowtide.atlas.index.references import read_references
 from lowtide.atlas.index.shared_attributes import read_alike
 from lowtide.atlas.index.text import Bytes, Hashes, Numbers, Places, Pool, hash_of, hash_pieces
+from lowtide.progress import Progress, ProgressCallback
 from lowtide.sources.protobuf.wire import VARINT
 from lowtide.sources.protobuf.wire_columns import Fields, scan
 
@@ -42,9 +43,6 @@ _STANDS_FOR = {ARGUMENT: "_Arg", RETURNED: "_Retval", CONTROL_RETURNED: "_Retval
 # Batches are read by threads while the file is walked on and those before are numbered: most of the time is spent in
 # NumPy, which lets others work. Each takes several times a batch, for which a small graph has no room.
 _THREADS, _THREADS_OF_SMALL = 2, 1
-
-Tell = Callable[[str, float, int], None]
-"""Hears of progress: the stage, how far it is of 1, and how many nodes there are so far."""
 
 
 @dataclass
@@ -62,7 +60,7 @@ class Raw:
     nameless: int = 0
 
 
-def build(path: Path, start: int, end: int, folder: Path, tell: Tell) -> dict[str, Any]:
+def build(path: Path, start: int, end: int, folder: Path, tell: ProgressCallback) -> dict[str, Any]:
     """Write the columns of the GraphDef in `path[start:end]` into `folder`, and return what the header says of them."""
     began = time.monotonic()
     source = Mapped(path)
@@ -76,13 +74,13 @@ def build(path: Path, start: int, end: int, folder: Path, tell: Tell) -> dict[st
             for rows in _in_order(threads, count, partial(read_rows, source.data), walk.batches()):
                 _add(source.data, rows, raw)
                 source.forget()
-                tell("reading nodes", 0.8 * (walk.position - start) / size, raw.count)
+                tell(Progress("reading nodes", 0.8 * (walk.position - start) / size, 1, raw.count))
         raw.parts, raw.notes = walk.parts, [*walk.notes, *_complaints(raw)]
 
         def begin(stage: str, share: float) -> None:
             # Each stage has its own tables; what the threads of the one before had is of no use to it.
             trim_memory()
-            tell(stage, 0.8 + 0.2 * share, raw.count)
+            tell(Progress(stage, 0.8 + 0.2 * share, 1, raw.count))
 
         header = arrange(raw, begin)
     finally:

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from lowtide.atlas.atlas import Atlas, Source
-from lowtide.atlas.index.build import Tell, build
+from lowtide.atlas.index.build import build
 from lowtide.atlas.screens.screen_cache import write_heavy_screens
 from lowtide.errors import LowtideError
+from lowtide.progress import Progress, ProgressCallback
 from lowtide.units import parse_bytes
 
 # With every change of the columns or of how names are hashed.
@@ -34,7 +35,7 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lowtide"
 
 
-def open_atlas(source: Source, tell: Tell | None = None, cache: Path | None = None) -> Atlas:
+def open_atlas(source: Source, tell: ProgressCallback | None = None, cache: Path | None = None) -> Atlas:
     """The index of a graph: as it lies there, or built now if there is none or the file has changed."""
     found = find_atlas(source, cache)
     return build_atlas(source, tell, cache) if found is None else found
@@ -56,7 +57,7 @@ def find_atlas(source: Source, cache: Path | None = None) -> Atlas | None:
     return Atlas(folder, header, source)
 
 
-def build_atlas(source: Source, tell: Tell | None = None, cache: Path | None = None) -> Atlas:
+def build_atlas(source: Source, tell: ProgressCallback | None = None, cache: Path | None = None) -> Atlas:
     """Build the index of a graph, whatever lies there."""
     limit_bytes = cache_limit()
     state = _state(source)
@@ -69,11 +70,11 @@ def build_atlas(source: Source, tell: Tell | None = None, cache: Path | None = N
             f"cannot write an index: {error.strerror}", given=folder.parent, cure="set LOWTIDE_CACHE to another folder"
         ) from error
     try:
-        header = build(source.path, source.start, source.end, fresh, tell or (lambda stage, share, nodes: None))
+        header = build(source.path, source.start, source.end, fresh, tell or (lambda progress: None))
         header |= {"schema_version": SCHEMA_VERSION, "file": state, "path": str(source.path), "label": source.label}
         (fresh / _HEADER).write_text(json.dumps(header), encoding="utf-8")
         if tell is not None:
-            tell("folding large scopes", 0.99, int(header["nodes"]))
+            tell(Progress("folding large scopes", 0.99, 1, int(header["nodes"])))
         write_heavy_screens(Atlas(fresh, header, source))
         # Whoever has an old one open keeps what is mapped of it. A new one lies in a folder of its own, so that nobody
         # takes one column from the old and another from the new.

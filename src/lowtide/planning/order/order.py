@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lowtide.errors import LowtideError
 from lowtide.planning.order.order_search import lowest
 from lowtide.planning.order.tasks import TaskId, Tasks, find_tasks
 from lowtide.planning.order.weight_updates import run_updates_early
+from lowtide.progress import Progress, ProgressCallback
 from lowtide.simulator.buffer_references import Schedule
 from lowtide.simulator.executor import execute, replay
 from lowtide.simulator.workload import Workload
-
-Progress = Callable[[str], None]
 
 # Steps of the plain executor to start from: threads and seed. The order that is found is none above theirs.
 _PLAIN = ((1, 0), (2, 0), (2, 1), (2, 2))
@@ -29,7 +28,7 @@ class Ordered:
     """The most in use at once when they run one after the other, with all that is there before the step."""
 
 
-def lowest_order(work: Workload, progress: Progress | None = None) -> Ordered:
+def lowest_order(work: Workload, progress: ProgressCallback | None = None) -> Ordered:
     """An order with a low peak; no higher than that of the executor's own orders that it starts from."""
     if work.control_flow:
         raise LowtideError(
@@ -38,7 +37,7 @@ def lowest_order(work: Workload, progress: Progress | None = None) -> Ordered:
             cure="keep loops and branches as single nodes: While, If",
         )
     if progress is not None:
-        progress("looking for an order with a low peak")
+        progress(Progress("looking for an order with a low peak"))
     plain = [execute(work, threads, seed) for threads, seed in _PLAIN]
     tasks = find_tasks(work, plain[0].order, peak_of(plain[0]) - bytes_before(plain[0]))
     task_of = {node: task for task, node in enumerate(tasks.nodes)}

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from lowtide.planning.remat.problem import Problem
 from lowtide.planning.remat.search import Answer, lower
+from lowtide.progress import Progress, ProgressCallback
 
 # A first search is quick; what costs more than this share of the step is worth a longer one.
 QUICK_EFFORT = 8_000
@@ -17,7 +18,7 @@ LOWER_AIMS, LOWER_BY = 3, 0.03
 class Aims:
     """What was aimed at in a problem, and what was found."""
 
-    def __init__(self, problem: Problem, tell: Callable[[str], None] = lambda text: None) -> None:
+    def __init__(self, problem: Problem, tell: ProgressCallback = lambda progress: None) -> None:
         self.problem = problem
         self.tell = tell
         self.seen: set[tuple[int, ...]] = set()
@@ -55,14 +56,14 @@ class Aims:
         return answer
 
     def _searching(self, what: str) -> Callable[[float], None]:
-        """Tells how far a search is, in whole percents."""
-        told = -1
+        """Return a callback that reports how far a search is, once for each percent."""
+        reported = -1
 
-        def heard(share: float) -> None:
-            nonlocal told
-            if int(100 * share) > told:
-                told = int(100 * share)
-                self.tell(f"searching {what}: {told}%")
+        def report(share: float) -> None:
+            nonlocal reported
+            if int(100 * share) > reported:
+                reported = int(100 * share)
+                self.tell(Progress(f"searching {what}", reported, 100))
 
-        heard(0.0)
-        return heard
+        report(0.0)
+        return report

@@ -8,11 +8,11 @@ from lowtide.planning.plan import ORDER, RECOMPUTE, Action, FrontierPoint, NoPla
 from lowtide.planning.remat.search import Answer, frontier, lower
 from lowtide.planning.remat.target_search import LOWER_AIMS, Aims
 from lowtide.planning.rewrite.concurrency import FIRM, IDLE, LOOSE, NONE, TIGHTER, Leeway
+from lowtide.progress import Progress, ProgressCallback
 from lowtide.simulator.simulate import SAFE_BYTES
 from lowtide.tf.plan.apply_rewrite import planned_callable
 from lowtide.tf.plan.planning_context import Attempt, Ground
 from lowtide.tf.trace.layer_origins import layer_finder
-from lowtide.tf.trace.trace import Progress
 from lowtide.tide.tide import Tide
 
 # More attempts are made where none of the first fits: what the allocator's pieces take goes up and down in jumps.
@@ -39,7 +39,7 @@ ROOM_SHARE = 0.25
 ALIKE = 0.004
 
 
-def search(ground: Ground, budget_bytes: int, tell: Progress, label: str | None) -> Plan:
+def search(ground: Ground, budget_bytes: int, tell: ProgressCallback, label: str | None) -> Plan:
     """Search with the planner's own model, look at the result as it would run, and correct the aim."""
     problem = ground.problem
     room = ground.room(budget_bytes)
@@ -78,7 +78,7 @@ def search(ground: Ground, budget_bytes: int, tell: Progress, label: str | None)
                 leeway = TIGHTER[leeway]
             answer = found or answer
         assert answer is not None
-        tell(f"tracing the planned step, attempt {number}")
+        tell(Progress(f"tracing the planned step, attempt {number}"))
         attempt = ground.attempt(answer, tell, label, budget_bytes, leeway)
         sure = attempt.after.safe_bytes
         smallest, closest = min(smallest, sure), attempt
@@ -106,7 +106,7 @@ def search(ground: Ground, budget_bytes: int, tell: Progress, label: str | None)
 
 
 def _cheaper(
-    ground: Ground, budget_bytes: int, best: Attempt, aims: Aims, tell: Progress, label: str | None
+    ground: Ground, budget_bytes: int, best: Attempt, aims: Aims, tell: ProgressCallback, label: str | None
 ) -> Attempt:
     """The attempt, or one with fewer copies, where that fits and the attempt is dear.
 
@@ -121,7 +121,7 @@ def _cheaper(
         answer = aims.take(int(lowest + part * (highest - lowest)), best.answer, lower_aims=0)
         if answer is None or not answer.within or answer.flood.extra_us >= best.extra_us:
             continue
-        tell("tracing the planned step, with fewer copies")
+        tell(Progress("tracing the planned step, with fewer copies"))
         attempt = ground.attempt(answer, tell, label, budget_bytes, FIRM)
         if attempt.after.safe_bytes <= budget_bytes and attempt.extra_us < best.extra_us:
             return attempt
@@ -145,7 +145,7 @@ def _wants_holding(answer: Answer, leeway: Leeway, number: int, missed: float) -
     return leeway is LOOSE and (number > 1 or missed > NEAR)
 
 
-def in_order(ground: Ground, tell: Progress, label: str | None) -> Plan:
+def in_order(ground: Ground, tell: ProgressCallback, label: str | None) -> Plan:
     """The step in its best order, with the leeway that leaves its steps most alike.
 
     Not with none: that costs up to two thirds of the time, and it is time that order alone is to save.

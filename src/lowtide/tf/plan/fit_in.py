@@ -13,12 +13,12 @@ from lowtide.errors import LowtideError
 from lowtide.planning.allowance import check_allow
 from lowtide.planning.measured_costs import MeasuredTimes, Recorded, measured_times
 from lowtide.planning.plan import Plan
+from lowtide.progress import ProgressCallback
 from lowtide.tf.plan.function import Function
 from lowtide.tf.plan.plan import plan_first
 from lowtide.tf.plan.variants import Variant, allowable, check_only, variants_of
 from lowtide.tf.trace import keras_models as models
 from lowtide.tf.trace.steps import Step, belongings_of
-from lowtide.tf.trace.trace import Progress
 from lowtide.units import parse_bytes
 
 
@@ -29,7 +29,7 @@ def fit_in(
     allow: Sequence[str] = (),
     only: str | None = None,
     recorded: Recorded | None = None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Fitted:
     """Let a compiled model train within a budget: `fit` and `train_on_batch` work as always.
 
@@ -57,7 +57,7 @@ class Fitted:
         model: keras.Model,
         budget_bytes: int,
         allow: tuple[str, ...],
-        progress: Progress | None,
+        progress: ProgressCallback | None,
         times: MeasuredTimes | None = None,
         only: str | None = None,
     ) -> None:

@@ -16,10 +16,11 @@ from lowtide.errors import LowtideError
 from lowtide.planning.allowance import check_allow
 from lowtide.planning.measured_costs import MeasuredTimes, Recorded, measured_times
 from lowtide.planning.plan import Plan
+from lowtide.progress import ProgressCallback
 from lowtide.tf.plan.plan import plan_step
 from lowtide.tf.trace.find_keras_objects import keras_objects
 from lowtide.tf.trace.steps import Belongings, Step, belongings_of, step_of
-from lowtide.tf.trace.trace import Progress, Trace
+from lowtide.tf.trace.trace import Trace
 from lowtide.units import parse_bytes
 
 Describe = Callable[[Any], Belongings]
@@ -33,7 +34,7 @@ def function(
     budget: str | int,
     allow: Sequence[str] = (),
     recorded: Recorded | None = None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
     **options: Any,
 ) -> Any:
     """Like tf.function, but the step is rewritten so that it runs within `budget`.
@@ -62,7 +63,7 @@ class Function:
         python_function: Callable[..., Any],
         budget_bytes: int,
         *,
-        progress: Progress | None = None,
+        progress: ProgressCallback | None = None,
         times: MeasuredTimes | None = None,
         describe: Describe | None = None,
         label: str | None = None,

@@ -14,6 +14,7 @@ from lowtide.planning.allowance import check_allow
 from lowtide.planning.measured_costs import ESTIMATED, MeasuredTimes, Recorded, measured_times
 from lowtide.planning.plan import ORDER, FrontierPoint, NoPlanError, Plan
 from lowtide.planning.variant_pruning import Hopes
+from lowtide.progress import Progress, ProgressCallback
 from lowtide.simulator.simulate import SAFE_BYTES, SAFE_SPREAD_IN_ORDER
 from lowtide.tf.plan.apply_rewrite import Redefined, apply, fingerprint, planned_callable
 from lowtide.tf.plan.attempts import DEAR, in_order, search, with_room
@@ -22,7 +23,7 @@ from lowtide.tf.plan.variants import Variant, allowable, check_only, variants_of
 from lowtide.tf.trace.predict import check_batch_size
 from lowtide.tf.trace.step_cache import find_step, trace_model
 from lowtide.tf.trace.steps import CompiledStep, Step
-from lowtide.tf.trace.trace import Progress, without_garbage_collection
+from lowtide.tf.trace.trace import without_garbage_collection
 from lowtide.tide.tide import Tide
 from lowtide.units import parse_bytes
 
@@ -41,7 +42,7 @@ def plan(
     allow: Sequence[str] = (),
     only: str | None = None,
     recorded: Recorded | None = None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
     label: str | None = None,
 ) -> Plan:
     """Find a way to run a step within a budget: of a compiled Keras model, or of a function with its specs.
@@ -78,7 +79,7 @@ def plan_first(
     batch_size: int | None,
     budget_bytes: int,
     more: tuple[str, ...],
-    progress: Progress | None,
+    progress: ProgressCallback | None,
     label: str | None,
     times: MeasuredTimes | None = None,
 ) -> Plan:
@@ -167,7 +168,7 @@ def plan_step(
     step: Any,
     batch_size: int | None,
     budget_bytes: int,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
     label: str | None = None,
     times: MeasuredTimes | None = None,
 ) -> Plan:
@@ -178,7 +179,7 @@ def plan_step(
         concrete = step.concrete
         return Plan(before.target, budget_bytes, before, before, 0.0, bind=lambda: concrete)
     _check_floor(before, budget_bytes)
-    tell("looking at the graph")
+    tell(Progress("looking at the graph"))
     with without_garbage_collection():
         ground = Ground(step, before, times)
         return search(ground, budget_bytes, tell, label)
@@ -189,7 +190,7 @@ def _order_only(
     batch_size: int | None,
     budget: str | int | None,
     only: str | None,
-    progress: Progress | None,
+    progress: ProgressCallback | None,
     label: str | None,
 ) -> Plan:
     """The step in its best order."""

@@ -20,6 +20,7 @@ from lowtide.planning.rewrite.concurrency import NONE, Leeway, holding_us
 from lowtide.planning.rewrite.fusion import fused_nodes
 from lowtide.planning.rewrite.rewrite import Rewrite
 from lowtide.program.kernels import with_kernels
+from lowtide.progress import ProgressCallback
 from lowtide.simulator.workload import Workload, build_workload
 from lowtide.tf.plan.apply_rewrite import Redefined, apply, fingerprint, register
 from lowtide.tf.plan.flatten import FlatFunction, flat_of, flatten, is_stateful
@@ -27,7 +28,6 @@ from lowtide.tf.plan.momentum_kernels import with_momentum_kernels
 from lowtide.tf.trace.convert import graph_from_def
 from lowtide.tf.trace.resolve_shapes import resolve_shapes
 from lowtide.tf.trace.steps import CompiledStep, SimulatedStep, Step
-from lowtide.tf.trace.trace import Progress
 from lowtide.tide.tide import Tide
 
 # A value below this share of the peak is small: what it does is left alone.
@@ -126,7 +126,7 @@ class Ground:
     def attempt(
         self,
         answer: Answer,
-        tell: Progress,
+        tell: ProgressCallback,
         label: str | None,
         budget_bytes: int | None = None,
         leeway: Leeway = NONE,

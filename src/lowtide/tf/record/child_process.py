@@ -20,11 +20,11 @@ import keras
 import tensorflow as tf
 
 from lowtide.errors import LowtideError
+from lowtide.progress import Progress, ProgressCallback
 from lowtide.run.launch import interpreter_options, signal_name
 from lowtide.run.machine import end_with_parent, machine_bytes
 from lowtide.tf.record.measure import out_of_memory
 from lowtide.tf.trace.keras_models import candidate_specs
-from lowtide.tf.trace.trace import Progress
 from lowtide.tide.tide import Tide
 
 ANOTHER_WAY = (
@@ -42,11 +42,11 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _NO_RECORD = "this process's CPU allocator keeps no record"
 
 
-def measure_in_child(target: Any, arguments: tuple[Any, ...], *, progress: Progress, **settings: Any) -> Tide:
+def measure_in_child(target: Any, arguments: tuple[Any, ...], *, progress: ProgressCallback, **settings: Any) -> Tide:
     """Rebuild the target in a process of its own, and run it there. `settings` are those of `measure_here`."""
     with tempfile.TemporaryDirectory(prefix="lowtide-") as place:
         folder = Path(place)
-        progress("preparing a child process")
+        progress(Progress("preparing a child process"))
         job = {
             "argv": sys.argv,
             "threads": [
@@ -171,7 +171,7 @@ def line_of(error: BaseException) -> str:
 # -- the process ---------------------------------------------------------------------------------
 
 
-def _attend(folder: Path, progress: Progress) -> int:
+def _attend(folder: Path, progress: ProgressCallback) -> int:
     """Start the child, pass on what it is doing, and see it end, whatever happens here."""
     reader, writer = os.pipe()
     with open(reader, encoding="utf-8", errors="replace") as told, (folder / "log").open("wb") as log:
@@ -181,7 +181,7 @@ def _attend(folder: Path, progress: Progress) -> int:
             os.close(writer)
         try:
             for line in told:
-                progress(line.strip())
+                progress(Progress(**json.loads(line)))
             return process.wait()
         finally:
             process.kill()

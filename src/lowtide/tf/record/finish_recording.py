@@ -18,6 +18,7 @@ from lowtide.errors import LowtideError
 from lowtide.oom.heap import Heap, read_memory_dump
 from lowtide.oom.log_reader import read_shortfalls
 from lowtide.oom.shortage import Request
+from lowtide.progress import Progress, ProgressCallback
 from lowtide.run.chunks import Stretch, busiest_allocator, follow
 from lowtide.run.heap_owners import Constant, Held, alike_by_size, holders_of, moment_of, save_held
 from lowtide.run.record import TAPE, Place, report_failure
@@ -29,7 +30,7 @@ from lowtide.tf.record.called_function import Heard, batch_size_of
 from lowtide.tf.record.inspect_step import Look, look_at, look_at_nothing
 from lowtide.tf.trace.source_lines import inner_functions, line_of_frames, source_finder
 from lowtide.tf.trace.steps import Belongings
-from lowtide.tf.trace.trace import Progress, Trace, count_nodes
+from lowtide.tf.trace.trace import Trace, count_nodes
 from lowtide.tide.tide import Tide
 
 
@@ -96,7 +97,7 @@ def tide_of_step(recorder: Any, steady: Steady, look: Look) -> Tide:
 
 
 def look_at_step(
-    recorder: Any, stretches: list[Stretch], steady: Steady | None, progress: Progress | None = None
+    recorder: Any, stretches: list[Stretch], steady: Steady | None, progress: ProgressCallback | None = None
 ) -> Look:
     """Look at the largest function of the step; where that fails, names have to speak for themselves."""
     lookup = recorder.lookup
@@ -130,10 +131,10 @@ def _sizes(events: AllocationRecord, inside: slice) -> tuple[int, ...]:
     return tuple(events.requested_bytes[inside][events.is_allocation[inside]].tolist())
 
 
-def _tell(text: str) -> None:
+def _tell(progress: Progress) -> None:
     # The script has ended; a person who waits wants to know for what.
     if sys.stderr is not None and sys.stderr.isatty():
-        print(f"lowtide: {text}", file=sys.stderr, flush=True)
+        print(f"lowtide: {progress}", file=sys.stderr, flush=True)
 
 
 def _predict(look: Look, folder: Path) -> Tide | None:

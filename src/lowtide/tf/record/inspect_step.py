@@ -14,6 +14,7 @@ from lowtide.planning.remat.search import lower
 from lowtide.planning.remat.target_search import QUICK_EFFORT
 from lowtide.program.dtypes import element_bytes
 from lowtide.program.graph import Shape
+from lowtide.progress import Progress, ProgressCallback
 from lowtide.run.graph_names import Names
 from lowtide.tf.plan.planning_context import first_aim, pose
 from lowtide.tf.record.called_function import Heard, batch_size_of, program_of_call
@@ -22,7 +23,7 @@ from lowtide.tf.trace.layer_origins import layer_finder
 from lowtide.tf.trace.predict import solve_batch
 from lowtide.tf.trace.source_lines import source_finder
 from lowtide.tf.trace.steps import Belongings, CompiledStep, SimulatedStep
-from lowtide.tf.trace.trace import Program, Progress, Trace, without_garbage_collection
+from lowtide.tf.trace.trace import Program, Trace, without_garbage_collection
 from lowtide.tf.trace.xla import is_compiled
 from lowtide.tf.trace.xla_tide import block_parts
 from lowtide.tide.describe import node_facts
@@ -73,7 +74,7 @@ def look_at_nothing(belongings: Belongings, batch_size: int | None = None) -> Lo
 
 
 def look_at(
-    concrete: Any, shapes: Sequence[Shape | None], heard: Heard, belongings: Belongings, progress: Progress
+    concrete: Any, shapes: Sequence[Shape | None], heard: Heard, belongings: Belongings, progress: ProgressCallback
 ) -> Look:
     """Look at the function of a call with these shapes."""
     look = _look_at_compiled if is_compiled(concrete) else _look_at_graph
@@ -87,9 +88,9 @@ def look_at(
 
 
 def _look_at_graph(
-    concrete: Any, shapes: Sequence[Shape | None], heard: Heard, belongings: Belongings, progress: Progress
+    concrete: Any, shapes: Sequence[Shape | None], heard: Heard, belongings: Belongings, progress: ProgressCallback
 ) -> Look:
-    progress("looking at the graph of the step")
+    progress(Progress("looking at the graph of the step"))
     program = program_of_call(concrete, shapes, heard)
     batch = program.batch_size
     step = SimulatedStep(program, belongings, concrete.name)
@@ -114,9 +115,9 @@ def _look_at_graph(
 
 
 def _look_at_compiled(
-    concrete: Any, shapes: Sequence[Shape | None], heard: Heard, belongings: Belongings, progress: Progress
+    concrete: Any, shapes: Sequence[Shape | None], heard: Heard, belongings: Belongings, progress: ProgressCallback
 ) -> Look:
-    progress("compiling the step once more")
+    progress(Progress("compiling the step once more"))
     inputs = concrete.inputs[: len(concrete.inputs) - len(concrete.captured_inputs)]
     specs = [
         tf.TensorSpec(shape if shape is not None else tensor.shape, tensor.dtype)

@@ -15,13 +15,14 @@ import tensorflow as tf
 from lowtide.errors import LowtideError
 from lowtide.oom.log_reader import read_shortfalls
 from lowtide.oom.shortage import Request
+from lowtide.progress import ProgressCallback
 from lowtide.tf.record import batches
 from lowtide.tf.record.measured_run import Step, keeps_record, rehearse
 from lowtide.tf.record.variable_snapshot import Snapshot
 from lowtide.tf.trace import keras_models as models
 from lowtide.tf.trace.find_keras_objects import keras_objects
 from lowtide.tf.trace.predict import check_batch_size
-from lowtide.tf.trace.trace import Progress, trace
+from lowtide.tf.trace.trace import trace
 from lowtide.tide.tide import Tide
 from lowtide.units import format_bytes
 
@@ -31,7 +32,7 @@ def measure(
     *arguments: Any,
     batch_size: int | None = None,
     steps: int = 3,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
     label: str | None = None,
 ) -> Tide:
     """The tide of a steady step of a compiled Keras model, or of a function with its arguments, recorded while it ran.
@@ -63,7 +64,7 @@ def measure_here(
     *,
     batch_size: int | None,
     steps: int,
-    progress: Progress,
+    progress: ProgressCallback,
     label: str | None,
 ) -> Tide:
     """Run the step in this process."""
@@ -85,7 +86,7 @@ def measure_here(
     raise first_error
 
 
-def _measure(step: Step, steps: int, progress: Progress) -> Tide:
+def _measure(step: Step, steps: int, progress: ProgressCallback) -> Tide:
     """Run it, and leave no trace of that in any variable."""
     snapshot = Snapshot()
     with tempfile.TemporaryDirectory(prefix="lowtide-") as folder:
@@ -102,7 +103,7 @@ def _function_step(
     arguments: tuple[Any, ...],
     batch_size: int | None,
     label: str | None,
-    progress: Progress,
+    progress: ProgressCallback,
 ) -> Step:
     """A function is called as it is: traced if it is a tf.function, else op by op."""
     given = arguments or tuple(getattr(target, "input_signature", None) or ())

@@ -11,10 +11,12 @@ import pickle
 import sys
 import traceback
 import warnings
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from lowtide.errors import LowtideError
+from lowtide.progress import Progress
 
 
 def main(place: str, descriptor: int) -> None:
@@ -39,10 +41,10 @@ def main(place: str, descriptor: int) -> None:
 
 
 def _measure(job: dict[str, Any], folder: Path, told: Any) -> None:
-    def tell(text: str) -> None:
-        print(text, file=told)
+    def tell(progress: Progress) -> None:
+        print(json.dumps(asdict(progress)), file=told)
 
-    tell("starting TensorFlow")
+    tell(Progress("starting TensorFlow"))
     import tensorflow as tf
 
     inter, intra = job["threads"]

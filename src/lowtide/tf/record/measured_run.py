@@ -12,6 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from lowtide.errors import LowtideError
+from lowtide.progress import Progress, ProgressCallback
 from lowtide.run.graph_names import UNIDENTIFIED
 from lowtide.run.record import Call
 from lowtide.run.recorded_tide import choose_step
@@ -20,7 +21,6 @@ from lowtide.tf.record.call_hooks import watch_functions
 from lowtide.tf.record.finish_recording import look_at_step, stretches_of, tide_of_step
 from lowtide.tf.record.recorder import Recorder
 from lowtide.tf.record.variable_snapshot import Snapshot
-from lowtide.tf.trace.trace import Progress
 from lowtide.tide.tide import Tide
 from lowtide.units import format_bytes
 
@@ -70,21 +70,21 @@ class Rehearsal(Recorder):
         super().__init__(folder, steps, recorder.limit_bytes())
         self._snapshot = snapshot
 
-    def run(self, step: Step, progress: Progress) -> None:
+    def run(self, step: Step, progress: ProgressCallback) -> None:
         """Run until the allocator has settled, and then as often as is to be recorded."""
         self.open_window()
         unwatch = watch_functions(self)
         try:
-            progress("running the first step")
+            progress(Progress("running the first step"))
             self._run_once(step)
-            progress("running until the allocator has settled")
+            progress(Progress("running until the allocator has settled"))
             started = time.monotonic()
             while self.step < self.settled_from - 1:
                 if self.step >= FEWEST_BEFORE and time.monotonic() - started > LONGEST_SECONDS:
                     self.settled_from = self.step + 1
                 else:
                     self._run_once(step)
-            progress(f"recording {self.settled_steps} steps")
+            progress(Progress(f"recording {self.settled_steps} steps"))
             for _ in range(self.settled_steps):
                 self._run_once(step)
             self.look_once_more()
@@ -128,12 +128,12 @@ class Rehearsal(Recorder):
         self._snapshot.keep(concrete.graph.variables)
 
 
-def rehearse(step: Step, folder: Path, steps: int, progress: Progress, snapshot: Snapshot) -> Tide:
+def rehearse(step: Step, folder: Path, steps: int, progress: ProgressCallback, snapshot: Snapshot) -> Tide:
     """The tide of a steady step, with the names that its functions and the Keras objects of this process give."""
     rehearsal = Rehearsal(folder, steps, snapshot)
     with recorder.aside(), snapshot.keeping_new_ones():
         rehearsal.run(step, progress)
-    progress("reading the record")
+    progress(Progress("reading the record"))
     stretches = stretches_of(rehearsal)
     steady = choose_step(stretches)
     if steady is None:

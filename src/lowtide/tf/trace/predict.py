@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from lowtide.errors import LowtideError
+from lowtide.progress import ProgressCallback
 from lowtide.tf.trace.step_cache import find_step
 from lowtide.tf.trace.steps import Step
-from lowtide.tf.trace.trace import Progress
 from lowtide.tide.tide import Tide
 from lowtide.units import parse_bytes
 
@@ -19,7 +19,7 @@ def predict(
     target: Any,
     *specs: Any,
     batch_size: int | None = None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
     timings: dict[str, float] | None = None,
     label: str | None = None,
 ) -> Tide:
@@ -51,7 +51,7 @@ FARTHEST_GUESS = 4
 
 
 def max_batch_size(
-    target: Any, *specs: Any, budget: str | int, progress: Progress | None = None, largest: int = 1 << 20
+    target: Any, *specs: Any, budget: str | int, progress: ProgressCallback | None = None, largest: int = 1 << 20
 ) -> BatchAnswer:
     """The largest batch whose safe bound stays within the budget, found by solving, not by trying it out.
 

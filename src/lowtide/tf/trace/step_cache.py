@@ -11,17 +11,22 @@ import keras
 import tensorflow as tf
 
 from lowtide.errors import LowtideError
+from lowtide.progress import ProgressCallback
 from lowtide.tf.trace import keras_models as models
 from lowtide.tf.trace.find_keras_objects import keras_objects
 from lowtide.tf.trace.rescale import SMALLEST_TELLING_BATCH
 from lowtide.tf.trace.steps import Step, belongings_of, step_of
-from lowtide.tf.trace.trace import Progress, trace
+from lowtide.tf.trace.trace import trace
 
 _KNOWN: weakref.WeakKeyDictionary[Any, tuple[Any, dict[int | None, Step]]] = weakref.WeakKeyDictionary()
 
 
 def find_step(
-    target: Any, specs: tuple[Any, ...], batch_size: int | None, progress: Progress | None, exactly: bool = False
+    target: Any,
+    specs: tuple[Any, ...],
+    batch_size: int | None,
+    progress: ProgressCallback | None,
+    exactly: bool = False,
 ) -> Step:
     """The traced step of a target: one that is known already, also of another batch size unless asked `exactly`."""
     if not isinstance(target, keras.Model) and not callable(target):
@@ -106,7 +111,7 @@ def trace_model(
     specs: tuple[Any, ...],
     batch_size: int | None,
     train_step: Callable[[Any], Any],
-    progress: Progress | None,
+    progress: ProgressCallback | None,
 ) -> Step:
     """The step of a model with a training step that is not its own."""
     return _trace_first(model, _candidates(model, specs, batch_size)[1], progress, train_step)
@@ -115,7 +120,7 @@ def trace_model(
 def _trace_first(
     target: Any,
     candidates: list[tuple[Any, ...]],
-    progress: Progress | None,
+    progress: ProgressCallback | None,
     train_step: Callable[[Any], Any] | None = None,
 ) -> Step:
     """Trace with the first specs that the target accepts; the first error is the one to tell."""

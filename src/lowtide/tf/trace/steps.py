@@ -14,13 +14,14 @@ import tensorflow as tf
 
 from lowtide.program.dtypes import dtype_name, element_bytes
 from lowtide.program.graph import Graph, Shape
+from lowtide.progress import Progress, ProgressCallback
 from lowtide.simulator.simulate import Residents, Simulation, simulate
 from lowtide.simulator.workload import Workload, build_workload
 from lowtide.tf.trace import keras_models as models
 from lowtide.tf.trace.compiled_calls import size_compiled_calls
 from lowtide.tf.trace.layer_origins import layer_finder
 from lowtide.tf.trace.source_lines import source_finder
-from lowtide.tf.trace.trace import Program, Progress, Trace, program_of, without_garbage_collection
+from lowtide.tf.trace.trace import Program, Trace, program_of, without_garbage_collection
 from lowtide.tf.trace.xla import XlaArgument, XlaMemory, guess_kind, is_compiled, xla_allocations
 from lowtide.tf.trace.xla_tide import most_temporary, tide_of
 from lowtide.tide.describe import Labels, describe
@@ -33,7 +34,7 @@ def step_of(
     belongings: Belongings,
     label: str,
     shapes: Sequence[Shape] | None = None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Step:
     """XLA's own plan is the truth about a compiled step; any other step is simulated op by op.
 
@@ -91,9 +92,9 @@ class Step(Protocol):
     @property
     def batch_size(self) -> int | None: ...
 
-    def redefined(self, concrete: Any, progress: Progress | None, budget_bytes: int | None) -> Step: ...
+    def redefined(self, concrete: Any, progress: ProgressCallback | None, budget_bytes: int | None) -> Step: ...
 
-    def tide(self, batch_size: int | None, progress: Progress | None, label: str | None) -> Tide: ...
+    def tide(self, batch_size: int | None, progress: ProgressCallback | None, label: str | None) -> Tide: ...
 
     def safe_bytes(self, batch_size: int) -> int: ...
 
@@ -150,7 +151,9 @@ class CompiledStep:
         """Shapes of the flat inputs; captures are variables."""
         return [tuple(spec.shape) for spec in self.specs]
 
-    def redefined(self, concrete: Any, progress: Progress | None, budget_bytes: int | None = None) -> CompiledStep:
+    def redefined(
+        self, concrete: Any, progress: ProgressCallback | None, budget_bytes: int | None = None
+    ) -> CompiledStep:
         """The same step with another body."""
         traced = Trace(concrete, self.traced.seconds, None)
         return CompiledStep(traced, self.belongings, self.label, self.specs, is_planned=True)
@@ -161,9 +164,9 @@ class CompiledStep:
         traced = self.traced
         return Building(traced.nodes, len(self.memory.module.instructions), traced.graph_bytes, traced.host_bytes())
 
-    def tide(self, batch_size: int | None, progress: Progress | None, label: str | None) -> Tide:
+    def tide(self, batch_size: int | None, progress: ProgressCallback | None, label: str | None) -> Tide:
         if progress is not None:
-            progress("compiling with XLA")
+            progress(Progress("compiling with XLA"))
         started = time.perf_counter()
         memory = self.memory
         source = source_finder(self.traced.concrete)
@@ -248,13 +251,15 @@ class SimulatedStep:
         """The batch that it was traced for."""
         return self.program.batch_size
 
-    def redefined(self, concrete: Any, progress: Progress | None, budget_bytes: int | None = None) -> SimulatedStep:
+    def redefined(
+        self, concrete: Any, progress: ProgressCallback | None, budget_bytes: int | None = None
+    ) -> SimulatedStep:
         """The same step with another body, in order, for a process whose limit is the budget."""
         traced = Trace(concrete, self.program.seconds["trace"], None)
         program = program_of(traced, progress)
         return SimulatedStep(program, self.belongings, self.label, in_order=True, budget_bytes=budget_bytes)
 
-    def tide(self, batch_size: int | None, progress: Progress | None, label: str | None) -> Tide:
+    def tide(self, batch_size: int | None, progress: ProgressCallback | None, label: str | None) -> Tide:
         """Of several devices the one that needs most, because each has memory of its own."""
         tides = [step._own_tide(batch_size, progress, label) for step in (self, *self.beside)]
         fullest = max(tides, key=lambda tide: tide.safe_bytes)
@@ -263,7 +268,7 @@ class SimulatedStep:
         words = f"the step runs on {len(tides)} devices; this is the one that needs most"
         return replace(fullest, notes=(*fullest.notes, words))
 
-    def _own_tide(self, batch_size: int | None, progress: Progress | None, label: str | None) -> Tide:
+    def _own_tide(self, batch_size: int | None, progress: ProgressCallback | None, label: str | None) -> Tide:
         tell = progress or (lambda text: None)
         with without_garbage_collection():
             work, simulation = self._simulate(batch_size, tell)
@@ -290,12 +295,12 @@ class SimulatedStep:
             steps = (self, *self.beside)
             return max(_widened(*step._simulate(batch_size, lambda text: None)) for step in steps)
 
-    def _simulate(self, batch_size: int | None, tell: Progress) -> tuple[Workload, Simulation]:
+    def _simulate(self, batch_size: int | None, tell: ProgressCallback) -> tuple[Workload, Simulation]:
         started = time.perf_counter()
-        tell("inferring shapes")
+        tell(Progress("inferring shapes"))
         graph = self._graph(batch_size)
         inferred = time.perf_counter()
-        tell("simulating")
+        tell(Progress("simulating"))
         work = build_workload(graph)
         self.cost_us = sum(work.cost_us)
         built = time.perf_counter()

@@ -26,12 +26,11 @@ from tensorflow.python.eager import cancellation, context
 from lowtide.errors import LowtideError
 from lowtide.program.batch_axis import Axis, batch_axes
 from lowtide.program.graph import Graph, Shape
+from lowtide.progress import Progress, ProgressCallback
 from lowtide.run.record import OWN
 from lowtide.tf.trace.convert import graph_from_def, with_constants_of
 from lowtide.tf.trace.rescale import rescale, rescale_shape
 from lowtide.tf.trace.resolve_shapes import resolve_shapes, topological_order
-
-Progress = Callable[[str], None]
 
 
 @dataclass
@@ -113,10 +112,10 @@ class Trace:
         return None if now is None or self.resident_before is None else max(0, now - self.resident_before)
 
 
-def trace(function: Callable[..., Any], specs: Sequence[Any], progress: Progress | None = None) -> Trace:
+def trace(function: Callable[..., Any], specs: Sequence[Any], progress: ProgressCallback | None = None) -> Trace:
     """Trace a function (a tf.function, or one that could be) from its specs."""
     if progress is not None:
-        progress("tracing")
+        progress(Progress("tracing"))
     before = _resident_bytes()
     started = time.perf_counter()
     concrete = _concrete_function(function, specs)
@@ -135,11 +134,11 @@ def without_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-def program_of(traced: Trace, progress: Progress | None = None) -> Program:
+def program_of(traced: Trace, progress: ProgressCallback | None = None) -> Program:
     """The graph that TensorFlow would run for a traced function."""
     concrete = traced.concrete
     if progress is not None:
-        progress("optimizing the graph with Grappler")
+        progress(Progress("optimizing the graph with Grappler"))
     started = time.perf_counter()
     graphs = executed_graphs(concrete)
     graph_def = graphs.partition

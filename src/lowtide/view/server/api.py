@@ -242,7 +242,7 @@ def _unfinished(index: Index) -> Answer:
     return {
         "state": index.state,
         "progress": None if progress is None else progress.share,
-        "nodes": 0 if progress is None else progress.nodes,
+        "nodes": (progress and progress.nodes) or 0,
         "stage": "waiting" if progress is None else progress.stage,
     }
 

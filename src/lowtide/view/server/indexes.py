@@ -13,6 +13,7 @@ from typing import Any
 
 from lowtide.atlas.atlas import Atlas, Source
 from lowtide.atlas.index.store import find_atlas, read_atlas
+from lowtide.progress import Progress
 from lowtide.sources.graphs.find_graphs import Span
 from lowtide.view.server.background import Background, Message
 from lowtide.view.server.graph_summary import summarize
@@ -21,22 +22,13 @@ from lowtide.view.server.library import File, Problem, Stamp
 Version = tuple[Span, Stamp | None]
 """What an index was built from: it is out of date when this is another."""
 
-Tell = Callable[[str, "Progress | None"], None]
+Tell = Callable[[str, Progress | None], None]
 """Hears what is being built and how far it is; None when that is over."""
 
 # Each that is open holds files and maps; another one is opened again in milliseconds.
 _MOST_OPEN = 16
 # Of columns so much stays in memory between one answer and the next.
 _MOST_MAPPED_BYTES = 128 << 20
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far an index is: of 1, in nodes, and in words."""
-
-    share: float | None = None
-    nodes: int = 0
-    stage: str = "waiting"
 
 
 @dataclass(frozen=True)
@@ -101,7 +93,7 @@ class Index:
             self.progress = None
             self.failed = None if "may_help" in message else version, Problem(message["error"], message["cure"])
         else:
-            self.progress = Progress(message["progress"], message["nodes"], message["stage"])
+            self.progress = Progress(**message["progress"])
 
 
 class Indexes:
@@ -161,7 +153,7 @@ class Indexes:
             self._indexes[oldest].opened = None
 
     def _build(self, index: Index, source: Source, version: Version) -> None:
-        index.progress = Progress()
+        index.progress = Progress("waiting")
 
         def hear(message: Message) -> None:
             with self._lock:

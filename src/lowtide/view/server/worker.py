@@ -1,7 +1,7 @@
 """The process that reads files and builds indexes, so that the server stays small and answers meanwhile.
 
 Each line of standard input is a request: `{"look": PATH}`, or `{"build": [PATH, START, END, LABEL, IS_SETTLED]}`. It is
-answered with lines of JSON: any number of `{"stage", "progress", "nodes"}`, then `{"done": ...}` or
+answered with lines of JSON: any number of `{"progress": ...}`, then `{"done": ...}` or
 `{"error", "cure"}`. The process ends with its input, or when nobody reads its answers any more.
 """
 
@@ -14,12 +14,14 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from lowtide.atlas.atlas import Source
 from lowtide.atlas.index.store import build_atlas, cache_folder
 from lowtide.errors import LowtideError
+from lowtide.progress import Progress
 from lowtide.sources.graphs.find_graphs import find_graphs
 
 Send = Callable[[dict[str, Any]], None]
@@ -86,16 +88,16 @@ def _look(path: Path) -> dict[str, Any]:
 
 
 def _build(given: list[Any], send: Send) -> dict[str, Any]:
-    told = 0.0
+    last_sent = 0.0
 
-    def tell(stage: str, share: float, nodes: int) -> None:
-        nonlocal told
-        if time.monotonic() - told >= _SECONDS_BETWEEN_PROGRESS:
-            told = time.monotonic()
-            send({"stage": stage, "progress": round(share, 4), "nodes": nodes})
+    def report(progress: Progress) -> None:
+        nonlocal last_sent
+        if time.monotonic() - last_sent >= _SECONDS_BETWEEN_PROGRESS:
+            last_sent = time.monotonic()
+            send({"progress": asdict(progress)})
 
     path, start, end, label, is_settled = given
-    atlas = build_atlas(Source(Path(path), start, end, label, is_settled), tell)
+    atlas = build_atlas(Source(Path(path), start, end, label, is_settled), report)
     return {"folder": str(atlas.folder), "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
 
 
