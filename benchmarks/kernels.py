@@ -15,8 +15,8 @@ from typing import Any
 import tensorflow as tf
 
 from lowtide.simulator.workload import build_workload
+from lowtide.tf.trace.simulated_step import SimulatedStep
 from lowtide.tf.trace.step_cache import find_step
-from lowtide.tf.trace.steps import SimulatedStep
 
 Case = tuple[str, Callable[..., Any], list[tuple[int, ...]]]
 

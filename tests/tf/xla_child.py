@@ -21,9 +21,9 @@ import tensorflow as tf
 
 from lowtide.errors import LowtideError
 from lowtide.sources.profiles.xplane import read_allocations
-from lowtide.tf.trace.xla import is_compiled, xla_allocations
-from lowtide.tf.trace.xla_call import is_compiled_call, xla_call_memory
-from lowtide.tf.trace.xla_tide import tide_of
+from lowtide.tf.trace.xla.calls import is_compiled_call, xla_call_memory
+from lowtide.tf.trace.xla.memory import is_compiled, xla_allocations
+from lowtide.tf.trace.xla.tide import tide_of
 from lowtide.tide.tide import Building
 
 layers = keras.layers

@@ -18,7 +18,7 @@ from lowtide.tf.plan.function import Function
 from lowtide.tf.plan.plan import plan_first
 from lowtide.tf.plan.variants import Variant, allowable, check_only, variants_of
 from lowtide.tf.trace import keras_models as models
-from lowtide.tf.trace.steps import Step, belongings_of
+from lowtide.tf.trace.simulated_step import Step, belongings_of
 from lowtide.units import parse_bytes
 
 

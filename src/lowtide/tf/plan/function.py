@@ -19,7 +19,7 @@ from lowtide.planning.plan import Plan
 from lowtide.progress import ProgressCallback
 from lowtide.tf.plan.plan import plan_step
 from lowtide.tf.trace.find_keras_objects import keras_objects
-from lowtide.tf.trace.steps import Belongings, Step, belongings_of, step_of
+from lowtide.tf.trace.simulated_step import Belongings, Step, belongings_of, step_of
 from lowtide.tf.trace.trace import Trace
 from lowtide.units import parse_bytes
 

@@ -21,8 +21,8 @@ from lowtide.tf.plan.attempts import DEAR, in_order, search, with_room
 from lowtide.tf.plan.planning_context import Ground, flat_step
 from lowtide.tf.plan.variants import Variant, allowable, check_only, variants_of
 from lowtide.tf.trace.predict import check_batch_size
+from lowtide.tf.trace.simulated_step import CompiledStep, Step
 from lowtide.tf.trace.step_cache import find_step, trace_model
-from lowtide.tf.trace.steps import CompiledStep, Step
 from lowtide.tf.trace.trace import without_garbage_collection
 from lowtide.tide.tide import Tide
 from lowtide.units import parse_bytes

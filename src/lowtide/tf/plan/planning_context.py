@@ -27,7 +27,7 @@ from lowtide.tf.plan.flatten import FlatFunction, flat_of, flatten, is_stateful
 from lowtide.tf.plan.momentum_kernels import with_momentum_kernels
 from lowtide.tf.trace.convert import graph_from_def
 from lowtide.tf.trace.resolve_shapes import resolve_shapes
-from lowtide.tf.trace.steps import CompiledStep, SimulatedStep, Step
+from lowtide.tf.trace.simulated_step import CompiledStep, SimulatedStep, Step
 from lowtide.tide.tide import Tide
 
 # A value below this share of the peak is small: what it does is left alone.

@@ -28,8 +28,8 @@ from lowtide.sources.profiles.xplane import AllocationRecord, read_profile
 from lowtide.tf.record.addresses import kept_places
 from lowtide.tf.record.called_function import Heard, batch_size_of
 from lowtide.tf.record.inspect_step import Look, look_at, look_at_nothing
+from lowtide.tf.trace.simulated_step import Belongings
 from lowtide.tf.trace.source_lines import inner_functions, line_of_frames, source_finder
-from lowtide.tf.trace.steps import Belongings
 from lowtide.tf.trace.trace import Trace, count_nodes
 from lowtide.tide.tide import Tide
 

@@ -21,11 +21,11 @@ from lowtide.tf.record.called_function import Heard, batch_size_of, program_of_c
 from lowtide.tf.trace.compiled_calls import compiled_calls
 from lowtide.tf.trace.layer_origins import layer_finder
 from lowtide.tf.trace.predict import solve_batch
+from lowtide.tf.trace.simulated_step import Belongings, CompiledStep, SimulatedStep
 from lowtide.tf.trace.source_lines import source_finder
-from lowtide.tf.trace.steps import Belongings, CompiledStep, SimulatedStep
 from lowtide.tf.trace.trace import Program, Trace, without_garbage_collection
-from lowtide.tf.trace.xla import is_compiled
-from lowtide.tf.trace.xla_tide import block_parts
+from lowtide.tf.trace.xla.memory import is_compiled
+from lowtide.tf.trace.xla.tide import block_parts
 from lowtide.tide.describe import node_facts
 from lowtide.tide.rows import Part
 from lowtide.tide.tide import Building, Tide

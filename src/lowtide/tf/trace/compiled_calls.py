@@ -16,8 +16,8 @@ from lowtide.program.dtypes import RESOURCE
 from lowtide.program.graph import Graph, follow_handle
 from lowtide.simulator.workload import WORKSPACE
 from lowtide.tf.trace.trace import Program
-from lowtide.tf.trace.xla import XlaMemory
-from lowtide.tf.trace.xla_call import is_compiled_call, xla_call_memory
+from lowtide.tf.trace.xla.calls import is_compiled_call, xla_call_memory
+from lowtide.tf.trace.xla.memory import XlaMemory
 
 # Layers that are alike compile alike: what was compiled once is known for all of them.
 _KNOWN: dict[bytes, XlaMemory] = {}

@@ -15,7 +15,7 @@ from lowtide.progress import ProgressCallback
 from lowtide.tf.trace import keras_models as models
 from lowtide.tf.trace.find_keras_objects import keras_objects
 from lowtide.tf.trace.rescale import SMALLEST_TELLING_BATCH
-from lowtide.tf.trace.steps import Step, belongings_of, step_of
+from lowtide.tf.trace.simulated_step import Step, belongings_of, step_of
 from lowtide.tf.trace.trace import trace
 
 _KNOWN: weakref.WeakKeyDictionary[Any, tuple[Any, dict[int | None, Step]]] = weakref.WeakKeyDictionary()

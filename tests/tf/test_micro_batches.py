@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from keras import layers, losses, ops
-from pieces_cases import CASES, X, Y, mlp
+from micro_batch_cases import CASES, X, Y, mlp
 
 from lowtide.errors import LowtideError
 from lowtide.tf.microbatch.cross_row_layers import changes_statistics, notes_on_pieces
 from lowtide.tf.microbatch.micro_batches import split_step
 
-CHILD = Path(__file__).with_name("pieces_child.py")
+CHILD = Path(__file__).with_name("micro_batch_child.py")
 
 
 def train(build, data, pieces: int | None, traced: str | None = None, steps: int = 3):

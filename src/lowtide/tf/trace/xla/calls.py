@@ -14,7 +14,7 @@ import tensorflow as tf
 from tensorflow.python.eager import context
 
 from lowtide.errors import LowtideError
-from lowtide.tf.trace.xla import MUST_COMPILE, XlaArgument, XlaMemory, compile_function, read_memory
+from lowtide.tf.trace.xla.memory import MUST_COMPILE, XlaArgument, XlaMemory, compile_function, read_memory
 
 _SUFFIX = "_lowtide_tensors_first"
 

@@ -11,9 +11,9 @@ import pytest
 import tensorflow as tf
 
 import lowtide
+from lowtide.tf.trace.simulated_step import SimulatedStep
 from lowtide.tf.trace.source_lines import source_finder
 from lowtide.tf.trace.step_cache import find_step
-from lowtide.tf.trace.steps import SimulatedStep
 
 USER_FILE = """
 import keras

@@ -19,7 +19,7 @@ from lowtide.simulator.bfc import (
 )
 from lowtide.sources.profiles.hlo_memory import HeldValue, TemporaryBlock
 from lowtide.tf.trace.layer_origins import COPY
-from lowtide.tf.trace.xla import TEMPORARY, VariableKind, XlaArgument, XlaMemory, xla_allocations
+from lowtide.tf.trace.xla.memory import TEMPORARY, VariableKind, XlaArgument, XlaMemory, xla_allocations
 from lowtide.tide.layers import find_layer, find_owner, find_slot_owners, without_number
 from lowtide.tide.rows import Part, Row, buffers_of, rows_of_block
 from lowtide.tide.tide import Building, Curve, Tide
