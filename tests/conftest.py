@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from lowtide.tide.columns import Buffers, Building, Curve, Recording, StepPeak, Unmodelled
 from lowtide.tide.kinds import KINDS
-from lowtide.tide.tide import Buffers, Building, Curve, Recording, StepPeak, Tide, Unmodelled
+from lowtide.tide.tide import Tide
 
 # name, op, layer, kind, dtype, shape, requested, allocated, born, died, source
 TINY = [

@@ -24,7 +24,7 @@ from lowtide.sources.profiles.xplane import read_allocations
 from lowtide.tf.trace.xla.calls import is_compiled_call, xla_call_memory
 from lowtide.tf.trace.xla.memory import is_compiled, xla_allocations
 from lowtide.tf.trace.xla.tide import tide_of
-from lowtide.tide.tide import Building
+from lowtide.tide.columns import Building
 
 layers = keras.layers
 Step = tuple[Callable[..., Any], list[tf.TensorSpec], Any]

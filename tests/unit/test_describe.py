@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 from lowtide.simulator.simulate import Residents, simulate
-from lowtide.tide.describe import Labels, NodeFact, describe, node_facts
+from lowtide.tide.columns import Building
+from lowtide.tide.describe import Labels, describe, node_owners
 from lowtide.tide.kinds import KINDS
-from lowtide.tide.tide import Building, Tide
+from lowtide.tide.owner import Owner
+from lowtide.tide.tide import Tide
 from tests.unit.graphs import make_graph, make_work, tensor
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -126,28 +128,28 @@ def facts():
         layers=frozenset({"first", "second"}),
         extra=(("weights", "second/kernel", 1, (25, 4)),),
     )
-    return node_facts(graph, labels)
+    return node_owners(graph, labels)
 
 
 @pytest.mark.parametrize(
     ("node", "fact"),
     [
-        ("model/first/product", NodeFact("FancyOp", "first", "activations")),
-        ("gradient_tape/model/second/product", NodeFact("FancyOp", "second", "gradients")),
+        ("model/first/product", Owner(op="FancyOp", layer="first", kind="activations")),
+        ("gradient_tape/model/second/product", Owner(op="FancyOp", layer="second", kind="gradients")),
         # By the gradient that it uses, however far off.
-        ("clip", NodeFact("FancyOp", "first", "gradients")),
-        ("adam/scaled", NodeFact("Mul", "first", "gradients")),
+        ("clip", Owner(op="FancyOp", layer="first", kind="gradients")),
+        ("adam/scaled", Owner(op="Mul", layer="first", kind="gradients")),
         # By the variable that it reads.
-        ("adam/decayed", NodeFact("Mul", "second", "gradients")),
+        ("adam/decayed", Owner(op="Mul", layer="second", kind="gradients")),
         # Made after another tensor, in its shape.
-        ("elsewhere/zeros", NodeFact("ZerosLike", "first", "activations")),
+        ("elsewhere/zeros", Owner(op="ZerosLike", layer="first", kind="activations")),
         # What only reads a layer's output is not the layer's.
-        ("metric/total", NodeFact("FancyOp", None, "activations")),
-        ("loss/square", NodeFact("FancyOp", None, "activations")),
+        ("metric/total", Owner(op="FancyOp", layer=None, kind="activations")),
+        ("loss/square", Owner(op="FancyOp", layer=None, kind="activations")),
         # No gradient and no variable before it.
-        ("gradient_tape/loss/mul", NodeFact("FancyOp", None, "gradients")),
-        ("x", NodeFact("_Arg", None, "input")),
-        ("rate", NodeFact("Const", None, "constants")),
+        ("gradient_tape/loss/mul", Owner(op="FancyOp", layer=None, kind="gradients")),
+        ("x", Owner(op="_Arg", layer=None, kind="input")),
+        ("rate", Owner(op="Const", layer=None, kind="constants")),
     ],
 )
 def test_an_optimizers_ops_belong_to_the_layers_whose_gradients_they_use(facts, node, fact):
@@ -156,7 +158,7 @@ def test_an_optimizers_ops_belong_to_the_layers_whose_gradients_they_use(facts, 
 
 def test_without_layers_nothing_belongs_to_one():
     graph = make_graph(UPDATE, variables={"first_kernel": (25, 4), "second_slot": (25, 4)})
-    assert {fact.layer for fact in node_facts(graph, Labels()).values()} == {None}
+    assert {fact.layer for fact in node_owners(graph, Labels()).values()} == {None}
 
 
 def test_shapes_and_types(described):

@@ -13,9 +13,10 @@ from rich.console import Console
 
 import lowtide
 from lowtide.errors import LowtideError
+from lowtide.tide.columns import Building, Curve
 from lowtide.tide.diff import Change, Difference, diff
 from lowtide.tide.kinds import KINDS
-from lowtide.tide.tide import Building, Curve, Tide
+from lowtide.tide.tide import Tide
 from lowtide.units import parse_growth
 from lowtide.view.difference import DifferenceReport
 from lowtide.view.difference_page import render_difference_page

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lowtide.tide.explain import HeldTensor
 from lowtide.tide.matching import match_layers, match_nodes, match_tensors, same_node
+from lowtide.tide.owner import Owner
 
 
 @pytest.mark.parametrize(
@@ -65,11 +65,11 @@ def test_a_program_matches_itself_whatever_the_order(layers):
     assert all(old == new for old, new in match_layers(layers, layers[::-1]))
 
 
-def tensor(name: str, op: str, shape: tuple[int, ...], kind: str = "activations") -> HeldTensor:
+def tensor(name: str, op: str, shape: tuple[int, ...], kind: str = "activations") -> Owner:
     size = 4
     for dimension in shape:
         size *= dimension
-    return HeldTensor(name, op, "dense", kind, "float32", shape, size + 256, size, None)
+    return Owner(name, op, "dense", kind, "float32", shape, size + 256, size, None)
 
 
 def test_variables_and_slots_are_found_by_their_names_without_numbers():

@@ -3,15 +3,14 @@
 import pytest
 
 from lowtide.run.chunks import Chunk
-from lowtide.run.graph_names import Names, rows_of
+from lowtide.run.graph_names import Names, owners_of
 from lowtide.run.record import Place
-from lowtide.tide.describe import NodeFact
-from lowtide.tide.rows import Part
+from lowtide.tide.owner import Owner
 
 NAMES = Names(
     nodes={
-        "model/dense/MatMul": NodeFact("_MklMatMul", "dense", "activations"),
-        "Const": NodeFact("Const", None, "constants"),
+        "model/dense/MatMul": Owner(op="_MklMatMul", layer="dense", kind="activations"),
+        "Const": Owner(op="Const", layer=None, kind="constants"),
     },
     layers=frozenset({"dense"}),
     input_bytes=frozenset({3200}),
@@ -19,9 +18,8 @@ NAMES = Names(
 
 
 def row_of(chunk, names=NAMES):
-    (row,) = rows_of(chunk, 2, 5, names)
-    assert (row.born, row.died) == (2, 5)
-    assert (row.address, row.requested, row.allocated) == (chunk.address, chunk.requested, chunk.allocated)
+    (row,) = owners_of(chunk, names)
+    assert (row.address, row.requested_bytes, row.bytes) == (chunk.address, chunk.requested, chunk.allocated)
     return row
 
 
@@ -80,22 +78,22 @@ def test_with_nothing_known_names_speak_for_themselves():
 
 
 def part(name, size):
-    return Part(name, "Add", "dense", "activations", "float32", (size // 4,), size, "train.py:3")
+    return Owner(name, "Add", "dense", "activations", "float32", (size // 4,), size, source="train.py:3")
 
 
 def test_the_values_of_a_block_fill_it():
     names = Names(blocks={1000: (part("a", 300), part("b", 100), part("c", 499))})
-    rows = rows_of(made_by("__inference_step_1", region="temp"), 2, 5, names)
-    assert [(row.name, row.requested, row.source) for row in rows] == [
+    rows = owners_of(made_by("__inference_step_1", region="temp"), names)
+    assert [(row.name, row.requested_bytes, row.source) for row in rows] == [
         ("a", 300, "train.py:3"),
         ("b", 100, "train.py:3"),
         ("c", 499, "train.py:3"),
     ]
-    assert sum(row.allocated for row in rows) == 1024
-    ends = [row.address + row.allocated for row in rows]
+    assert sum(row.bytes for row in rows) == 1024
+    ends = [row.address + row.bytes for row in rows]
     assert [row.address for row in rows] == [4096, *ends[:-1]]
     assert ends[-1] == 4096 + 1024
-    assert all(row.allocated >= row.requested for row in rows)
+    assert all(row.bytes >= row.requested_bytes for row in rows)
 
 
 def test_a_variable_of_a_blocks_size_is_no_block():

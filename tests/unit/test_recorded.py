@@ -17,7 +17,7 @@ from lowtide.run.recorded_tide import (
     steps_of,
 )
 from lowtide.simulator.bfc import BfcAllocator, OutOfMemory
-from lowtide.tide.tide import Building
+from lowtide.tide.columns import Building
 from tests.unit.streams import Stream
 
 

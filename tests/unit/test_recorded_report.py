@@ -13,8 +13,9 @@ from rich.console import Console
 
 from lowtide.errors import LowtideError
 from lowtide.simulator.bfc import BfcAllocator
+from lowtide.tide.columns import Buffers, Building, Curve
 from lowtide.tide.kinds import KINDS
-from lowtide.tide.tide import Buffers, Building, Curve, Tide
+from lowtide.tide.tide import Tide
 from lowtide.view.page import render_page
 from lowtide.view.pictures.address_space import render_address_picture
 from lowtide.view.pictures.overlay import render_overlay

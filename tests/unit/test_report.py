@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from lowtide.tide.tide import Unmodelled
+from lowtide.tide.columns import Unmodelled
 from lowtide.view.axis import COLOURS, STACK, axis_top, ticks
 from lowtide.view.page import render_page
 from lowtide.view.pictures.tide_svg import render_picture

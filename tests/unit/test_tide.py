@@ -69,16 +69,16 @@ def test_a_budget_is_held_against_the_safe_bound(tide):
 
 
 def test_strata_add_up_to_the_curve_at_every_event(tide):
-    layers = explain.strata(tide)
+    layers = explain.bytes_by_kind(tide)
     assert layers.sum(axis=0).tolist() == tide.curve.bytes_in_use.tolist()
     assert layers[3].tolist() == [0, 4000, 4000, 4000, 4000, 0, 0]
     assert layers[4].tolist() == [0, 0, 300, 0, 0, 0, 0]
 
 
 def test_place_of_an_event_that_allocates_nothing_is_its_node(tide):
-    assert str(explain.place_at(tide, 0)) == "before the step"
-    assert str(explain.place_at(tide, 3)) == "dense (MatMul)"
-    assert str(explain.place_at(tide, 6)) == "adam/update"
+    assert str(explain.point_at(tide, 0)) == "before the step"
+    assert str(explain.point_at(tide, 3)) == "dense (MatMul)"
+    assert str(explain.point_at(tide, 6)) == "adam/update"
 
 
 def test_a_saved_tide_is_the_same_when_loaded(tide, tmp_path):
@@ -134,7 +134,7 @@ def edit_header(path, **changes):
         ({"schema_version": 99}, "schema version 99"),
         ({"format": "lowtide plan"}, "lowtide plan"),
         ({"building": {"surprise": 1}}, "damaged"),
-        ({"nodes": []}, "nodes that are not there"),
+        ({"nodes": []}, "nodes that do not exist"),
         ({"kinds": ["weights", "bananas"]}, "damaged"),
     ],
 )
@@ -165,7 +165,7 @@ def test_saving_into_a_folder_that_is_not_there_is_a_clean_error(tide, tmp_path)
     ("changes", "message"),
     [
         ({"node": [0] * 6}, "7 events, and nodes for 6"),
-        ({"node": [0, 0, 0, 0, 0, 0, 4]}, "nodes that are not there"),
+        ({"node": [0, 0, 0, 0, 0, 0, 4]}, "nodes that do not exist"),
         ({"curve": [], "node": []}, "no events"),
     ],
 )

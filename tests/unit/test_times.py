@@ -11,7 +11,8 @@ from lowtide.run.chunks import follow
 from lowtide.run.graph_names import Names
 from lowtide.run.op_times import op_times
 from lowtide.run.recorded_tide import choose_step, recorded_tide
-from lowtide.tide.tide import Building, OpTimes, Tide
+from lowtide.tide.columns import Building, OpTimes
+from lowtide.tide.tide import Tide
 from tests.conftest import make_recorded_tide, make_tide
 from tests.unit.graphs import make_work
 from tests.unit.streams import Stream

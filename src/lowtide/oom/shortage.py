@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from lowtide.tide.explain import HeldTensor, LayerShare, share_by_layer
+from lowtide.tide.explain import LayerShare, share_by_layer
+from lowtide.tide.owner import Owner
 
 if TYPE_CHECKING:
     from lowtide.oom.cause import Cause
@@ -51,9 +52,9 @@ class Holder:
     source: str | None = None
 
     @staticmethod
-    def of(tensor: HeldTensor) -> Holder:
+    def of(tensor: Owner) -> Holder:
         """Return a tensor of a tide as a holder."""
-        return Holder(**asdict(tensor))
+        return Holder(**tensor.to_dict())
 
 
 @dataclass(frozen=True)
@@ -95,9 +96,7 @@ class Shortage:
         """Return what each layer held, largest first; empty where no layer is known."""
         if all(holder.layer is None for holder in self.holders):
             return ()
-        return share_by_layer(
-            (holder.layer, holder.kind or UNKNOWN_KIND, holder.bytes, holder.count) for holder in self.holders
-        )
+        return share_by_layer((Owner(**asdict(holder)) for holder in self.holders), UNKNOWN_KIND)
 
     def to_dict(self, *, top: int = 10) -> dict[str, Any]:
         """Return what a reader of the report needs as plain data, with a `schema_version`."""

@@ -9,8 +9,9 @@ from os import PathLike, fspath
 
 from lowtide.errors import LowtideError
 from lowtide.simulator.workload import COMPUTE, Workload
+from lowtide.tide.columns import OpTimes
 from lowtide.tide.matching import match_nodes
-from lowtide.tide.tide import OpTimes, Tide
+from lowtide.tide.tide import Tide
 
 ESTIMATED = "times estimated from FLOPs and bytes"
 # A recording of less than this share of a step's time, by the model, is one of another program.

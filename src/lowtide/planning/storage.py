@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lowtide.planning.rewrite.rewrite import Rewrite
 from lowtide.tide import storage as tide_storage
 from lowtide.tide.archive import FileFormat, Read
+from lowtide.tide.tide import Tide
 
 if TYPE_CHECKING:
     from lowtide.planning.plan import Plan
@@ -52,7 +53,7 @@ def load(path: str | PathLike[str]) -> Plan:
     """Read the plan in `path`."""
 
     def rebuild(header: dict[str, Any], members: frozenset[str], read: Read) -> Plan:
-        tides = {name: tide_storage.from_bytes(read(f"{name}.tide"), fspath(path)) for name in _TIDES}
+        tides = {name: tide_storage.from_bytes(read(f"{name}.tide"), fspath(path), Tide) for name in _TIDES}
         return _rebuild(header, tides)
 
     return _FILE.unpack(_FILE.read(path), fspath(path), rebuild)

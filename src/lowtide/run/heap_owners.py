@@ -13,9 +13,9 @@ import numpy as np
 from lowtide.oom.heap import Heap
 from lowtide.oom.shortage import Holder
 from lowtide.run.chunks import Chunk, Stretch
-from lowtide.run.graph_names import NO_OP, Names, rows_of
+from lowtide.run.graph_names import NO_OP, Names, owners_of
 from lowtide.run.record import Place
-from lowtide.tide.rows import Row
+from lowtide.tide.owner import Owner
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def holders_of(
             holders.append(Holder(size, requested_bytes=requested))
         else:
             found = Chunk(**{**vars(known), "address": address, "allocated": size, "requested": requested})
-            holders += [_holder(row) for row in rows_of(found, 0, 1, names)]
+            holders += [_holder(owner) for owner in owners_of(found, names)]
     return _together(holders)
 
 
@@ -121,20 +121,9 @@ def _together(holders: Iterable[Holder]) -> tuple[Holder, ...]:
     return tuple(sorted(joined, key=lambda holder: -holder.bytes))
 
 
-def _holder(row: Row) -> Holder:
-    nameless = row.op == NO_OP
-    return Holder(
-        row.allocated,
-        1,
-        None if nameless else row.name,
-        None if nameless else row.op,
-        row.layer,
-        row.kind,
-        row.dtype,
-        row.shape,
-        row.requested,
-        row.source,
-    )
+def _holder(owner: Owner) -> Holder:
+    holder = Holder.of(owner)
+    return replace(holder, name=None, op=None) if owner.op == NO_OP else holder
 
 
 def alike_by_size(stretches: Sequence[Stretch]) -> dict[int, Chunk]:

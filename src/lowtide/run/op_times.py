@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lowtide.run.chunks import Stretch
-from lowtide.tide.tide import OpTimes
+from lowtide.tide.columns import OpTimes
 
 
 def op_times(stretch: Stretch, steps: Collection[int]) -> OpTimes | None:

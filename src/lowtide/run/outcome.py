@@ -19,7 +19,8 @@ from lowtide.run.heap_owners import Held, load_held
 from lowtide.run.record import OWN, Record, load_record
 from lowtide.run.recorded_tide import choose_step, recorded_tide
 from lowtide.sources.profiles.xplane import read_profile
-from lowtide.tide.tide import Building, Tide
+from lowtide.tide.columns import Building
+from lowtide.tide.tide import Tide
 
 if TYPE_CHECKING:
     from lowtide.run.launch import Ending

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from lowtide.run.chunks import Chunk, Stretch
-from lowtide.run.graph_names import Names, rows_of
+from lowtide.run.graph_names import Names, owners_of
 from lowtide.run.op_times import op_times
 from lowtide.simulator.bfc import BfcAllocator, OutOfMemory
-from lowtide.tide.rows import Row, buffers_of
-from lowtide.tide.tide import Buffers, Building, Curve, Recording, StepPeak, Tide
+from lowtide.tide.columns import Buffers, Building, Curve, Recording, StepPeak
+from lowtide.tide.rows import BufferRow, buffers_of
+from lowtide.tide.tide import Tide
 
 # How often a step is repeated until it finds the regions that it needs.
 _RUNS_UNTIL_STEADY = 3
@@ -97,7 +98,7 @@ def recorded_tide(
 ) -> Tide:
     """What the allocator did from the beginning of a step to its end, with names."""
     chunks = [chunk for chunk in stretch.chunks if _overlaps(chunk, step.first, step.end)]
-    rows = [row for chunk in chunks for row in rows_of(chunk, *_lifetime(chunk, step), names)]
+    rows = [BufferRow(owner, *_lifetime(chunk, step)) for chunk in chunks for owner in owners_of(chunk, names)]
     curve = _curve(stretch, step)
     peak_event = int(np.argmax(curve.bytes_in_use))
     rows = _with_sources(rows, peak_event, names)
@@ -159,28 +160,28 @@ def _fragmentation(stretch: Stretch, step: RecordedStep, peak_event: int) -> flo
     return value if np.isfinite(value) else 0.0
 
 
-def _with_sources(rows: list[Row], peak_event: int, names: Names) -> list[Row]:
+def _with_sources(rows: list[BufferRow], peak_event: int, names: Names) -> list[BufferRow]:
     if names.source_of is None:
         return rows
     alive = [row for row in range(len(rows)) if rows[row].born <= peak_event < rows[row].died]
-    largest = sorted(alive, key=lambda row: -rows[row].allocated)[:_LARGEST_SOURCED]
+    largest = sorted(alive, key=lambda row: -rows[row].owner.bytes)[:_LARGEST_SOURCED]
     for row in largest:
-        if rows[row].source is None:
-            name = rows[row].name
-            source = names.source_of(name.removesuffix(":0"))
-            rows[row] = Row(**{**vars(rows[row]), "source": source})
+        owner = rows[row].owner
+        if owner.source is None:
+            source = names.source_of((owner.name or "").removesuffix(":0"))
+            rows[row] = replace(rows[row], owner=replace(owner, source=source))
     return rows
 
 
-def _placed(rows: list[Row]) -> Buffers:
+def _placed(rows: list[BufferRow]) -> Buffers:
     """Columns with addresses: what lies nobody knows where takes the place above all that is known."""
-    known = [row for row in rows if row.address is not None]
-    above = max((row.address + row.allocated for row in known if row.address is not None), default=0)
+    owners = [row.owner for row in rows]
+    above = max((owner.address + owner.bytes for owner in owners if owner.address is not None), default=0)
     placed = []
     for row in rows:
-        if row.address is None:
-            row = Row(**{**vars(row), "address": above})
-            above += row.allocated
+        if row.owner.address is None:
+            row = replace(row, owner=replace(row.owner, address=above))
+            above += row.owner.bytes
         placed.append(row)
     return buffers_of(placed)
 

@@ -17,16 +17,13 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from lowtide.errors import LowtideError
 from lowtide.simulator.bfc import GRANULE_BYTES
-
-if TYPE_CHECKING:
-    from lowtide.tide.tide import Tide
+from lowtide.tide.columns import TideColumns
 
 _PAGE_BYTES = 4096
 
@@ -100,7 +97,7 @@ class Pinning:
     row: int
 
 
-def spans_of(tide: Tide) -> tuple[Extent, ...]:
+def spans_of(tide: TideColumns) -> tuple[Extent, ...]:
     """Return the pieces of the address space that the step uses, from low to high; see above for what lies between."""
     rows = placed_rows(tide)
     if not rows.size:
@@ -115,13 +112,13 @@ def spans_of(tide: Tide) -> tuple[Extent, ...]:
     return tuple(Extent(int(starts[low]), int(ends[high] - starts[low])) for low, high in zip(first, last, strict=True))
 
 
-def placed_rows(tide: Tide) -> npt.NDArray[np.intp]:
+def placed_rows(tide: TideColumns) -> npt.NDArray[np.intp]:
     """Return the rows of the buffers that take any space for any time."""
     _addresses(tide)
     return np.flatnonzero((tide.buffers.allocated > 0) & (tide.buffers.died > tide.buffers.born))
 
 
-def occupancy_at(tide: Tide, event: int) -> Occupancy:
+def occupancy_at(tide: TideColumns, event: int) -> Occupancy:
     """Return what is used and what is free after `event`."""
     used: list[Extent] = []
     holes: list[Extent] = []
@@ -137,7 +134,7 @@ def occupancy_at(tide: Tide, event: int) -> Occupancy:
     return Occupancy(tuple(used), tuple(holes))
 
 
-def free_space(tide: Tide) -> FreeSpace:
+def free_space(tide: TideColumns) -> FreeSpace:
     """Return what is free after every event of the step."""
     buffers, addresses, rows = tide.buffers, _addresses(tide), placed_rows(tide)
     events = len(tide.curve)
@@ -164,7 +161,7 @@ def free_space(tide: Tide) -> FreeSpace:
     return FreeSpace(free, largest)
 
 
-def pinnings_at(tide: Tide, event: int, count: int = 3) -> tuple[Pinning, ...]:
+def pinnings_at(tide: TideColumns, event: int, count: int = 3) -> tuple[Pinning, ...]:
     """Return what pins the holes after `event`, the widest first: by the smaller hole, as that is what is lost."""
     found: list[tuple[int, Pinning]] = []
     for span, runs in _runs_by_span(tide, event):
@@ -186,13 +183,13 @@ class _Run:
     rows: tuple[int, ...]
 
 
-def _pinning(tide: Tide, run: _Run, hole_bytes: int) -> Pinning:
+def _pinning(tide: TideColumns, run: _Run, hole_bytes: int) -> Pinning:
     buffers = tide.buffers
     row = max(run.rows, key=lambda row: (int(buffers.died[row]), int(buffers.allocated[row])))
     return Pinning(buffers.name[row], buffers.layer[row], run.extent.bytes, hole_bytes, len(run.rows), row)
 
 
-def _runs_by_span(tide: Tide, event: int) -> Iterable[tuple[Extent, list[_Run]]]:
+def _runs_by_span(tide: TideColumns, event: int) -> Iterable[tuple[Extent, list[_Run]]]:
     buffers, addresses = tide.buffers, _addresses(tide)
     rows = placed_rows(tide)
     rows = rows[(buffers.born[rows] <= event) & (event < buffers.died[rows])]
@@ -277,7 +274,7 @@ class _Holes:
         heappush(self._heap, (start - end, start))
 
 
-def _addresses(tide: Tide) -> npt.NDArray[np.int64]:
+def _addresses(tide: TideColumns) -> npt.NDArray[np.int64]:
     if tide.buffers.address is None:
         raise LowtideError(
             "this tide has no addresses: it was predicted, and only a record knows where buffers lie",

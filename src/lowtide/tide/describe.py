@@ -1,4 +1,4 @@
-"""From a simulation to a Tide: every buffer gets its name, layer, kind and place in the curve."""
+"""Turns a simulation into the columns of a tide: each buffer gets its name, layer, kind and lifetime."""
 
 from __future__ import annotations
 
@@ -12,87 +12,62 @@ from lowtide.program.dtypes import dtype_name, element_bytes
 from lowtide.program.graph import Graph, Shape
 from lowtide.simulator.simulate import Simulation
 from lowtide.simulator.workload import Workload
-from lowtide.tide.kinds import KINDS
+from lowtide.tide.columns import Buffers, Curve
 from lowtide.tide.layers import find_layer, find_owner, find_slot_owners
-from lowtide.tide.tide import Buffers, Curve
+from lowtide.tide.owner import Owner
+from lowtide.tide.rows import columns_of
 
-# Source lines are looked up for the tensors that hold most: finding one means walking a Python traceback.
+# Source lines are looked up for the largest tensors only, because finding one walks a Python traceback.
 LARGEST_SOURCED = 24
-# How many of a node's origins are asked for a layer.
+# The number of ancestors that are searched for the layer of a node.
 FARTHEST_ORIGIN = 32
-
-_KIND = {name: number for number, name in enumerate(KINDS)}
 
 
 @dataclass(frozen=True)
 class Labels:
-    """What the tracer knows of a program's names."""
+    """Names that the tracer knows: variables, layers and source lines."""
 
     variables: Mapping[int, tuple[str, str]] = field(default_factory=dict)
     """Kind and name of the variable behind each handle, by the handle's tensor id."""
     layers: frozenset[str] = frozenset()
     source_of: Callable[[str], str | None] | None = None
     extra: tuple[tuple[str, str, int, Shape], ...] = ()
-    """Variables outside the graph: kind, name, dtype, shape."""
+    """Variables outside the graph: kind, name, dtype and shape."""
 
 
-@dataclass(frozen=True)
-class NodeFact:
-    """What is known of a node of the executed graph."""
-
-    op: str
-    layer: str | None
-    kind: str
-
-
-def node_facts(graph: Graph, labels: Labels) -> dict[str, NodeFact]:
-    """Op, layer and kind of every node, by its name."""
-    naming = _Naming(graph, labels)
+def node_owners(graph: Graph, labels: Labels) -> dict[str, Owner]:
+    """Return the op, layer and kind of every node, by its name."""
+    naming = _BufferNaming(graph, labels)
     return {
-        name: NodeFact(graph.ops[node], naming.layer(node), KINDS[naming.kind(node)])
+        name: Owner(op=graph.ops[node], layer=naming.layer(node), kind=naming.kind(node))
         for node, name in enumerate(graph.names)
     }
 
 
 def describe(work: Workload, simulation: Simulation, labels: Labels) -> tuple[Buffers, Curve]:
-    """The columns of the tide of one simulated step."""
+    """Return the columns of the tide of one simulated step."""
     graph, schedule = work.graph, simulation.schedule
     count = len(schedule.sizes)
     born, died = _lifetimes(simulation, count)
     allocated = np.array(simulation.replay.allocated_bytes, np.int64)
     allocated[schedule.before] = simulation.held_before
-    naming = _Naming(graph, labels)
-    rows = [
-        naming.handle(owner) if buffer in schedule.handles else naming.row(owner)
+    naming = _BufferNaming(graph, labels)
+    owners = [
+        naming.handle(owner) if buffer in schedule.handles else naming.owner(owner)
         for buffer, owner in enumerate(schedule.owners)
     ]
-    sources = _sources(rows, allocated, born, died, simulation, labels)
+    sources = _sources(owners, allocated, born, died, simulation, labels)
     requested = np.array(schedule.sizes, np.int64)
     if labels.extra:
-        # Variables that the step does not touch are there all the time.
-        rows += [naming.variable(*variable) for variable in labels.extra]
+        # Variables that the step does not use exist during the whole step.
+        owners += [naming.variable(*variable) for variable in labels.extra]
         sources += [None] * len(labels.extra)
         sizes = np.array([math.prod(shape) * element_bytes(dtype) for _, _, dtype, shape in labels.extra], np.int64)
         requested = np.concatenate([requested, sizes])
         allocated = np.concatenate([allocated, (sizes + 255) // 256 * 256])
         born = np.concatenate([born, np.zeros(len(sizes), np.int32)])
         died = np.concatenate([died, np.full(len(sizes), len(schedule.events) + 1, np.int32)])
-    names, ops, layers, kinds, dtypes, shapes = (
-        (list(column) for column in zip(*rows, strict=True)) if rows else ([],) * 6
-    )
-    buffers = Buffers(
-        name=names,
-        op=ops,
-        layer=layers,
-        kind=np.array(kinds, np.uint8),
-        dtype=dtypes,
-        shape=shapes,
-        requested=requested,
-        allocated=allocated,
-        born=born,
-        died=died,
-        source=sources,
-    )
+    buffers = columns_of(owners, requested=requested, allocated=allocated, born=born, died=died, source=sources)
     curve = Curve(
         bytes_in_use=np.concatenate([[simulation.bytes_before], simulation.replay.bytes_in_use]).astype(np.int64),
         node=np.array([schedule.nodes[0] if schedule.nodes else 0, *schedule.nodes], np.int32),
@@ -113,23 +88,27 @@ def _lifetimes(simulation: Simulation, count: int) -> tuple[np.ndarray, np.ndarr
 
 
 def _sources(
-    rows: list[Row], allocated: np.ndarray, born: np.ndarray, died: np.ndarray, simulation: Simulation, labels: Labels
+    owners: list[Owner],
+    allocated: np.ndarray,
+    born: np.ndarray,
+    died: np.ndarray,
+    simulation: Simulation,
+    labels: Labels,
 ) -> list[str | None]:
-    sources: list[str | None] = [None] * len(rows)
-    if labels.source_of is None or not rows:
+    """Return the source lines of the largest buffers that are alive at the peak."""
+    sources: list[str | None] = [None] * len(owners)
+    if labels.source_of is None or not owners:
         return sources
     peak = int(np.argmax(simulation.replay.bytes_in_use)) + 1 if len(simulation.replay.bytes_in_use) else 0
     alive = np.flatnonzero((born <= peak) & (died > peak))
     for row in alive[np.argsort(-allocated[alive], kind="stable")][:LARGEST_SOURCED]:
-        sources[row] = labels.source_of(rows[row][0].rpartition(":")[0] or rows[row][0])
+        name = owners[row].name or ""
+        sources[row] = labels.source_of(name.rpartition(":")[0] or name)
     return sources
 
 
-Row = tuple[str, str, str | None, int, str, Shape | None]
-
-
-class _Naming:
-    """Names, layers and kinds of tensors."""
+class _BufferNaming:
+    """Finds the owner of each buffer: name, layer and kind."""
 
     def __init__(self, graph: Graph, labels: Labels) -> None:
         self.graph = graph
@@ -142,11 +121,12 @@ class _Naming:
         self.backward = _backward_nodes(graph, {path.partition("/")[0] for path in slots})
         self.slot_owners = find_slot_owners(slots, weights, labels.layers) if labels.layers else {}
 
-    def row(self, owner: int) -> Row:
+    def owner(self, owner: int) -> Owner:
+        """Return the owner of a buffer: a tensor id, or -1 - node for temporary memory of a kernel."""
         graph = self.graph
         if owner < 0:
             node = -1 - owner
-            return graph.names[node], graph.ops[node], self.layer(node), _KIND["workspace"], "uint8", None
+            return Owner(graph.names[node], graph.ops[node], self.layer(node), "workspace", "uint8")
         node = self.producers[owner]
         name = graph.names[node]
         if owner in graph.variables:
@@ -154,38 +134,32 @@ class _Naming:
             return self.variable(kind, label, *graph.variables[owner])
         port = owner - graph.first_output[node]
         inferred = graph.shapes[owner]
-        known = None if inferred is None or -1 in inferred else inferred
-        return (
-            f"{name}:{port}",
-            graph.ops[node],
-            self.layer(node),
-            self.kind(node),
-            dtype_name(graph.dtypes[owner]),
-            known,
-        )
+        shape = None if inferred is None or -1 in inferred else inferred
+        dtype = dtype_name(graph.dtypes[owner])
+        return Owner(f"{name}:{port}", graph.ops[node], self.layer(node), self.kind(node), dtype, shape)
 
-    def handle(self, owner: int) -> Row:
-        """The few bytes that name a variable, beside the variable itself."""
+    def handle(self, owner: int) -> Owner:
+        """Return the owner of a resource handle, which is a few bytes besides the variable itself."""
         name = self.graph.names[self.producers[owner]]
-        return f"{name}:0", "_Arg", None, _KIND["other"], "resource", ()
+        return Owner(f"{name}:0", "_Arg", None, "other", "resource", ())
 
-    def variable(self, kind: str, path: str, dtype: int, shape: Shape) -> Row:
+    def variable(self, kind: str, path: str, dtype: int, shape: Shape) -> Owner:
         layers = self.labels.layers
-        owner = self.slot_owners.get(path) if kind == "optimizer" else find_owner(path, layers) if layers else None
-        return path, "Variable", owner, _KIND[kind], dtype_name(dtype), shape
+        layer = self.slot_owners.get(path) if kind == "optimizer" else find_owner(path, layers) if layers else None
+        return Owner(path, "Variable", layer, kind, dtype_name(dtype), shape)
 
-    def kind(self, node: int) -> int:
+    def kind(self, node: int) -> str:
         op = self.graph.ops[node]
         if op in ("_Arg", "_DeviceArg"):
-            return _KIND["input"]
+            return "input"
         if op == "Const":
-            return _KIND["constants"]
-        return _KIND["gradients" if self.backward[node] else "activations"]
+            return "constants"
+        return "gradients" if self.backward[node] else "activations"
 
     def layer(self, node: int) -> str | None:
-        """The Keras layer that a node works for.
+        """Return the Keras layer that a node belongs to.
 
-        An optimizer's ops are in nobody's scope: they belong to the layer whose gradient they use, or whose weight.
+        The ops of an optimizer are in no layer's scope: they belong to the layer whose gradient or weight they use.
         """
         if not self.labels.layers:
             return None
@@ -197,14 +171,14 @@ class _Naming:
         return self.inherited[node]
 
     def layer_in_path(self, name: str) -> str | None:
-        """The Keras layer in a node's path; many nodes share one path."""
+        """Return the Keras layer in a node's path; cached, because many nodes share one path."""
         scope = name.rpartition("/")[0]
         if scope not in self.layer_cache:
             self.layer_cache[scope] = find_layer(name, self.labels.layers)
         return self.layer_cache[scope]
 
     def inherit(self, node: int) -> str | None:
-        """The layer of the nearest of a node's origins that has one: a gradient, or a variable that is read."""
+        """Return the layer of the nearest ancestor that has one: a gradient, or a variable that is read."""
         waiting, seen = [node], {node}
         for current in waiting:
             if len(seen) > FARTHEST_ORIGIN:
@@ -214,7 +188,7 @@ class _Naming:
                 if producer in seen:
                     continue
                 seen.add(producer)
-                layer = self.row(tensor)[2] if tensor in self.graph.variables else None
+                layer = self.owner(tensor).layer if tensor in self.graph.variables else None
                 if layer is None and (self.backward[producer] or not self.backward[node]):
                     layer = self.layer_in_path(self.graph.names[producer])
                 if layer is not None:
@@ -224,7 +198,10 @@ class _Naming:
 
 
 def _backward_nodes(graph: Graph, optimizers: set[str]) -> list[bool]:
-    """Nodes that compute gradients or use them: those named so, an optimizer's own, and all that depend on them."""
+    """Return for each node whether it computes or uses gradients.
+
+    These are the nodes in a gradient's or optimizer's scope, and all nodes that depend on them.
+    """
     backward = [
         "gradient_tape/" in name or name.startswith("gradients/") or not optimizers.isdisjoint(name.split("/")[:-1])
         for name in graph.names
@@ -243,7 +220,7 @@ def _backward_nodes(graph: Graph, optimizers: set[str]) -> list[bool]:
     return backward
 
 
-# Ops that are made for a tensor, and named after nothing.
+# Ops that are created for one tensor and have no scope in their name.
 _AFTER_THEIR_INPUT = frozenset(("ZerosLike", "OnesLike"))
-# Shape arithmetic of the gradient functions may be merged with the forward pass's own.
+# The optimizer may merge shape arithmetic of gradient functions with that of the forward pass.
 _SHAPE_ONLY = frozenset("Shape ShapeN Const BroadcastGradientArgs Size Rank Prod Reshape".split())

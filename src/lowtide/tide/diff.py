@@ -8,13 +8,16 @@ from typing import Any, SupportsIndex
 
 from lowtide.errors import LowtideError
 from lowtide.tide import notebook
-from lowtide.tide.explain import HeldTensor, Place
+from lowtide.tide.explain import ProgramPoint
 from lowtide.tide.kinds import KINDS, SLACK
 from lowtide.tide.matching import LayerPair, match_layers, match_tensors, same_node
+from lowtide.tide.owner import Owner
 from lowtide.tide.tide import Tide
 from lowtide.units import Growth, format_bytes, format_growth, parse_growth
 
 JSON_SCHEMA_VERSION = 1
+
+_NOTEBOOK_LAYERS = 10
 
 _WORDS = {
     "grown": ("grew", "grew"),
@@ -62,11 +65,11 @@ class KindChange(Change):
 class TensorChange:
     """A tensor that is alive at the peak of both tides, or of one of them."""
 
-    before: HeldTensor | None
-    after: HeldTensor | None
+    before: Owner | None
+    after: Owner | None
 
     @property
-    def tensor(self) -> HeldTensor:
+    def tensor(self) -> Owner:
         """The tensor as it is after, or as it was if it is gone."""
         tensor = self.after or self.before
         assert tensor is not None
@@ -75,8 +78,13 @@ class TensorChange:
     @property
     def growth_bytes(self) -> int:
         """How many bytes more are asked for."""
-        before, after = (0 if side is None else side.requested_bytes for side in (self.before, self.after))
+        before, after = (0 if side is None else side.requested_bytes or 0 for side in (self.before, self.after))
         return after - before
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the change as plain data."""
+        before, after = (None if side is None else side.to_dict() for side in (self.before, self.after))
+        return {"before": before, "after": after, "growth_bytes": self.growth_bytes}
 
 
 @dataclass(frozen=True)
@@ -96,8 +104,7 @@ class LayerChange(Change):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the change as plain data."""
-        tensors = [asdict(change) | {"growth_bytes": change.growth_bytes} for change in self.tensors]
-        return super().to_dict() | {"tensors": tensors}
+        return super().to_dict() | {"tensors": [change.to_dict() for change in self.tensors]}
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,7 +187,13 @@ class Difference:
         return f"<Difference: {self.headline}>"
 
     def _repr_html_(self) -> str:
-        return notebook.render_difference(self)
+        shown, rest = self.changed[:_NOTEBOOK_LAYERS], self.changed[_NOTEBOOK_LAYERS:]
+        rows = [(each.layer or "(no layer)", each.status, each.before_bytes, each.after_bytes) for each in shown]
+        if rest:
+            before, after = sum(each.before_bytes for each in rest), sum(each.after_bytes for each in rest)
+            rows.append((f"{len(rest):,} more", "", before, after))
+        rows.append((SLACK, "", self.slack.before_bytes, self.slack.after_bytes))
+        return notebook.render_changes(self.headline, rows, self.notes)
 
 
 def diff(before: Tide, after: Tide) -> Difference:
@@ -238,17 +251,17 @@ def _by_layer(before: Tide, after: Tide, layers: list[LayerPair]) -> tuple[Layer
     return tuple(sorted(changes, key=lambda change: -abs(change.growth_bytes)))
 
 
-def _held_by_layer(tide: Tide) -> dict[str | None, list[HeldTensor]]:
-    held: dict[str | None, list[HeldTensor]] = {}
+def _held_by_layer(tide: Tide) -> dict[str | None, list[Owner]]:
+    held: dict[str | None, list[Owner]] = {}
     for tensor in tide.top(tide.alive_at_peak):
         held.setdefault(tensor.layer, []).append(tensor)
     return held
 
 
 def _layer_change(
-    layer: str | None, status: str, old: list[HeldTensor], new: list[HeldTensor], was: str | None = None
+    layer: str | None, status: str, old: list[Owner], new: list[Owner], was: str | None = None
 ) -> LayerChange:
-    before_bytes, after_bytes = (sum(tensor.requested_bytes for tensor in side) for side in (old, new))
+    before_bytes, after_bytes = (sum(tensor.requested_bytes or 0 for tensor in side) for side in (old, new))
     if status == "same" and before_bytes != after_bytes:
         status = "grown" if after_bytes > before_bytes else "shrunk"
     pairs = [TensorChange(*pair) for pair in match_tensors(old, new)]
@@ -269,7 +282,7 @@ def _notes(before: Tide, after: Tide, layers: list[LayerPair]) -> list[str]:
             "part of the difference is between the methods"
         )
     old, new = before.peak_place, after.peak_place
-    if not _same_place(old, new, layers):
+    if not _same_point(old, new, layers):
         notes.append(
             f"the peak has moved: it was at {old}, it is at {new}; "
             "layers may hold more or less because it is another moment of the step"
@@ -277,7 +290,7 @@ def _notes(before: Tide, after: Tide, layers: list[LayerPair]) -> list[str]:
     return notes
 
 
-def _same_place(old: Place, new: Place, layers: list[LayerPair]) -> bool:
+def _same_point(old: ProgramPoint, new: ProgramPoint, layers: list[LayerPair]) -> bool:
     if (old.backward, old.op) != (new.backward, new.op):
         return False
     if old.layer is not None or new.layer is not None:

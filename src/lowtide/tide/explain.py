@@ -1,38 +1,21 @@
-"""Who holds the bytes: questions about one moment of a tide, answered as typed rows."""
+"""What holds the memory at one moment of a tide: tensors, layers, kinds, and the position in the program."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from lowtide.tide.columns import TideColumns
 from lowtide.tide.kinds import KINDS, SLACK
-
-if TYPE_CHECKING:
-    from lowtide.tide.tide import Tide
-
-
-@dataclass(frozen=True)
-class HeldTensor:
-    """One buffer that is alive at a moment of the step."""
-
-    name: str
-    op: str
-    layer: str | None
-    kind: str
-    dtype: str
-    shape: tuple[int, ...] | None
-    bytes: int
-    requested_bytes: int
-    source: str | None
+from lowtide.tide.owner import Owner
 
 
 @dataclass(frozen=True)
 class LayerShare:
-    """What one layer holds at a moment of the step; `layer` is None for all that belongs to no layer."""
+    """What one layer holds at a moment of the step; `layer` is None for everything that belongs to no layer."""
 
     layer: str | None
     bytes: int
@@ -41,8 +24,8 @@ class LayerShare:
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where in the program a moment of the step is."""
+class ProgramPoint:
+    """The position in the program that an event of the step belongs to."""
 
     event: int
     node: str | None
@@ -56,19 +39,19 @@ class Place:
         return f"{of} ({self.op})" if self.op else of
 
 
-def alive_at(tide: Tide, event: int) -> npt.NDArray[np.intp]:
+def alive_at(tide: TideColumns, event: int) -> npt.NDArray[np.intp]:
     """Return the rows of the buffers that are alive after `event`, largest first."""
     buffers = tide.buffers
     rows = np.flatnonzero((buffers.born <= event) & (event < buffers.died))
-    # A stable order, so that equal sizes are listed as they were allocated.
+    # The sort is stable, so that buffers of equal size stay in the order of their allocation.
     return rows[np.argsort(-buffers.allocated[rows], kind="stable")]
 
 
-def held_tensors(tide: Tide, rows: Iterable[int]) -> tuple[HeldTensor, ...]:
-    """Return the given rows of the buffers as typed rows."""
+def owners_of(tide: TideColumns, rows: Iterable[int]) -> tuple[Owner, ...]:
+    """Return the owners of the given rows of the buffers."""
     buffers = tide.buffers
     return tuple(
-        HeldTensor(
+        Owner(
             name=buffers.name[row],
             op=buffers.op[row],
             layer=buffers.layer[row],
@@ -83,11 +66,11 @@ def held_tensors(tide: Tide, rows: Iterable[int]) -> tuple[HeldTensor, ...]:
     )
 
 
-def breakdown_at(tide: Tide, event: int) -> dict[str, int]:
-    """Return the bytes each kind holds after `event`, and as "slack" what the allocator gave beyond the requests."""
+def breakdown_at(tide: TideColumns, event: int) -> dict[str, int]:
+    """Return the bytes that each kind requested, alive after `event`; "slack" is what the allocator gave beyond."""
     buffers, rows = tide.buffers, alive_at(tide, event)
     requested = buffers.requested[rows]
-    # bincount would add up in floating point; these are exact.
+    # np.bincount would add in floating point; this is exact.
     totals = np.zeros(len(KINDS), np.int64)
     np.add.at(totals, buffers.kind[rows], requested)
     shares = {kind: int(total) for kind, total in zip(KINDS, totals, strict=True)}
@@ -95,42 +78,41 @@ def breakdown_at(tide: Tide, event: int) -> dict[str, int]:
     return shares
 
 
-def layers_at(tide: Tide, event: int) -> tuple[LayerShare, ...]:
+def layers_at(tide: TideColumns, event: int) -> tuple[LayerShare, ...]:
     """Return what each layer holds after `event`, largest first."""
-    buffers = tide.buffers
-    rows = alive_at(tide, event).tolist()
-    return share_by_layer((buffers.layer[row], buffers.kind_of(row), int(buffers.allocated[row]), 1) for row in rows)
+    return share_by_layer(owners_of(tide, alive_at(tide, event)))
 
 
-def share_by_layer(parts: Iterable[tuple[str | None, str, int, int]]) -> tuple[LayerShare, ...]:
-    """Return what each layer holds, largest first; a part is a layer, a kind, its bytes and its buffers."""
+def share_by_layer(owners: Iterable[Owner], unknown_kind: str = "other") -> tuple[LayerShare, ...]:
+    """Return what each layer holds, largest first; owners without a kind count as `unknown_kind`."""
     total: dict[str | None, int] = {}
     count: dict[str | None, int] = {}
     kinds: dict[str | None, dict[str, int]] = {}
-    for layer, kind, size, buffers in parts:
-        total[layer] = total.get(layer, 0) + size
-        count[layer] = count.get(layer, 0) + buffers
+    for owner in owners:
+        layer, kind = owner.layer, owner.kind or unknown_kind
+        total[layer] = total.get(layer, 0) + owner.bytes
+        count[layer] = count.get(layer, 0) + owner.count
         of_layer = kinds.setdefault(layer, {})
-        of_layer[kind] = of_layer.get(kind, 0) + size
+        of_layer[kind] = of_layer.get(kind, 0) + owner.bytes
     order = sorted(total, key=lambda layer: -total[layer])
     return tuple(LayerShare(layer, total[layer], count[layer], kinds[layer]) for layer in order)
 
 
-def place_at(tide: Tide, event: int) -> Place:
-    """Return which node, op and layer `event` belongs to."""
+def point_at(tide: TideColumns, event: int) -> ProgramPoint:
+    """Return the node, op and layer that `event` belongs to."""
     curve, buffers = tide.curve, tide.buffers
     if event == 0:
-        return Place(0, None, None, None, backward=False)
+        return ProgramPoint(0, None, None, None, backward=False)
     node = curve.nodes[int(curve.node[event])]
-    # A node's op and layer are known from what it allocated: its newest buffer up to this moment.
+    # The op and layer of a node are those of the newest buffer that it allocated up to this event.
     row = _newest_row(tide, event, node)
     if row is None:
-        return Place(event, node, None, None, backward=_in_gradient_scope(node))
+        return ProgramPoint(event, node, None, None, backward=_in_gradient_scope(node))
     backward = buffers.kind_of(row) == "gradients" or _in_gradient_scope(node)
-    return Place(event, node, buffers.op[row], buffers.layer[row], backward)
+    return ProgramPoint(event, node, buffers.op[row], buffers.layer[row], backward)
 
 
-def _newest_row(tide: Tide, event: int, node: str) -> int | None:
+def _newest_row(tide: TideColumns, event: int, node: str) -> int | None:
     buffers = tide.buffers
     born_here = np.flatnonzero(buffers.born == event)
     if born_here.size:
@@ -146,12 +128,12 @@ def _in_gradient_scope(node: str) -> bool:
     return "gradient_tape/" in node
 
 
-def strata(tide: Tide) -> npt.NDArray[np.int64]:
-    """Return bytes[kind, event] of the whole step; the last row is slack, and each column adds up to the curve."""
+def bytes_by_kind(tide: TideColumns) -> npt.NDArray[np.int64]:
+    """Return bytes[kind, event] for all events; the last row is slack, and each column adds up to the curve."""
     buffers, events = tide.buffers, len(tide.curve.bytes_in_use)
     change = np.zeros((len(KINDS), events + 1), np.int64)
     np.add.at(change, (buffers.kind, buffers.born), buffers.requested)
     np.subtract.at(change, (buffers.kind, np.maximum(buffers.died, buffers.born)), buffers.requested)
-    layers = np.cumsum(change, axis=1)[:, :events]
-    slack = np.maximum(tide.curve.bytes_in_use - layers.sum(axis=0), 0)
-    return np.vstack([layers, slack[None, :]])
+    requested = np.cumsum(change, axis=1)[:, :events]
+    slack = np.maximum(tide.curve.bytes_in_use - requested.sum(axis=0), 0)
+    return np.vstack([requested, slack[None, :]])

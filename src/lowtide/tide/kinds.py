@@ -1,6 +1,6 @@
-"""What memory is for: the kinds that a tide tells apart."""
+"""What memory is used for: the kinds that a tide distinguishes."""
 
 KINDS = ("weights", "optimizer", "gradients", "activations", "workspace", "input", "constants", "other")
 
-# Not a kind of buffer: what the allocator gave beyond what was asked for.
+# Not a kind of buffer: the bytes that the allocator gave beyond the bytes requested.
 SLACK = "slack"

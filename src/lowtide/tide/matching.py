@@ -8,8 +8,8 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import zip_longest
 from typing import TypeVar
 
-from lowtide.tide.explain import HeldTensor
 from lowtide.tide.layers import without_number
+from lowtide.tide.owner import Owner
 
 _Item = TypeVar("_Item")
 
@@ -93,9 +93,7 @@ def _all_numbers(name: str) -> list[int]:
     return [int(number) for number in re.findall(r"_(\d+)(?=[/_:]|$)", name)]
 
 
-def match_tensors(
-    before: Sequence[HeldTensor], after: Sequence[HeldTensor]
-) -> list[tuple[HeldTensor | None, HeldTensor | None]]:
+def match_tensors(before: Sequence[Owner], after: Sequence[Owner]) -> list[tuple[Owner | None, Owner | None]]:
     """Pair the tensors of one layer, each of them once; where several would do the first is taken."""
     return _pair(
         before,
@@ -103,9 +101,9 @@ def match_tensors(
         # From what is surely the same to what is probably meant to be; what stayed as it was goes first.
         (
             lambda tensor: (tensor.name, *_type(tensor)),
-            lambda tensor: (_without_numbers(tensor.name), *_type(tensor)),
+            lambda tensor: (_without_numbers(tensor.name or ""), *_type(tensor)),
             lambda tensor: (tensor.name, tensor.kind),
-            lambda tensor: (_without_numbers(tensor.name), tensor.kind),
+            lambda tensor: (_without_numbers(tensor.name or ""), tensor.kind),
             lambda tensor: (tensor.op, *_type(tensor)),
             _type,
             lambda tensor: (tensor.op, tensor.kind, None if tensor.shape is None else len(tensor.shape)),
@@ -113,7 +111,7 @@ def match_tensors(
     )
 
 
-def _type(tensor: HeldTensor) -> tuple[Hashable, ...]:
+def _type(tensor: Owner) -> tuple[Hashable, ...]:
     return tensor.kind, tensor.dtype, tensor.shape, tensor.requested_bytes
 
 

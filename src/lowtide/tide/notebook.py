@@ -1,44 +1,40 @@
-"""A tide, and the difference of two, in a notebook: small tables and the curve, drawn without scripts."""
+"""HTML for notebooks: a tide and the difference of two tides, as small tables and a curve without scripts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from typing import TYPE_CHECKING
 
+from lowtide.tide.columns import TideColumns
 from lowtide.tide.downsample import sample_events
+from lowtide.tide.explain import breakdown_at, point_at
 from lowtide.units import format_bytes, format_change
-
-if TYPE_CHECKING:
-    from lowtide.tide.diff import Difference
-    from lowtide.tide.tide import Tide
 
 SEA, SAND = "#0e9aa7", "#f0794a"
 
 _BUDGET = "#e5484d"
 _WIDTH, _HEIGHT = 480, 96
-_LAYERS = 10
 
 
-def render(tide: Tide) -> str:
+def render(tide: TideColumns) -> str:
     """Return an HTML fragment that reads well on light and dark notebooks."""
     batch = "" if tide.batch_size is None else f" · batch {tide.batch_size}"
     rows = "".join(
         f'<tr><td style="text-align:left">{kind}</td><td style="text-align:right">{format_bytes(size)}</td></tr>'
-        for kind, size in sorted(tide.breakdown().items(), key=lambda item: -item[1])
+        for kind, size in sorted(breakdown_at(tide, tide.peak_event).items(), key=lambda item: -item[1])
         if size
     )
     return (
         f'<div style="font-family:system-ui,sans-serif">'
         f"<div><b>{escape(tide.target)}</b>{batch}</div>"
         f"<div>peak <b>{format_bytes(tide.peak_bytes)}</b> · safe bound {format_bytes(tide.safe_bytes)}"
-        f" · at {escape(str(tide.peak_place))}</div>"
+        f" · at {escape(str(point_at(tide, tide.peak_event)))}</div>"
         f"{draw_curves([(tide, SEA)])}<table>{rows}</table></div>"
     )
 
 
-def draw_curves(curves: Sequence[tuple[Tide, str]], budget_bytes: int | None = None) -> str:
-    """Return the curves of some tides over each other, each in its colour, and a line at the budget."""
+def draw_curves(curves: Sequence[tuple[TideColumns, str]], budget_bytes: int | None = None) -> str:
+    """Return an SVG with the curves of several tides, each in its colour, and a line at the budget."""
     highest = max(1, *(int(tide.curve.bytes_in_use.max()) for tide, _ in curves))
     # A budget far above the curves would flatten them.
     budget = budget_bytes if budget_bytes is not None and budget_bytes <= 2 * highest else None
@@ -53,7 +49,7 @@ def draw_curves(curves: Sequence[tuple[Tide, str]], budget_bytes: int | None = N
     )
 
 
-def _draw_curve(tide: Tide, colour: str, highest: int) -> str:
+def _draw_curve(tide: TideColumns, colour: str, highest: int) -> str:
     events = sample_events(tide.curve.bytes_in_use, _WIDTH)
     last = max(len(tide.curve) - 1, 1)
     points = " ".join(
@@ -64,17 +60,8 @@ def _draw_curve(tide: Tide, colour: str, highest: int) -> str:
     return f'<polygon points="{outline}" fill="{colour}" fill-opacity="0.45" stroke="{colour}"/>'
 
 
-def render_difference(difference: Difference) -> str:
-    """Return an HTML fragment with the headline and the layers that changed most."""
-    rows = [
-        (change.layer or "(no layer)", change.status, change.before_bytes, change.after_bytes)
-        for change in difference.changed[:_LAYERS]
-    ]
-    rest = difference.changed[_LAYERS:]
-    if rest:
-        before, after = sum(change.before_bytes for change in rest), sum(change.after_bytes for change in rest)
-        rows.append((f"{len(rest):,} more", "", before, after))
-    rows.append(("slack", "", difference.slack.before_bytes, difference.slack.after_bytes))
+def render_changes(headline: str, rows: Sequence[tuple[str, str, int, int]], notes: Sequence[str]) -> str:
+    """Return an HTML fragment with a headline and a table; a row is a name, a status and the bytes before and after."""
     cells = "".join(
         f'<tr><td style="text-align:left">{escape(name)}</td><td style="text-align:left">{status}</td>'
         + "".join(
@@ -84,8 +71,8 @@ def render_difference(difference: Difference) -> str:
         + "</tr>"
         for name, status, before, after in rows
     )
-    notes = "".join(f"<div>note: {escape(note)}</div>" for note in difference.notes)
+    lines = "".join(f"<div>note: {escape(note)}</div>" for note in notes)
     return (
-        f'<div style="font-family:system-ui,sans-serif"><div><b>{escape(difference.headline)}</b></div>'
-        f"<table>{cells}</table>{notes}</div>"
+        f'<div style="font-family:system-ui,sans-serif"><div><b>{escape(headline)}</b></div>'
+        f"<table>{cells}</table>{lines}</div>"
     )

@@ -5,62 +5,45 @@ from __future__ import annotations
 import io
 from dataclasses import asdict
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from lowtide.tide.archive import FileFormat, Read
+from lowtide.tide.columns import (
+    NUMBER_COLUMNS,
+    TEXT_COLUMNS,
+    Buffers,
+    Building,
+    Curve,
+    OpTimes,
+    Recording,
+    StepPeak,
+    TideColumns,
+    Unmodelled,
+)
 from lowtide.tide.kinds import KINDS
 
-if TYPE_CHECKING:
-    from lowtide.tide.tide import OpTimes, Recording, Tide
+_Tide = TypeVar("_Tide", bound=TideColumns)
 
 _FILE = FileFormat("tide", 1, "tide.save() or lowtide predict --save", "predict again")
 
-_TEXT_COLUMNS = ("name", "op", "layer", "dtype", "shape", "source")
-_NUMBER_COLUMNS = {"kind": "uint8", "requested": "int64", "allocated": "int64", "born": "int32", "died": "int32"}
 _CURVE_COLUMNS = {"bytes_in_use": "int64", "node": "int32"}
 _TIMES = "times/duration_us"
 
 
-def find_inconsistency(tide: Tide) -> str | None:
-    """Return what is wrong with the columns of a tide, or None."""
-    buffers, curve = tide.buffers, tide.curve
-    rows, events = len(buffers.name), len(curve.bytes_in_use)
-    for column in (*_TEXT_COLUMNS, *_NUMBER_COLUMNS):
-        if len(getattr(buffers, column)) != rows:
-            return f"its column {column} has {len(getattr(buffers, column))} rows, not {rows}"
-    if buffers.address is not None and len(buffers.address) != rows:
-        return f"its column address has {len(buffers.address)} rows, not {rows}"
-    if events == 0:
-        return "its curve has no events"
-    if len(curve.node) != events:
-        return f"its curve has {events} events, and nodes for {len(curve.node)}"
-    if events > 1 and not (0 <= int(curve.node[1:].min()) and int(curve.node[1:].max()) < len(curve.nodes)):
-        return "its curve names nodes that are not there"
-    if rows and int(buffers.kind.max()) >= len(KINDS):
-        return "it has kinds that are not known"
-    if rows and not (
-        0 <= int(buffers.born.min()) and int(buffers.born.max()) < events and int(buffers.died.max()) <= events
-    ):
-        return "it has buffers outside of the step"
-    if tide.times is not None and len(tide.times.node) != len(tide.times.duration_us):
-        return f"it has {len(tide.times.node)} ops with times, and {len(tide.times.duration_us)} times"
-    return None
-
-
-def save(tide: Tide, path: str | PathLike[str]) -> None:
+def save(tide: TideColumns, path: str | PathLike[str]) -> None:
     """Write `tide` to `path`."""
     _FILE.write(path, to_bytes(tide))
 
 
-def load(path: str | PathLike[str]) -> Tide:
+def load(path: str | PathLike[str], tide_class: type[_Tide]) -> _Tide:
     """Read the tide in `path`."""
-    return from_bytes(_FILE.read(path), fspath(path))
+    return from_bytes(_FILE.read(path), fspath(path), tide_class)
 
 
-def to_bytes(tide: Tide) -> bytes:
+def to_bytes(tide: TideColumns) -> bytes:
     """Return the content of the file of a tide."""
     header = {
         "target": tide.target,
@@ -74,10 +57,10 @@ def to_bytes(tide: Tide) -> bytes:
         "notes": tide.notes,
         "recording": None if tide.recording is None else asdict(tide.recording),
         "nodes": tide.curve.nodes,
-        "buffers": {column: getattr(tide.buffers, column) for column in _TEXT_COLUMNS},
+        "buffers": {column: getattr(tide.buffers, column) for column in TEXT_COLUMNS},
         "timed_nodes": None if tide.times is None else tide.times.node,
     }
-    columns = {f"buffers/{name}": (getattr(tide.buffers, name), kind) for name, kind in _NUMBER_COLUMNS.items()}
+    columns = {f"buffers/{name}": (getattr(tide.buffers, name), kind) for name, kind in NUMBER_COLUMNS.items()}
     if tide.buffers.address is not None:
         columns["buffers/address"] = tide.buffers.address, "int64"
     columns |= {f"curve/{name}": (getattr(tide.curve, name), kind) for name, kind in _CURVE_COLUMNS.items()}
@@ -86,25 +69,23 @@ def to_bytes(tide: Tide) -> bytes:
     return _FILE.pack(header, {f"{name}.npy": _pack_column(*column) for name, column in columns.items()})
 
 
-def from_bytes(content: bytes, given: object) -> Tide:
-    """Return the tide that `to_bytes` packed; `given` is what errors call it."""
-    return _FILE.unpack(content, given, _rebuild)
+def from_bytes(content: bytes, given: object, tide_class: type[_Tide]) -> _Tide:
+    """Return the tide that `to_bytes` packed; errors refer to it as `given`."""
+    return _FILE.unpack(content, given, lambda *parts: tide_class(**_fields(*parts)))
 
 
-def _rebuild(header: dict[str, Any], members: frozenset[str], read: Read) -> Tide:
-    from lowtide.tide.tide import Buffers, Building, Curve, Tide, Unmodelled
-
-    columns: dict[str, Any] = {name: list(header["buffers"][name]) for name in _TEXT_COLUMNS}
+def _fields(header: dict[str, Any], members: frozenset[str], read: Read) -> dict[str, Any]:
+    columns: dict[str, Any] = {name: list(header["buffers"][name]) for name in TEXT_COLUMNS}
     columns["shape"] = [None if shape is None else tuple(shape) for shape in columns["shape"]]
-    columns |= {name: _read_column(read, f"buffers/{name}", kind) for name, kind in _NUMBER_COLUMNS.items()}
-    # Tides of earlier versions have neither addresses nor a recording nor times.
+    columns |= {name: _read_column(read, f"buffers/{name}", kind) for name, kind in NUMBER_COLUMNS.items()}
+    # Files of earlier versions have no addresses, recording or times.
     if "buffers/address.npy" in members:
         columns["address"] = _read_column(read, "buffers/address", "int64")
     curve: dict[str, Any] = {name: _read_column(read, f"curve/{name}", kind) for name, kind in _CURVE_COLUMNS.items()}
     # Kinds are stored with their names, so that a later version may add or reorder them.
     position = np.array([KINDS.index(kind) for kind in header["kinds"]], np.uint8)
     columns["kind"] = position[columns["kind"]]
-    return Tide(
+    return dict(
         target=header["target"],
         method=header["method"],
         batch_size=header["batch_size"],
@@ -121,16 +102,12 @@ def _rebuild(header: dict[str, Any], members: frozenset[str], read: Read) -> Tid
 
 
 def _recording(stored: dict[str, Any] | None) -> Recording | None:
-    from lowtide.tide.tide import Recording, StepPeak
-
     if stored is None:
         return None
     return Recording(**{**stored, "steps": tuple(StepPeak(**step) for step in stored["steps"])})
 
 
 def _times(nodes: list[str] | None, read: Read) -> OpTimes | None:
-    from lowtide.tide.tide import OpTimes
-
     return None if nodes is None else OpTimes(list(nodes), _read_column(read, _TIMES, "float32"))
 
 

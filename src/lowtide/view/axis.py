@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.tide.explain import strata
+from lowtide.tide.explain import bytes_by_kind
 from lowtide.tide.kinds import KINDS, SLACK
 from lowtide.tide.tide import Tide
 
@@ -29,7 +29,7 @@ _STACK_ROWS = [(*KINDS, SLACK).index(kind) for kind in STACK]
 
 def stack_at(tide: Tide, events: npt.NDArray[np.intp]) -> npt.NDArray[np.int64]:
     """Return bytes[kind, event] at the given events, the kinds in the order of STACK."""
-    stack: npt.NDArray[np.int64] = strata(tide)[:, events][_STACK_ROWS]
+    stack: npt.NDArray[np.int64] = bytes_by_kind(tide)[:, events][_STACK_ROWS]
     return stack
 
 

@@ -85,16 +85,16 @@ def layer_text(change: LayerChange) -> str:
 def tensor_name(change: TensorChange) -> str:
     """Return what a tensor is called: its op, or its name where it is a variable."""
     tensor = change.tensor
-    return tensor.name if tensor.op == "Variable" else tensor.op
+    return (tensor.name if tensor.op == "Variable" else tensor.op) or ""
 
 
 def tensor_text(change: TensorChange) -> str:
     """Return the type of a tensor before and after: "float32 64×10 -> 64×20"; where it is on one side only, so."""
     old, new = change.before, change.after
     if old is None or new is None or (old.dtype, old.shape) == (new.dtype, new.shape):
-        return shape_text(change.tensor.dtype, change.tensor.shape)
-    after = shape_text(new.dtype, new.shape)
-    return f"{shape_text(old.dtype, old.shape)} -> {after.removeprefix(f'{old.dtype} ')}"
+        return shape_text(change.tensor.dtype or "", change.tensor.shape)
+    after = shape_text(new.dtype or "", new.shape)
+    return f"{shape_text(old.dtype or '', old.shape)} -> {after.removeprefix(f'{old.dtype} ')}"
 
 
 def tensor_sign(change: TensorChange) -> str:

@@ -87,9 +87,9 @@ def _bar(amount: int, amounts: list[int]) -> str:
 
 def _tensors(layer: LayerChange) -> str:
     rows = "".join(
-        f'<tr><td><span class="swatch" style="background:{COLOURS[change.tensor.kind]}"></span>'
-        f"{tensor_sign(change)} {escape(change.tensor.op)}</td>"
-        f'<td class="dim" title="{escape(change.tensor.name)}">{escape(change.tensor.name)}</td>'
+        f'<tr><td><span class="swatch" style="background:{COLOURS[change.tensor.kind or "other"]}"></span>'
+        f"{tensor_sign(change)} {escape(change.tensor.op or '')}</td>"
+        f'<td class="dim" title="{escape(change.tensor.name or "")}">{escape(change.tensor.name or "")}</td>'
         f"<td>{escape(tensor_text(change))}</td>"
         f'<td class="number">{format_change(change.growth_bytes)}</td>'
         f'<td class="dim">{escape(change.tensor.source or "")}</td></tr>'

@@ -26,9 +26,10 @@ from lowtide.tf.trace.source_lines import source_finder
 from lowtide.tf.trace.trace import Program, Trace, without_garbage_collection
 from lowtide.tf.trace.xla.memory import is_compiled
 from lowtide.tf.trace.xla.tide import block_parts
-from lowtide.tide.describe import node_facts
-from lowtide.tide.rows import Part
-from lowtide.tide.tide import Building, Tide
+from lowtide.tide.columns import Building
+from lowtide.tide.describe import node_owners
+from lowtide.tide.owner import Owner
+from lowtide.tide.tide import Tide
 
 LARGEST_BATCH = 1 << 20
 
@@ -98,11 +99,11 @@ def _look_at_graph(
     source = source_finder(concrete)
     layers = belongings.layers
     find = layer_finder(concrete, layers, belongings.kinds)
-    blocks: dict[int, tuple[Part, ...]] = {}
+    blocks: dict[int, tuple[Owner, ...]] = {}
     for _, memory in compiled_calls(program, graph):
         blocks |= block_parts(memory, lambda name: (find(name), source(name)))
     names = Names(
-        nodes=node_facts(graph, step.labels()),
+        nodes=node_owners(graph, step.labels()),
         layers=layers,
         input_bytes=frozenset(_drawn_bytes(program)),
         blocks=blocks,

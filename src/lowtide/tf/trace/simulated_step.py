@@ -24,9 +24,10 @@ from lowtide.tf.trace.source_lines import source_finder
 from lowtide.tf.trace.trace import Program, Trace, program_of, without_garbage_collection
 from lowtide.tf.trace.xla.memory import XlaArgument, XlaMemory, guess_kind, is_compiled, xla_allocations
 from lowtide.tf.trace.xla.tide import most_temporary, tide_of
+from lowtide.tide.columns import Building, Unmodelled
 from lowtide.tide.describe import Labels, describe
 from lowtide.tide.kinds import KINDS
-from lowtide.tide.tide import Building, Tide, Unmodelled
+from lowtide.tide.tide import Tide
 
 
 def step_of(

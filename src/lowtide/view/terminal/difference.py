@@ -128,7 +128,7 @@ def _tensors(layer: LayerChange, width: int) -> Table:
 def _tensor_cells(change: TensorChange, *, wide: bool) -> tuple[Text, Text, Text, Text]:
     tensor, kind = change.tensor, tensor_text(change)
     return (
-        Text.assemble(f"{tensor_sign(change)} ", ("█ ", COLOURS[tensor.kind]), tensor_name(change)),
+        Text.assemble(f"{tensor_sign(change)} ", ("█ ", COLOURS[tensor.kind or "other"]), tensor_name(change)),
         Text(kind if wide else kind.replace("float", "f").replace("int", "i")),
         Text(format_change(change.growth_bytes), "bold"),
         Text(tensor.source or "", "dim"),

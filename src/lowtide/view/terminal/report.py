@@ -5,7 +5,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from lowtide.tide.explain import HeldTensor
+from lowtide.tide.owner import Owner
 from lowtide.units import format_bytes
 from lowtide.view.axis import BUDGET_COLOUR, COLOURS, STACK
 from lowtide.view.report import Report, shape_text
@@ -100,7 +100,7 @@ def _at_the_peak(report: Report, width: int) -> RenderResult:
         yield Padding(Text(f"and {rest:,} more that hold {format_bytes(int(held))}", "dim"), (0, 0, 0, 4))
 
 
-def _tensor_table(tensors: tuple[HeldTensor, ...], width: int) -> Table:
+def _tensor_table(tensors: tuple[Owner, ...], width: int) -> Table:
     rows = [_tensor_cells(tensor, wide=width >= _WIDE) for tensor in tensors]
     # Where no line of the user's own is known there is no column for it.
     headings = [heading for heading in rows[0] if any(len(row[heading]) for row in rows)]
@@ -142,12 +142,13 @@ def _share_width(natural: dict[str, int], room: int) -> dict[str, int]:
     return widths
 
 
-def _tensor_cells(tensor: HeldTensor, *, wide: bool) -> dict[str, Text]:
-    dtype = tensor.dtype if wide else tensor.dtype.replace("float", "f").replace("int", "i")
+def _tensor_cells(tensor: Owner, *, wide: bool) -> dict[str, Text]:
+    dtype = tensor.dtype or ""
+    dtype = dtype if wide else dtype.replace("float", "f").replace("int", "i")
     cells = {
-        "layer": Text.assemble(("█ ", COLOURS[tensor.kind]), tensor.layer or f"({tensor.kind})"),
-        "op": Text(tensor.op),
-        "tensor": Text(tensor.name),
+        "layer": Text.assemble(("█ ", COLOURS[tensor.kind or "other"]), tensor.layer or f"({tensor.kind})"),
+        "op": Text(tensor.op or ""),
+        "tensor": Text(tensor.name or ""),
         "shape": Text(shape_text(dtype, tensor.shape)),
         "bytes": Text(format_bytes(tensor.bytes), "bold"),
         "line": Text(tensor.source or ""),

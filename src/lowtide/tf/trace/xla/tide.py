@@ -20,9 +20,11 @@ from lowtide.simulator.bfc import (
 from lowtide.sources.profiles.hlo_memory import HeldValue, TemporaryBlock
 from lowtide.tf.trace.layer_origins import COPY
 from lowtide.tf.trace.xla.memory import TEMPORARY, VariableKind, XlaArgument, XlaMemory, xla_allocations
+from lowtide.tide.columns import Building, Curve
 from lowtide.tide.layers import find_layer, find_owner, find_slot_owners, without_number
-from lowtide.tide.rows import Part, Row, buffers_of, rows_of_block
-from lowtide.tide.tide import Building, Curve, Tide
+from lowtide.tide.owner import Owner
+from lowtide.tide.rows import BufferRow, buffers_of, split_block
+from lowtide.tide.tide import Tide
 
 # From the name of a TensorFlow node to its layer and the user's own line.
 Locate = Callable[[str], tuple[str | None, str | None]]
@@ -240,32 +242,36 @@ def _settle(allocator: BfcAllocator, residents: Sequence[XlaArgument], with_spar
 
 def _resident_rows(
     residents: Sequence[XlaArgument], chunks: Sequence[int], events: int, layers: Collection[str]
-) -> Iterator[Row]:
+) -> Iterator[BufferRow]:
     labels = {kind: [each.label for each in residents if each.kind == kind] for kind in ("weights", "optimizer")}
     owners = {label: find_owner(label, layers) for label in labels["weights"]}
     owners |= find_slot_owners(labels["optimizer"], labels["weights"], layers)
     for resident, chunk in zip(residents, chunks, strict=True):
         op = "VarHandleOp" if resident.is_resource else "Placeholder" if resident.kind == "input" else "Const"
-        yield Row(
+        owner = Owner(
             resident.label, op, owners.get(resident.label), resident.kind, resident.dtype, resident.shape,
-            resident.bytes, chunk, 0, events, None,
+            chunk, resident.bytes,
         )  # fmt: skip
+        yield BufferRow(owner, 0, events)
 
 
-def _step_rows(memory: XlaMemory, replay: Replay, locate: Locate) -> Iterator[Row]:
+def _step_rows(memory: XlaMemory, replay: Replay, locate: Locate) -> Iterator[BufferRow]:
     for allocation, chunk in zip(memory.allocations, replay.allocated_bytes.tolist(), strict=True):
         if allocation.block is None:
             layer, source = locate(allocation.label)
-            yield Row(
-                allocation.label, allocation.role, layer, allocation.kind, allocation.dtype, allocation.shape,
-                allocation.bytes, chunk, allocation.born, allocation.died, source,
-            )  # fmt: skip
+            owners = [
+                Owner(
+                    allocation.label, allocation.role, layer, allocation.kind, allocation.dtype, allocation.shape,
+                    chunk, allocation.bytes, source,
+                )
+            ]  # fmt: skip
         else:
-            parts = tuple(_parts(memory, allocation.block, locate))
-            yield from rows_of_block(parts, allocation.bytes, chunk, allocation.born, allocation.died)
+            block = Owner(bytes=chunk, requested_bytes=allocation.bytes)
+            owners = split_block(block, tuple(_parts(memory, allocation.block, locate)))
+        yield from (BufferRow(owner, allocation.born, allocation.died) for owner in owners)
 
 
-def block_parts(memory: XlaMemory, locate: Locate) -> dict[int, tuple[Part, ...]]:
+def block_parts(memory: XlaMemory, locate: Locate) -> dict[int, tuple[Owner, ...]]:
     """The values that lie in each temporary block at its fullest moment, by the size of the block."""
     return {
         allocation.bytes: tuple(_parts(memory, allocation.block, locate))
@@ -274,7 +280,7 @@ def block_parts(memory: XlaMemory, locate: Locate) -> dict[int, tuple[Part, ...]
     }
 
 
-def _parts(memory: XlaMemory, block: TemporaryBlock, locate: Locate) -> Iterator[Part]:
+def _parts(memory: XlaMemory, block: TemporaryBlock, locate: Locate) -> Iterator[Owner]:
     optimizers = {without_number(each.label.split("/")[0]) for each in memory.arguments if each.kind == "optimizer"}
     labels = _parameter_labels(memory)
     place = None if block.peak_event is None else block.instructions[block.peak_event]
@@ -284,11 +290,11 @@ def _parts(memory: XlaMemory, block: TemporaryBlock, locate: Locate) -> Iterator
         layer, source = locate(name)
         shape = None if value.instruction is None else value.instruction.shape.part(value.shape_index)
         is_array = shape is not None and shape.dtype != "tuple"
-        yield Part(
+        yield Owner(
             name, op, layer, kind,
             shape.dtype if shape is not None and is_array else "uint8",
             shape.dimensions if shape is not None and is_array else None,
-            value.size, source,
+            value.size, source=source,
         )  # fmt: skip
 
 
