@@ -40,7 +40,18 @@ def test_the_examples_of_a_document_run(name, holds, tmp_path, monkeypatch):
     assert holds(names)
 
 
-@pytest.mark.parametrize("path", sorted(DOCUMENTS.glob("*.md")), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", [DOCUMENTS / "architecture.md", *sorted((DOCUMENTS / "how").glob("*.md"))], ids=lambda path: path.name
+)
+def test_modules_named_in_how_it_works_exist(path):
+    source = DOCUMENTS.parent / "src" / "lowtide"
+    rooms = [room.name for room in source.iterdir() if room.is_dir()]
+    named = re.findall(rf"`?\b((?:{'|'.join(rooms)})/[\w/]*)", path.read_text(encoding="utf-8"))
+    assert named
+    assert [name for name in named if not (source / name).is_dir() and not (source / f"{name}.py").exists()] == []
+
+
+@pytest.mark.parametrize("path", sorted(DOCUMENTS.rglob("*.md")), ids=lambda path: path.name)
 def test_links_between_documents_lead_somewhere(path):
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8")):
         assert (path.parent / target).exists(), target
