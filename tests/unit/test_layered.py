@@ -5,8 +5,8 @@ from itertools import combinations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowtide.view.pictures.graph_drawing import draw, shorten
-from lowtide.view.pictures.layered_layout import BOX_HEIGHT, BOX_WIDTH, ROW, lay_out
+from lowtide.atlas.drawing.drawing import draw, shorten
+from lowtide.atlas.drawing.layered_layout import BOX_HEIGHT, BOX_WIDTH, ROW, lay_out
 from tests.unit.graphdefs import cut_of, node
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lowtide.tide.explain import bytes_by_kind
+from lowtide.tide.kinds import COLOURS as COLOURS
 from lowtide.tide.kinds import KINDS, SLACK
 from lowtide.tide.tide import Tide
 
@@ -11,17 +12,6 @@ from lowtide.tide.tide import Tide
 # Slack lies in between, so that the edge of the curve shows what was asked for.
 STACK = ("weights", "optimizer", "constants", "input", SLACK, "activations", "gradients", "workspace", "other")
 
-COLOURS = {
-    "weights": "#2f6fd0",
-    "optimizer": "#7c5cd6",
-    "constants": "#5f7f8f",
-    "input": "#3fa768",
-    "activations": "#12a5b0",
-    "gradients": "#f0794a",
-    "workspace": "#e9b93f",
-    "other": "#c25a93",
-    SLACK: "#8d99a6",
-}
 BUDGET_COLOUR = "#e5484d"
 
 _STACK_ROWS = [(*KINDS, SLACK).index(kind) for kind in STACK]

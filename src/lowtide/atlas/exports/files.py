@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Callable
 from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
 
 from lowtide.atlas.cuts.cut import Cut
+from lowtide.atlas.drawing.png import write_png
+from lowtide.atlas.drawing.svg import write_svg
+from lowtide.atlas.exports.dot import write_dot
+from lowtide.atlas.exports.graph_def import write_graph_def
+from lowtide.atlas.exports.graphml import write_graphml
+from lowtide.atlas.exports.json_file import write_json
 from lowtide.errors import LowtideError
 from lowtide.units import parse_bytes
 
-# By name, because pictures are drawn by the views, which lie above this room.
-_WRITERS = {
-    ".svg": "lowtide.view.pictures.graph_svg:write_svg",
-    ".png": "lowtide.view.pictures.graph_png:write_png",
-    ".json": "lowtide.atlas.exports.json_file:write_json",
-    ".graphml": "lowtide.atlas.exports.graphml:write_graphml",
-    ".dot": "lowtide.atlas.exports.dot:write_dot",
-    ".pb": "lowtide.atlas.exports.graph_def:write_graph_def",
+_WRITERS: dict[str, Callable[..., tuple[str, ...]]] = {
+    ".svg": write_svg,
+    ".png": write_png,
+    ".json": write_json,
+    ".graphml": write_graphml,
+    ".dot": write_dot,
+    ".pb": write_graph_def,
 }
 ENDINGS = tuple(_WRITERS)
 
@@ -37,8 +42,6 @@ def write(
 ) -> tuple[str, ...]:
     """Write a cut; returns what there is to know of the file. It takes its place when it is complete."""
     check_ending(path, limit_attributes)
-    module, _, name = _WRITERS[path.suffix].partition(":")
-    writer = getattr(import_module(module), name)
     options: dict[str, object] = {} if limit_attributes is None else {"limit": parse_bytes(limit_attributes)}
     if path.suffix == ".json":
         options["notes"] = notes
@@ -46,7 +49,7 @@ def write(
         handle, unfinished = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.absolute().parent)
         os.close(handle)
         try:
-            told: tuple[str, ...] = writer(cut, Path(unfinished), **options)
+            written = _WRITERS[path.suffix](cut, Path(unfinished), **options)
             Path(unfinished).chmod(0o666 & ~_umask())
             os.replace(unfinished, path)
         finally:
@@ -54,7 +57,7 @@ def write(
                 os.unlink(unfinished)
     except OSError as error:
         raise LowtideError(f"cannot write: {error.strerror}", given=path) from error
-    return told
+    return written
 
 
 def _umask() -> int:

@@ -34,17 +34,12 @@ text {{ font: 13px system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", 
 """
 
 
-def frame(label: str, parts: list[str], height: int = HEIGHT, width: int | None = None, style: str = "") -> str:
-    """Return the SVG text of a picture; `label` is what a screen reader says.
-
-    A picture with a width of its own is shown at that size, others fill the page.
-    """
-    size = "" if width is None else f' width="{width}" height="{height}"'
-    across = width or WIDTH
+def frame(label: str, parts: list[str], height: int = HEIGHT) -> str:
+    """Return the SVG text of a picture; `label` is what a screen reader says."""
     opening = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {across} {height}"{size} role="img">',
-        f"<title>{escape(label)}</title><style>{_STYLE}{style}</style>",
-        f'<rect class="card" x=".5" y=".5" width="{across - 1}" height="{height - 1}" rx="12"/>',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img">',
+        f"<title>{escape(label)}</title><style>{_STYLE}</style>",
+        f'<rect class="card" x=".5" y=".5" width="{WIDTH - 1}" height="{height - 1}" rx="12"/>',
     ]
     return "\n".join([*opening, *parts, "</svg>\n"])
 

@@ -13,9 +13,9 @@ from rich.text import Text
 
 from lowtide.atlas.atlas import Atlas
 from lowtide.atlas.cuts.stats import Share, Stats
+from lowtide.atlas.drawing.drawing import shorten
 from lowtide.units import format_bytes
 from lowtide.view.axis import COLOURS
-from lowtide.view.pictures.graph_drawing import shorten
 
 _BAR = 24
 _PHASE_COLOURS = {

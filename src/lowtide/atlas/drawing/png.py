@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lowtide.atlas.cuts.cut import Cut
+from lowtide.atlas.drawing.drawing import BOTTOM, MARGIN, Curve, Drawing, DrawnBox, draw
+from lowtide.atlas.drawing.layered_layout import BOX_HEIGHT, BOX_WIDTH, Point
 from lowtide.errors import LowtideError
-from lowtide.view.pictures.graph_drawing import BOTTOM, MARGIN, Curve, Drawing, DrawnBox, draw
-from lowtide.view.pictures.layered_layout import BOX_HEIGHT, BOX_WIDTH, Point
 
 if TYPE_CHECKING:
     from PIL.ImageDraw import ImageDraw

@@ -6,15 +6,20 @@ from html import escape
 from pathlib import Path
 
 from lowtide.atlas.cuts.cut import Cut
-from lowtide.view.pictures.graph_drawing import BOTTOM, MARGIN, Curve, Drawing, DrawnBox, draw
-from lowtide.view.pictures.layered_layout import BOX_HEIGHT, BOX_WIDTH
-from lowtide.view.pictures.svg_frame import frame
+from lowtide.atlas.drawing.drawing import BOTTOM, MARGIN, Curve, Drawing, DrawnBox, draw
+from lowtide.atlas.drawing.layered_layout import BOX_HEIGHT, BOX_WIDTH
 
 _STYLE = """
+.card { fill: #ffffff; stroke: #d9e4e8 }
+.ink { fill: #10242d } .muted { fill: #5c717b }
+text { font: 13px system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif }
+.big { font-size: 19px; font-weight: 650 } .small { font-size: 11px }
 .box { fill: #f6fafb; stroke: #c5d4da } .group { fill: #edf4f6; stroke: #a9bec7 }
 .edge { fill: none; stroke: #8d99a6; stroke-opacity: .75 } .tip { fill: #8d99a6 }
 .name { font-size: 12px }
 @media (prefers-color-scheme: dark) {
+  .card { fill: #0f1c23; stroke: #22343d }
+  .ink { fill: #e6f0f3 } .muted { fill: #92a8b2 }
   .box { fill: #15252d; stroke: #2d434e } .group { fill: #1a2c36; stroke: #3b5561 }
   .edge { stroke: #7d919b } .tip { fill: #7d919b }
 }
@@ -34,16 +39,22 @@ def write_svg(cut: Cut, path: Path) -> tuple[str, ...]:
 
 def render_svg(drawing: Drawing) -> str:
     """The SVG text; names are data, and become nothing else."""
+    width, height = round(drawing.width), round(drawing.height)
+    label = _clean(f"{drawing.title}: {drawing.subtitle}")
+    size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
     parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">',
+        f"<title>{label}</title><style>{_STYLE}</style>",
+        f'<rect class="card" x=".5" y=".5" width="{width - 1}" height="{height - 1}" rx="12"/>',
         _TIP,
         f'<text class="ink big" x="{MARGIN}" y="38">{_clean(drawing.title)}</text>',
         f'<text class="muted" x="{MARGIN}" y="62">{_clean(drawing.subtitle)}</text>',
         *(_curve(curve) for curve in drawing.curves),
         *(_box(box) for box in drawing.boxes),
         *_legend(drawing),
+        "</svg>\n",
     ]
-    label = f"{drawing.title}: {drawing.subtitle}"
-    return frame(_clean(label, escaped=False), parts, round(drawing.height), round(drawing.width), _STYLE)
+    return "\n".join(parts)
 
 
 def _box(box: DrawnBox) -> str:
@@ -76,7 +87,6 @@ def _legend(drawing: Drawing) -> list[str]:
     return parts
 
 
-def _clean(text: str, *, escaped: bool = True) -> str:
-    """Text without the characters that no XML may have."""
-    clean = "".join(letter if letter.isprintable() or letter in "\n\t" else "\ufffd" for letter in text)
-    return escape(clean) if escaped else clean
+def _clean(text: str) -> str:
+    """Escape a text for XML, and replace the characters that XML does not allow even when escaped."""
+    return escape("".join(letter if letter.isprintable() or letter in "\n\t" else "\ufffd" for letter in text))

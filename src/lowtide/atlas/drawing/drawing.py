@@ -8,9 +8,9 @@ from itertools import pairwise
 
 from lowtide.atlas.cuts.collapse import fit
 from lowtide.atlas.cuts.cut import Box, Cut, Edge
+from lowtide.atlas.drawing.layered_layout import BOX_HEIGHT, BOX_WIDTH, Point, lay_out
+from lowtide.tide.kinds import COLOURS
 from lowtide.units import format_bytes
-from lowtide.view.axis import COLOURS
-from lowtide.view.pictures.layered_layout import BOX_HEIGHT, BOX_WIDTH, Point, lay_out
 
 MOST_BOXES = 200
 """More than this nobody can read; then an overview of fewer is drawn."""
