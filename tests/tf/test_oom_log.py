@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from lowtide.oom.heap import read_memory_dump
-from lowtide.oom.log_reader import read_shortfalls
-from lowtide.oom.log_report import explain_shortfall
+from lowtide.oom.log_reader import read_log_evidence
+from lowtide.oom.shortage import explain_evidence
 
 LIMIT = 300 << 20
 
@@ -48,19 +48,19 @@ def child(tmp_path_factory):
 
 def test_the_log_of_a_real_process_is_one_shortage(child):
     lines, _, _ = child
-    (shortfall,) = read_shortfalls(lines)
-    request = shortfall.request
+    (evidence,) = read_log_evidence(lines)
+    request = evidence.request
     assert (request.bytes, request.shape, request.dtype) == (160 << 20, (40960, 1024), "float32")
     assert request.op == "MatMul"
     assert request.device.endswith("CPU:0")
-    assert shortfall.heap.complete
-    assert shortfall.heap.limit_bytes == LIMIT
+    assert evidence.heap.complete
+    assert evidence.heap.limit_bytes == LIMIT
 
 
 def test_the_dump_and_the_log_agree_block_by_block(child):
     lines, dump_file, _ = child
-    (shortfall,) = read_shortfalls(lines)
-    told, dumped = shortfall.heap, read_memory_dump(dump_file, limit_bytes=LIMIT)
+    (evidence,) = read_log_evidence(lines)
+    told, dumped = evidence.heap, read_memory_dump(dump_file, limit_bytes=LIMIT)
     assert dump_file.name.startswith(f"oom_{dumped.allocator}.")
     assert told.allocator == dumped.allocator
     assert told.address.tolist() == dumped.address.tolist()
@@ -76,8 +76,8 @@ def test_the_dump_and_the_log_agree_block_by_block(child):
 
 def test_it_is_explained(child):
     lines, _, info = child
-    (shortfall,) = read_shortfalls(lines)
-    shortage = explain_shortfall(shortfall, "train.log")
+    (evidence,) = read_log_evidence(lines)
+    shortage = explain_evidence(evidence, "train.log")
     assert shortage.holders[0].bytes >= 160 << 20
     assert shortage.largest_free_bytes < 160 << 20
     assert shortage.in_use_bytes <= info["peak"]

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from lowtide.oom.advice import on_gpu
-from lowtide.oom.cause import Evidence, find_cause
-from lowtide.oom.shortage import Holder, Request
+from lowtide.oom.cause import find_cause
+from lowtide.oom.evidence import Evidence, Holder, Request
 
 MIB = 1 << 20
 GPU = "/job:localhost/replica:0/task:0/device:GPU:0"

@@ -6,10 +6,10 @@ from random import Random
 
 import pytest
 
+from lowtide.oom.evidence import Request, guess_batch_size
 from lowtide.oom.log_patterns import read_amount
-from lowtide.oom.log_reader import read_shortfalls
-from lowtide.oom.log_report import explain_shortfall, guess_batch_size
-from lowtide.oom.shortage import Request
+from lowtide.oom.log_reader import read_log_evidence
+from lowtide.oom.shortage import explain_evidence
 from tests.unit.logs import (
     ALLOCATOR,
     ASKED,
@@ -44,7 +44,7 @@ DECORATIONS = {
 
 
 def read(lines: list[str]):
-    return list(read_shortfalls(as_bytes(lines)))
+    return list(read_log_evidence(as_bytes(lines)))
 
 
 def only(lines: list[str]):
@@ -64,8 +64,8 @@ EXPECTED_BLOCKS = [(at, size, used) for at, (size, used) in zip(addresses(), BLO
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_version_under_every_collector(version, decoration):
     lines = [DECORATIONS[decoration](line) for line in whole_log(version)]
-    shortfall = only(lines)
-    assert shortfall.request == Request(
+    evidence = only(lines)
+    assert evidence.request == Request(
         bytes=ASKED,
         shape=SHAPE,
         dtype="float32",
@@ -74,15 +74,15 @@ def test_every_version_under_every_collector(version, decoration):
         allocator=ALLOCATOR,
         source="train.py:17",
     )
-    assert shortfall.line == 2
-    heap = shortfall.heap
+    assert evidence.line == 2
+    heap = evidence.heap
     assert heap.complete
     assert blocks_of(heap) == EXPECTED_BLOCKS
     assert (heap.bytes_in_use, heap.free_bytes, heap.largest_free_bytes) == (HELD, 50 * MIB, 30 * MIB)
     # Of amounts such as 198.25MiB the last digit is known.
     assert heap.limit_bytes == pytest.approx(LIMIT, abs=6000)
     assert heap.peak_bytes == pytest.approx(HELD + 5 * MIB, abs=6000)
-    assert explain_shortfall(shortfall, "train.log").cause.name == "fragmentation"
+    assert explain_evidence(evidence, "train.log").cause.name == "fragmentation"
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -96,13 +96,13 @@ def test_a_log_that_was_cut_off_at_either_end(version):
     lines = whole_log(version)
     for cut in range(1, len(lines)):
         for part in (lines[:cut], lines[cut:]):
-            for shortfall in read(part):
-                heap = shortfall.heap
+            for evidence in read(part):
+                heap = evidence.heap
                 if heap is not None and heap.complete:
                     assert blocks_of(heap) == EXPECTED_BLOCKS
                 if heap is not None and heap.largest_free_bytes is not None:
                     assert heap.largest_free_bytes == 30 * MIB
-                shortage = explain_shortfall(shortfall, "train.log")
+                shortage = explain_evidence(evidence, "train.log")
                 assert shortage.cause.name in ("fragmentation", "batch", "unknown")
                 assert sum(holder.bytes for holder in shortage.holders) <= HELD
 
@@ -110,11 +110,11 @@ def test_a_log_that_was_cut_off_at_either_end(version):
 def test_a_dump_whose_beginning_is_missing_says_who_held_memory():
     lines = allocator_says("2.21")
     cut = next(row for row, line in enumerate(lines) if "InUse at" in line) + 3
-    shortfall = only(lines[cut:])
-    assert not shortfall.heap.complete
-    assert shortfall.heap.largest_free_bytes is None
-    assert [(holder.bytes, holder.count) for holder in shortfall.holders][:2] == [(100 * MIB, 1), (48 * MIB, 4)]
-    assert "cut off" in shortfall.notes[-1]
+    evidence = only(lines[cut:])
+    assert not evidence.heap.complete
+    assert evidence.heap.largest_free_bytes is None
+    assert [(holder.bytes, holder.count) for holder in evidence.holders][:2] == [(100 * MIB, 1), (48 * MIB, 4)]
+    assert "cut off" in evidence.notes[-1]
 
 
 def test_lines_that_got_lost_inside_the_dump_are_noticed():
@@ -144,8 +144,8 @@ def test_each_of_several(version):
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_same_request_that_fails_twice_is_two(version):
     found = read([*whole_log(version), "trying again", *whole_log(version)])
-    assert [shortfall.request.shape for shortfall in found] == [SHAPE, SHAPE]
-    assert all(shortfall.heap.complete for shortfall in found)
+    assert [evidence.request.shape for evidence in found] == [SHAPE, SHAPE]
+    assert all(evidence.heap.complete for evidence in found)
 
 
 def test_two_threads_that_fail_together():
@@ -174,10 +174,10 @@ def test_two_processes_into_one_log_do_not_break_it():
 
 
 def test_only_the_error_of_a_program_that_hides_the_dump():
-    shortfall = only([*prefixed("2.4", failure("2.4")[:1]), *python_says()])
-    assert shortfall.heap is None
-    assert (shortfall.request.bytes, shortfall.request.shape) == (ASKED, SHAPE)
-    shortage = explain_shortfall(shortfall, "train.log")
+    evidence = only([*prefixed("2.4", failure("2.4")[:1]), *python_says()])
+    assert evidence.heap is None
+    assert (evidence.request.bytes, evidence.request.shape) == (ASKED, SHAPE)
+    shortage = explain_evidence(evidence, "train.log")
     assert shortage.cause.name == "batch"
     assert "looks like" in shortage.cause.sentence
 
@@ -200,17 +200,17 @@ def test_what_is_no_shortage(line):
 
 def test_a_refusal_of_the_driver_is_told_with_the_shortage():
     refused = "I cuda_driver.cc:733] failed to allocate 8.41G (9029127168 bytes) from device: CUDA_ERROR_OUT_OF_MEMORY"
-    shortfall = only([refused, *whole_log("2.4")])
-    assert "9,029,127,168" in shortfall.notes[0]
+    evidence = only([refused, *whole_log("2.4")])
+    assert "9,029,127,168" in evidence.notes[0]
 
 
 def test_eager_errors_name_the_op():
     line = f"{{{{function_node __wrapped__Mul_device_{DEVICE}}}}} {OOM} [Op:Mul] name: "
-    shortfall = only([f"tensorflow.python.framework.errors_impl.ResourceExhaustedError: {line}"])
-    assert (shortfall.request.op, shortfall.request.node) == ("Mul", None)
+    evidence = only([f"tensorflow.python.framework.errors_impl.ResourceExhaustedError: {line}"])
+    assert (evidence.request.op, evidence.request.node) == ("Mul", None)
     in_graph = f"ResourceExhaustedError: {OOM} [Op:__inference_one_step_on_data_3053]"
     assert only([in_graph]).request.op is None
-    assert shortfall.request.bytes == ASKED
+    assert evidence.request.bytes == ASKED
 
 
 def test_a_graph_error_names_the_node_and_the_users_own_line():
@@ -300,9 +300,9 @@ def test_a_compiled_step_lists_its_buffers():
         "\t\tSize: 384.0KiB",
         "\t\tEntry Parameter Subshape: bf16[1024,192]",
     ]
-    shortfall = only(lines)
-    assert shortfall.request.bytes == 6 * MIB + 100 + 156  # rounded up by the allocator
-    largest, smallest = shortfall.holders
+    evidence = only(lines)
+    assert evidence.request.bytes == 6 * MIB + 100 + 156  # rounded up by the allocator
+    largest, smallest = evidence.holders
     assert (largest.name, largest.op, largest.dtype, largest.shape, largest.source) == (
         "model/conv/Conv2D",
         "convolution",
@@ -325,22 +325,22 @@ def test_cuda_malloc_async_has_statistics_and_a_histogram():
         f"{prefix}256, 4",
         f"{prefix}3000000, 2",
     ]
-    shortfall = only(lines)
-    assert (shortfall.request.bytes, shortfall.request.allocator) == (4000000, "gpu_async_0")
-    assert (shortfall.heap.limit_bytes, shortfall.heap.bytes_in_use, shortfall.heap.peak_bytes) == (
+    evidence = only(lines)
+    assert (evidence.request.bytes, evidence.request.allocator) == (4000000, "gpu_async_0")
+    assert (evidence.heap.limit_bytes, evidence.heap.bytes_in_use, evidence.heap.peak_bytes) == (
         7000000,
         6500000,
         6800000,
     )
-    assert shortfall.heap.free_bytes == 500000
-    assert [(holder.bytes, holder.count) for holder in shortfall.holders] == [(6000000, 2), (1024, 4)]
-    assert "1,000,000 of 8,000,000" in shortfall.notes[0]
+    assert evidence.heap.free_bytes == 500000
+    assert [(holder.bytes, holder.count) for holder in evidence.holders] == [(6000000, 2), (1024, 4)]
+    assert "1,000,000 of 8,000,000" in evidence.notes[0]
 
 
 def test_a_copy_that_found_no_room():
     copy = f"InternalError: Failed copying input tensor from CPU:0 to {DEVICE} in order to run _EagerConst: "
-    shortfall = only([*allocator_says("1.4"), f"{copy}Dst tensor is not initialized."])
-    assert (shortfall.request.op, shortfall.heap.complete) == ("_EagerConst", True)
+    evidence = only([*allocator_says("1.4"), f"{copy}Dst tensor is not initialized."])
+    assert (evidence.request.op, evidence.heap.complete) == ("_EagerConst", True)
     assert only([f"{copy}Dst tensor is not initialized."]).request.op == "_EagerConst"
 
 
@@ -351,7 +351,7 @@ def test_kernels_that_do_not_say_how_much():
 
 def test_a_tpu():
     line = "Compilation failure: Ran out of memory in memory space hbm. Used 12.50G of 8.00G hbm. Exceeded hbm capacity"
-    shortage = explain_shortfall(only([line, line]), "train.log")
+    shortage = explain_evidence(only([line, line]), "train.log")
     assert (shortage.request.bytes, shortage.limit_bytes) == (25 << 29, 8 << 30)
     assert shortage.cause.name == "batch"
 
@@ -361,7 +361,7 @@ def test_an_array_of_numpy():
         "numpy._core._exceptions._ArrayMemoryError: Unable to allocate 2.98 GiB for an array with shape "
         "(800, 1000000) and data type float32"
     )
-    shortage = explain_shortfall(only([line]), "train.log")
+    shortage = explain_evidence(only([line]), "train.log")
     assert shortage.request == Request(3_200_000_000, (800, 1000000), "float32", allocator="numpy")
     assert shortage.cause.name == "constant"
 
@@ -399,8 +399,8 @@ def test_damaged_logs_never_break_the_reader():
                 lines[row : row + 1] = [lines[row][:cut], lines[row][cut:]]
             else:
                 lines.insert(random.randrange(len(lines)), lines[row])
-        for shortfall in read_shortfalls(lines):
-            shortage = explain_shortfall(shortfall, "train.log")
+        for evidence in read_log_evidence(lines):
+            shortage = explain_evidence(evidence, "train.log")
             assert shortage.cause.sentence
             assert shortage.to_json()
 
@@ -450,7 +450,7 @@ def test_memory_stays_bounded_however_long_the_log_is():
     once = as_bytes(whole_log("2.4"))
     tracemalloc.start()
     try:
-        count = sum(1 for _ in read_shortfalls(chain(once, lines(), once)))
+        count = sum(1 for _ in read_log_evidence(chain(once, lines(), once)))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -5,8 +5,9 @@ import json
 import pytest
 from rich.console import Console
 
-from lowtide.oom.cause import Cause
-from lowtide.oom.shortage import Holder, Request, Shortage, group_alike
+from lowtide.oom.cause import OomCause
+from lowtide.oom.evidence import Holder, Request, group_alike
+from lowtide.oom.shortage import Shortage
 from lowtide.view.shortage_page import render_shortage_page
 from lowtide.view.terminal.shortage import TerminalShortage, request_line, room_line
 
@@ -19,7 +20,7 @@ def make_shortage(**changes) -> Shortage:
         "request": Request(
             100 * MIB, (64, 409600), "float32", "model/dense/MatMul", "/job:localhost/device:GPU:0", "GPU_0_bfc"
         ),
-        "cause": Cause("batch", "the step is too large", ("use a smaller batch", "or a larger device")),
+        "cause": OomCause("batch", "the step is too large", ("use a smaller batch", "or a larger device")),
         "limit_bytes": 1000 * MIB,
         "in_use_bytes": 900 * MIB,
         "peak_bytes": 950 * MIB,
@@ -126,7 +127,7 @@ def test_it_fits_the_terminal(width):
 
 
 def test_what_is_not_known_is_left_out():
-    shortage = Shortage("train.log", Request(), Cause("unknown", "out of memory"))
+    shortage = Shortage(request=Request(), target="train.log", cause=OomCause("unknown", "out of memory"))
     text = show(shortage)
     assert "asked for  not told" in text
     assert "there was" not in text

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -14,12 +15,12 @@ import click
 from lowtide.errors import LowtideError
 
 if TYPE_CHECKING:
-    from lowtide.oom.log_report import Shortfall
+    from lowtide.oom.evidence import Evidence
     from lowtide.oom.shortage import Shortage
 
 _BLOCK = 1 << 20
 # What is explained one by one; a program that tries again and again can fill a log with them.
-_MOST_SHORTFALLS = 200
+_MOST_FAILURES = 200
 
 _LOOKED_FOR = (
     'looked for "ran out of memory trying to allocate", "OOM when allocating tensor", the allocator\'s dump, '
@@ -42,18 +43,19 @@ def is_log(file: Path) -> bool:
 
 def explain_log(file: Path, top: int, *, as_json: bool, html: Path | None) -> int:
     """Explain each time that memory ran out in a log, and return the exit code: 1, for there are problems."""
-    from lowtide.oom.log_report import explain_shortfall, guess_batch_size
+    from lowtide.oom.evidence import guess_batch_size
+    from lowtide.oom.shortage import explain_evidence
 
     log = _Log("standard input" if str(file) == "-" else str(file))
     log.read(file)
-    if not log.shortfalls:
+    if not log.evidence:
         raise LowtideError(
             f"memory did not run out in this log, {log.lines:,} lines",
             given=log.name,
             cure=log.what_else(),
         )
-    batch_size = guess_batch_size(shortfall.request for shortfall in log.shortfalls)
-    shortages = [explain_shortfall(shortfall, log.name, batch_size=batch_size) for shortfall in log.shortfalls]
+    batch_size = guess_batch_size(evidence.request for evidence in log.evidence)
+    shortages = [explain_evidence(replace(each, batch_size=batch_size), log.name) for each in log.evidence]
     _emit(shortages, log, top, as_json=as_json, html=html)
     return 1
 
@@ -64,7 +66,7 @@ class _Log:
     def __init__(self, name: str) -> None:
         self.name = name
         self.lines = 0
-        self.shortfalls: list[Shortfall] = []
+        self.evidence: list[Evidence] = []
         self.left_out = 0
         self.last_line = b""
 
@@ -78,11 +80,11 @@ class _Log:
 
     def read(self, file: Path) -> None:
         """Read it all, and keep where memory ran out."""
-        from lowtide.oom.log_reader import read_shortfalls
+        from lowtide.oom.log_reader import read_log_evidence
 
-        for shortfall in read_shortfalls(self._lines(file)):
-            if len(self.shortfalls) < _MOST_SHORTFALLS:
-                self.shortfalls.append(shortfall)
+        for evidence in read_log_evidence(self._lines(file)):
+            if len(self.evidence) < _MOST_FAILURES:
+                self.evidence.append(evidence)
             else:
                 self.left_out += 1
 

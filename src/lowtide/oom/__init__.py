@@ -1,4 +1,5 @@
-"""Why memory ran out: read from a log or a recording, with the cause and what to do about it.
+"""Why memory ran out: from the log, the recording or the dead process to the cause and the advice.
 
-Imports `simulator`, `tide` and `sources`; does not need TensorFlow.
+A reader (`log_reader` here, `run.outcome` for recorded runs) fills one `Evidence` per failure; `explain_evidence` turns
+it into a `Shortage`. Imports `errors`, `units`, `program`, `tide` and `sources`; does not need TensorFlow.
 """

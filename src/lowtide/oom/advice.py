@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from lowtide.oom.shortage import Request
-
-if TYPE_CHECKING:
-    from lowtide.oom.cause import Evidence
+from lowtide.oom.evidence import Evidence, Request
 
 
 def advise(cause: str, evidence: Evidence) -> tuple[str, ...]:
-    """Return what to do about `cause`, the most useful first."""
+    """Return the advice for a cause by its name, the most useful first."""
     lines = _ADVICE[cause](evidence)
     allocator = evidence.request.allocator or ""
     if allocator in ("cuda_host_bfc", "gpu_host_bfc"):
@@ -21,7 +16,7 @@ def advise(cause: str, evidence: Evidence) -> tuple[str, ...]:
 
 def on_gpu(request: Request) -> bool:
     """Whether the memory of a GPU ran out."""
-    # The CPU's own allocator is called bfc_cpu_allocator_for_gpu.
+    # The name of the CPU's allocator ends with _for_gpu: bfc_cpu_allocator_for_gpu.
     device, allocator = (request.device or "").upper(), (request.allocator or "").upper()
     return "GPU:" in device or allocator.startswith("GPU_")
 
@@ -38,9 +33,9 @@ def _smaller_batch(evidence: Evidence) -> str:
 
 
 def _same_batch(evidence: Evidence) -> str:
-    """How to keep the batch: as planned, in pieces, or how to find out."""
+    """Return how to keep the batch: with a plan, in micro-batches, or by asking the planner."""
     limit, slowdown = evidence.limit_bytes, evidence.planned_slowdown
-    # Whole units, so that the budget is never above the limit.
+    # Rounded down to whole units, so that the budget is never above the limit.
     budget = "8GiB" if limit is None else f"{limit >> 20}MiB" if limit >= 1 << 20 else str(limit)
     if slowdown is not None:
         time = "the same time" if slowdown < 0.005 else f"{slowdown:.0%} more time"

@@ -1,8 +1,8 @@
-"""Why memory ran out, told from what is known of the moment.
+"""Why memory ran out.
 
-A recorded run knows names, kinds and every step; a log knows sizes and one request. Both fill the same `Evidence`, and
-what is not known is None. The rules below are tried in order, the one with the strongest evidence first; a rule that
-lacks a fact does not apply, and a rule that infers says "looks like".
+A recorded run knows names, kinds and every step; a log knows sizes and one request. The rules below are tried in order,
+the one with the strongest evidence first. A rule that lacks a fact does not apply, and a rule that infers says "looks
+like".
 """
 
 from __future__ import annotations
@@ -11,23 +11,19 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING
 
 from lowtide.oom.advice import advise
-from lowtide.oom.shortage import Holder, Request, Shortage, group_alike
+from lowtide.oom.evidence import Evidence, Holder, group_alike
 from lowtide.units import format_bytes
-
-if TYPE_CHECKING:
-    from lowtide.tide.tide import Tide
 
 _STEP_KINDS = ("activations", "gradients", "workspace")
 _LASTING_KINDS = ("weights", "optimizer")
 _ARRAY_KINDS = ("constants", "input", "other")
-# Ops that do nothing but hold an array that somebody wrote down or handed in.
+# Ops whose output is an array from the program's text or from Python.
 _CONSTANT_OPS = ("Const", "_EagerConst", "HostConst", "_HostConst")
-# Ops that copy the arrays of a data pipeline into it.
+# Ops that copy arrays into a data pipeline.
 _PIPELINE_OPS = ("MakeIterator", "TensorDataset", "TensorSliceDataset")
-# Beginnings of ops that make a tensor out of nothing but its shape.
+# Prefixes of ops that create a tensor from its shape alone.
 _CREATING_OPS = ("Fill", "Range", "LinSpace", "Random", "Stateless", "TruncatedNormal", "ParameterizedTruncatedNormal")
 
 _OPTIMIZERS = re.compile(
@@ -35,71 +31,15 @@ _OPTIMIZERS = re.compile(
     re.IGNORECASE,
 )
 
-# So many blocks of one size, belonging to no step, are not the parts of one thing.
+# This many tensors of one size that belong to no step are unlikely to be parts of one object.
 _MANY = 16
-# A log does not say what belongs to a step: only code that runs op by op, and more than a deep network has layers.
+# A log does not say which blocks belong to a step, so the bound is higher: more than a deep network has layers.
 _VERY_MANY = 100
 
 
 @dataclass(frozen=True)
-class Evidence:
-    """What is known of the moment in which memory ran out."""
-
-    request: Request
-    limit_bytes: int | None = None
-    in_use_bytes: int | None = None
-    free_bytes: int | None = None
-    largest_free_bytes: int | None = None
-    extension_bytes: int | None = None
-    """What the limit would still have let the allocator fetch from the system."""
-    holders: tuple[Holder, ...] = ()
-    samples: tuple[tuple[int, int], ...] = ()
-    """A step's number and the bytes in use after it."""
-    step: int | None = None
-    """The step in which it happened, counted from 1; None if that is not known or none had begun."""
-    step_peak_bytes: int | None = None
-    """What a whole step takes at its peak, where a prediction or an earlier step tells."""
-    request_kind: str | None = None
-    """What the request was for, where that is known: "weights", "activations", ..."""
-    outside_ops: bool = False
-    """Whether it is known that no op was asking."""
-    compiled: bool = False
-    """Whether a program that XLA compiled was asking: it takes its workspace in one piece."""
-    batch_size: int | None = None
-    largest_batch_size: int | None = None
-    planned_slowdown: float | None = None
-    """What a plan that keeps the batch within the limit would cost, as a share of the time; None if there is none."""
-
-    def held(self, *kinds: str) -> int:
-        """Return the bytes that holders of these kinds have."""
-        return sum(holder.bytes for holder in self.holders if holder.kind in kinds)
-
-    @property
-    def kinds_known(self) -> bool:
-        """Whether most of what is held has a kind."""
-        named = sum(holder.bytes for holder in self.holders if holder.kind is not None)
-        return named > 0 and named >= sum(holder.bytes for holder in self.holders) / 2
-
-    @property
-    def eager(self) -> bool:
-        """Whether the request came from an op that ran by itself, not from a node of a graph."""
-        return self.request.op is not None and self.request.node is None
-
-    @property
-    def asks_for_constant(self) -> bool:
-        """Whether the request was for an array that somebody wrote down or handed in."""
-        return self.request_kind in ("constants", "input") or self.request.op in (*_CONSTANT_OPS, *_PIPELINE_OPS)
-
-    @property
-    def asks_for_weights(self) -> bool:
-        """Whether the request was for a variable or what an optimizer keeps beside one."""
-        # TensorFlow 1 puts what initialises a variable into a scope of this name.
-        return self.request_kind in _LASTING_KINDS or "/Initializer/" in (self.request.node or "")
-
-
-@dataclass(frozen=True)
-class Cause:
-    """Why memory ran out, in a word and a sentence, and what to do."""
+class OomCause:
+    """Why memory ran out, as a name and a sentence, and what to do."""
 
     name: str
     """"batch", "fragmentation", "leak", "constant", "weights", "device" or "unknown"."""
@@ -107,8 +47,8 @@ class Cause:
     advice: tuple[str, ...] = ()
 
 
-def find_cause(evidence: Evidence) -> Cause:
-    """Return why memory ran out, as far as the evidence tells."""
+def find_cause(evidence: Evidence) -> OomCause:
+    """Return the first cause whose rule applies, with advice; "unknown" if none does."""
     rules: tuple[tuple[str, Callable[[Evidence], str | None]], ...] = (
         ("leak", _find_growth),
         ("device", _find_refusal),
@@ -121,51 +61,48 @@ def find_cause(evidence: Evidence) -> Cause:
     for name, rule in rules:
         sentence = rule(evidence)
         if sentence is not None:
-            return Cause(name, sentence, advise(name, evidence))
-    return Cause("unknown", _tell_unknown(evidence), advise("unknown", evidence))
+            return OomCause(name, sentence, advise(name, evidence))
+    room = _describe_room(evidence)
+    sentence = f"out of memory: {room}" if room else "out of memory, and nothing says how much was there"
+    return OomCause("unknown", sentence, advise("unknown", evidence))
 
 
-def explain_evidence(
-    evidence: Evidence,
-    target: str,
-    *,
-    peak_bytes: int | None = None,
-    tide: Tide | None = None,
-    notes: tuple[str, ...] = (),
-) -> Shortage:
-    """Return the evidence with its cause: what a log and a recorded run end in alike."""
-    cause = find_cause(evidence)
-    return Shortage(
-        target=target,
-        request=evidence.request,
-        cause=cause,
-        limit_bytes=evidence.limit_bytes,
-        in_use_bytes=evidence.in_use_bytes,
-        peak_bytes=peak_bytes,
-        free_bytes=evidence.free_bytes,
-        largest_free_bytes=evidence.largest_free_bytes,
-        holders=evidence.holders,
-        batch_size=evidence.batch_size,
-        step=evidence.step,
-        # A smaller batch is an answer to one question only.
-        largest_batch_size=evidence.largest_batch_size if cause.name == "batch" else None,
-        planned_slowdown=evidence.planned_slowdown if cause.name == "batch" else None,
-        samples=evidence.samples,
-        tide=tide,
-        notes=notes,
-    )
+def _held_bytes(evidence: Evidence, *kinds: str) -> int:
+    return sum(holder.bytes for holder in evidence.holders if holder.kind in kinds)
+
+
+def _are_kinds_known(evidence: Evidence) -> bool:
+    """Whether at least half of the held bytes have a kind."""
+    named = sum(holder.bytes for holder in evidence.holders if holder.kind is not None)
+    return named > 0 and named >= sum(holder.bytes for holder in evidence.holders) / 2
+
+
+def _is_eager(evidence: Evidence) -> bool:
+    """Whether the request came from an eager op, not from a node of a graph."""
+    return evidence.request.op is not None and evidence.request.node is None
+
+
+def _requests_constant(evidence: Evidence) -> bool:
+    """Whether the request was for an array from the program's text or from Python."""
+    return evidence.request_kind in ("constants", "input") or evidence.request.op in (*_CONSTANT_OPS, *_PIPELINE_OPS)
+
+
+def _requests_weights(evidence: Evidence) -> bool:
+    """Whether the request was for a variable or an optimizer's slot variable."""
+    # TensorFlow 1 puts the initializer of a variable into a scope of this name.
+    return evidence.request_kind in _LASTING_KINDS or "/Initializer/" in (evidence.request.node or "")
 
 
 def _find_growth(evidence: Evidence) -> str | None:
-    # The first step creates what the optimizer keeps.
+    # The first step creates the optimizer's slot variables.
     samples = evidence.samples[1:]
     if len(samples) < 3:
         return None
-    # What is never given back later: steps differ, and collected garbage comes and goes.
+    # The bytes that no later step frees: steps differ, and garbage is collected at irregular times.
     kept = list(accumulate(reversed([size for _, size in samples]), min))[::-1]
     growth = kept[-1] - kept[0]
     whole = evidence.limit_bytes or kept[-1]
-    # One jump is something new that is there, and so is a rise at the end; a leak comes again and again.
+    # A single jump, or a rise only at the end, is one new object; a leak recurs.
     largest_jump = max(after - before for before, after in pairwise(kept))
     early = kept[len(kept) // 2] - kept[0]
     if growth < whole / 20 or largest_jump > 0.6 * growth or early < growth / 4:
@@ -190,14 +127,14 @@ def _find_refusal(evidence: Evidence) -> str | None:
 
 def _find_constant(evidence: Evidence) -> str | None:
     asked, whole, free = evidence.request.bytes, evidence.limit_bytes, evidence.largest_free_bytes
-    if evidence.asks_for_constant and asked is not None and (free is None or asked > free):
+    if _requests_constant(evidence) and asked is not None and (free is None or asked > free):
         if whole is None:
             return f"looks like one oversized array: {format_bytes(asked)} at once for a constant or an input"
         if asked >= whole / 4:
             return f"one array of {format_bytes(asked)} is asked for at once, {_share(asked, whole)}"
     if evidence.outside_ops and asked is not None and asked >= (whole or 0) / 4:
         return f"looks like one oversized array: no op was running, and {format_bytes(asked)} was asked for at once"
-    creating = evidence.eager and (evidence.request.op or "").startswith(_CREATING_OPS)
+    creating = _is_eager(evidence) and (evidence.request.op or "").startswith(_CREATING_OPS)
     if creating and asked is not None and whole is not None and asked > whole:
         return f"one tensor alone is larger than all there is: {format_bytes(asked)} of {format_bytes(whole)}"
     return _find_held_constant(evidence)
@@ -213,7 +150,7 @@ def _find_held_constant(evidence: Evidence) -> str | None:
             what = {"constants": "constant", "input": "input array"}.get(holder.kind or "", "array")
             named = f" ({holder.name})" if holder.name else ""
             return f"one {what}{named} of {format_bytes(each)} is held, {_share(each, whole)}"
-        if holder.kind is None and evidence.asks_for_constant:
+        if holder.kind is None and _requests_constant(evidence):
             return (
                 f"looks like whole arrays on the device: one block of {format_bytes(each)} is held, "
                 f"{_share(each, whole)}, and another array was asked for"
@@ -222,7 +159,7 @@ def _find_held_constant(evidence: Evidence) -> str | None:
 
 
 def _is_batch(holder: Holder, evidence: Evidence) -> bool:
-    """Whether an input is one batch of rows, and so a matter of the batch size."""
+    """Whether a holder is one batch of input, so that its size depends on the batch size."""
     return holder.kind == "input" and (holder.shape or ())[:1] == (evidence.batch_size,)
 
 
@@ -238,7 +175,7 @@ def _find_kept_tensors(evidence: Evidence) -> str | None:
                 f"looks like a leak: {group.count:,} tensors of {each} that belong to no step and no variable "
                 f"hold {held}, {share}"
             )
-        if group.kind is None and evidence.eager and group.count >= _VERY_MANY and group.bytes >= whole / 2:
+        if group.kind is None and _is_eager(evidence) and group.count >= _VERY_MANY and group.bytes >= whole / 2:
             return f"looks like a leak: {group.count:,} blocks of {each} hold {held}, {share}, while ops run one by one"
     return None
 
@@ -247,11 +184,11 @@ def _find_fragmentation(evidence: Evidence) -> str | None:
     asked, free, largest = evidence.request.bytes, evidence.free_bytes, evidence.largest_free_bytes
     if asked is None or free is None or largest is None or not largest < asked <= free:
         return None
-    limit, in_step = evidence.limit_bytes, evidence.held(*_STEP_KINDS)
+    limit, in_step = evidence.limit_bytes, _held_bytes(evidence, *_STEP_KINDS)
     if limit is not None and (
         (evidence.step_peak_bytes or 0) > limit or (evidence.step == 1 and in_step + asked > limit / 2)
     ):
-        # Nothing shows that a whole step would fit if the free bytes were in one piece.
+        # Nothing shows that a complete step would fit if the free bytes were in one piece.
         return None
     return (
         f"fragmentation: {format_bytes(free)} were free, but in pieces, the largest of {format_bytes(largest)}, "
@@ -261,22 +198,22 @@ def _find_fragmentation(evidence: Evidence) -> str | None:
 
 def _find_weights(evidence: Evidence) -> str | None:
     whole = evidence.limit_bytes or evidence.in_use_bytes
-    lasting = evidence.held(*_LASTING_KINDS)
-    if evidence.kinds_known and whole is not None:
-        if lasting >= 0.8 * whole or (evidence.asks_for_weights and lasting > evidence.held(*_STEP_KINDS)):
+    lasting = _held_bytes(evidence, *_LASTING_KINDS)
+    if _are_kinds_known(evidence) and whole is not None:
+        if lasting >= 0.8 * whole or (_requests_weights(evidence) and lasting > _held_bytes(evidence, *_STEP_KINDS)):
             held = format_bytes(lasting)
             return f"the model alone is too large: weights and optimizer hold {held}, {_share(lasting, whole)}"
         return None
-    if evidence.asks_for_weights:
+    if _requests_weights(evidence):
         return "looks like the model alone is too large: it ran out while variables were being created"
     return None
 
 
 def _find_batch(evidence: Evidence) -> str | None:
-    if not evidence.kinds_known:
+    if not _are_kinds_known(evidence):
         return _infer_batch(evidence)
     whole = evidence.limit_bytes or evidence.in_use_bytes
-    in_step, asked = evidence.held(*_STEP_KINDS, "input"), evidence.request.bytes or 0
+    in_step, asked = _held_bytes(evidence, *_STEP_KINDS, "input"), evidence.request.bytes or 0
     if whole is None or (in_step + asked < whole / 2 and (evidence.step_peak_bytes or 0) <= whole):
         return None
     at = "" if evidence.batch_size is None else f" at a batch of {evidence.batch_size:,}"
@@ -288,27 +225,22 @@ def _find_batch(evidence: Evidence) -> str | None:
 
 
 def _infer_batch(evidence: Evidence) -> str | None:
-    """Return what the request alone tells about the step."""
+    """Infer from the request alone that the step is too large."""
     request, limit = evidence.request, evidence.limit_bytes
     in_step = evidence.compiled or request.node is not None
     if (in_step or request.op is not None) and limit is not None and (request.bytes or 0) > limit:
         asked = format_bytes(request.bytes or 0)
         return f"one request is larger than all there is: {asked} where the limit is {format_bytes(limit)}"
-    # What an optimizer takes to update weights does not depend on the batch, nor does a tensor of one row.
+    # The optimizer's workspace does not depend on the batch, nor does a tensor of one row.
     one_row = request.shape is not None and (len(request.shape) < 2 or request.shape[0] < 2)
     if not in_step or one_row or _OPTIMIZERS.search(request.node or ""):
         return None
-    room = _tell_room(evidence)
+    room = _describe_room(evidence)
     return f"looks like the step is too large: {room}" if room else "looks like the step is too large"
 
 
-def _tell_unknown(evidence: Evidence) -> str:
-    room = _tell_room(evidence)
-    return f"out of memory: {room}" if room else "out of memory, and nothing says how much was there"
-
-
-def _tell_room(evidence: Evidence) -> str:
-    """Return what was asked for against what was there, in words."""
+def _describe_room(evidence: Evidence) -> str:
+    """Return the requested and the available bytes, in words."""
     asked, largest, limit = evidence.request.bytes, evidence.largest_free_bytes, evidence.limit_bytes
     parts = []
     if asked is not None:

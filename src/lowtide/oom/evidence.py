@@ -1,147 +1,123 @@
-"""What has been read so far about one time that memory ran out."""
+"""The evidence of one allocation failure: the request, the allocator's memory at that moment, and who held it."""
 
 from __future__ import annotations
 
-from array import array
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
-import numpy as np
-
-from lowtide.oom.heap import Heap, build_heap
-from lowtide.oom.log_report import Shortfall
-from lowtide.oom.shortage import Holder, Request
-
-# A log may hold anything: what is kept of it does not grow without end.
-_MOST_BLOCKS = 2_000_000
-_MOST_HOLDERS = 2_000
-
-# Amounts such as 1.32GiB are cut after two digits, those in KiB after one.
-_ROUNDING = 0.006
+from lowtide.oom.heap import Heap
+from lowtide.tide.owner import Owner
+from lowtide.tide.tide import Tide
 
 
-@dataclass
-class Draft:
-    """Gathers the facts of one shortfall as the lines come."""
+@dataclass(frozen=True)
+class Request:
+    """The allocation that failed; fields that are not known are None."""
 
-    line: int
-    last_line: int
-    request: Request = field(default_factory=Request)
-    exact: bool = False
-    """Whether the bytes of the request are known to the byte."""
-    blocks: array[int] = field(default_factory=lambda: array("q"))
-    """Address, size, requested and in use of each block, one after the other."""
-    summary: dict[int, int] = field(default_factory=dict)
-    """How many blocks of which size are in use."""
+    bytes: int | None = None
+    shape: tuple[int, ...] | None = None
+    dtype: str | None = None
+    node: str | None = None
+    device: str | None = None
     allocator: str | None = None
+    op: str | None = None
+    source: str | None = None
+    """The line of the user's program, as in "train.py:66"."""
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A buffer in use when memory ran out, or several equal ones."""
+
+    bytes: int
+    """Of all `count` buffers together."""
+    count: int = 1
+    name: str | None = None
+    op: str | None = None
+    layer: str | None = None
+    kind: str | None = None
+    dtype: str | None = None
+    shape: tuple[int, ...] | None = None
+    requested_bytes: int | None = None
+    source: str | None = None
+
+    @staticmethod
+    def of(tensor: Owner) -> Holder:
+        """Return the holder for a tensor of a tide."""
+        return Holder(**tensor.to_dict())
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Everything known about one allocation failure; fields that are not known are None or empty."""
+
+    request: Request
+    heap: Heap | None = None
     limit_bytes: int | None = None
-    bytes_in_use: int | None = None
+    in_use_bytes: int | None = None
     peak_bytes: int | None = None
-    available_bytes: int | None = None
-    region_bytes: int = 0
-    begins_whole: bool = False
-    """Whether the dump was read from its beginning."""
-    summarised: bool = False
-    """Whether the list of blocks was followed by its summary."""
-    cut_short: bool = False
-    asked_by: str | None = None
-    """Who asked, as the allocator has it: an op that ran by itself, a node's path, or "" for nobody."""
+    free_bytes: int | None = None
+    largest_free_bytes: int | None = None
+    extension_bytes: int | None = None
+    """The bytes that the allocator could still have obtained from the system within its limit."""
+    holders: tuple[Holder, ...] = ()
+    """Largest first."""
+    samples: tuple[tuple[int, int], ...] = ()
+    """For each step, its number and the bytes in use after it."""
+    step: int | None = None
+    """The step in which memory ran out, counted from 1; None if it is not known or no step had begun."""
+    step_peak_bytes: int | None = None
+    """The peak of a complete step, from a prediction or an earlier step."""
+    request_kind: str | None = None
+    """The kind of the requested buffer: "weights", "activations", ..."""
+    outside_ops: bool = False
+    """Whether the request is known to come from outside any op."""
     compiled: bool = False
-    """Whether it was a compiled program that asked."""
-    holders: list[Holder] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    """Whether the request came from a program compiled by XLA, which allocates its workspace in one piece."""
+    batch_size: int | None = None
+    largest_batch_size: int | None = None
+    """The largest batch that would have fitted; 0 if not even one row fits."""
+    planned_slowdown: float | None = None
+    """The estimated cost, as a share of the step time, of a plan that keeps the batch within the limit."""
+    line: int | None = None
+    """The first line of the log that mentions the failure, counted from 1."""
+    tide: Tide | None = None
+    """The memory of the failed step up to the failure."""
+    notes: tuple[str, ...] = ()
 
-    @property
-    def has_dump(self) -> bool:
-        """Whether anything of the allocator's dump has been read."""
-        return self.begins_whole or bool(self.blocks) or self.summarised
-
-    def learn(self, **facts: object) -> None:
-        """Add to the request what was not known of it before."""
-        known = {name: value for name, value in facts.items() if value is not None}
-        new = {name: value for name, value in known.items() if getattr(self.request, name) is None}
-        if new:
-            self.request = replace(self.request, **new)  # type: ignore[arg-type]
-
-    def set_bytes(self, amount: int | None, *, exact: bool) -> None:
-        """Set the size of the request, unless it is known better."""
-        if amount is not None and (self.request.bytes is None or (exact and not self.exact)):
-            self.request = replace(self.request, bytes=amount)
-            self.exact = exact
-
-    def agrees(self, amount: int | None, *, exact: bool) -> bool:
-        """Whether a request of `amount` bytes may be this one."""
-        known = self.request.bytes
-        if amount is None or known is None:
-            return True
-        # The allocator rounds up to 256 bytes; an amount with a unit is rounded to its last digit.
-        return abs(amount - known) <= max(256, 0 if self.exact and exact else _ROUNDING * known)
-
-    def add_block(self, address: int, size: int, in_use: bool) -> None:
-        """Add one block of the dump."""
-        if len(self.blocks) < 4 * _MOST_BLOCKS:
-            self.blocks.extend((address, size, 0, in_use))
-        else:
-            self.cut_short = True
-
-    def note(self, text: str) -> None:
-        """Keep a remark for the reader of the explanation, once."""
-        if text not in self.notes:
-            self.notes.append(text)
-
-    def add_holder(self, holder: Holder) -> None:
-        """Add a holder that the log names."""
-        if len(self.holders) < _MOST_HOLDERS:
-            self.holders.append(holder)
-
-    def finish(self) -> Shortfall:
-        """Return what the log says."""
-        heap = self._heap()
-        holders = sorted(self.holders, key=lambda holder: -holder.bytes)
-        if not holders and heap is not None and not heap.complete:
-            holders = self._summarised_holders()
-        notes = list(self.notes)
-        if heap is not None and not heap.complete and len(heap):
-            notes.append("the allocator's list of blocks is cut off: how much was free in one piece is not known")
-        self.learn(allocator=self.allocator)
-        if self.asked_by and self.request.node is None and self.request.op is None:
-            # An op that runs by itself goes by its type, a node of a graph by its path.
-            self.learn(**{"node" if "/" in self.asked_by else "op": self.asked_by})
-        outside = self.asked_by == "" and not self.compiled and (self.request.node or self.request.op) is None
-        return Shortfall(self.request, heap, self.line, tuple(holders), tuple(notes), outside, self.compiled)
-
-    def _heap(self) -> Heap | None:
-        known = (self.limit_bytes, self.bytes_in_use, self.peak_bytes)
-        if not self.blocks and not self.summary and all(fact is None for fact in known):
-            return None
-        columns = np.frombuffer(self.blocks, np.int64).reshape(-1, 4)
-        complete = self._is_complete(columns)
-        in_use = self.bytes_in_use
-        if complete:
-            in_use = int(columns[columns[:, 3] != 0, 1].sum())
-        elif in_use is None and self.summary:
-            in_use = sum(size * count for size, count in self.summary.items())
-        return build_heap(
-            columns,
-            limit_bytes=self.limit_bytes,
-            bytes_in_use=in_use,
-            peak_bytes=self.peak_bytes,
-            allocator=self.allocator or self.request.allocator,
-            available_bytes=self.available_bytes,
-            complete=complete,
+    def with_heap(self, heap: Heap) -> Evidence:
+        """Return this evidence with the figures of an allocator's dump."""
+        return replace(
+            self,
+            heap=heap,
+            limit_bytes=heap.limit_bytes,
+            in_use_bytes=heap.bytes_in_use,
+            peak_bytes=heap.peak_bytes,
+            free_bytes=heap.free_bytes,
+            largest_free_bytes=heap.largest_free_bytes,
+            extension_bytes=heap.extension_bytes,
         )
 
-    def _is_complete(self, columns: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> bool:
-        if not self.begins_whole or not self.summarised or self.cut_short:
-            return False
-        if self.region_bytes and int(columns[:, 1].sum()) != self.region_bytes:
-            return False
-        if not self.summary and columns[:, 3].any():
-            return False
-        sizes, counts = np.unique(columns[columns[:, 3] != 0, 1], return_counts=True)
-        listed = dict(zip(sizes.tolist(), counts.tolist(), strict=True))
-        # The summary itself may be cut off at its end, where the largest are.
-        return all(listed.get(size) == count for size, count in self.summary.items())
 
-    def _summarised_holders(self) -> list[Holder]:
-        groups = [Holder(size * count, count) for size, count in self.summary.items()]
-        return sorted(groups, key=lambda holder: -holder.bytes)
+def group_alike(holders: Iterable[Holder]) -> tuple[Holder, ...]:
+    """Merge holders of the same size, kind, dtype and shape; largest group first."""
+    groups: dict[tuple[int, str | None, str | None, tuple[int, ...] | None], tuple[int, int]] = {}
+    for holder in holders:
+        key = (holder.bytes // holder.count, holder.kind, holder.dtype, holder.shape)
+        held, count = groups.get(key, (0, 0))
+        groups[key] = (held + holder.bytes, count + holder.count)
+    alike = (
+        Holder(held, count, kind=kind, dtype=dtype, shape=shape)
+        for (_, kind, dtype, shape), (held, count) in groups.items()
+    )
+    return tuple(sorted(alike, key=lambda holder: -holder.bytes))
+
+
+def guess_batch_size(requests: Iterable[Request]) -> int | None:
+    """Return the first dimension if at least two different shapes share it: most likely the batch size."""
+    shapes = {request.shape for request in requests if request.shape is not None and len(request.shape) > 1}
+    leading = {shape[0] for shape in shapes}
+    if len(shapes) < 2 or len(leading) > 1:
+        return None
+    batch = leading.pop()
+    return batch if batch > 1 else None

@@ -1,9 +1,9 @@
-"""An allocator's memory at one moment: which blocks are taken, which are free, and what could still be fetched.
+"""An allocator's memory at one moment: the blocks in use, the free blocks, and the bytes it could still obtain.
 
 `read_memory_dump` reads the file that TensorFlow's BFC allocator writes when a request fails and the environment
 variable `TF_BFC_MEMORY_DUMP` is set to a prefix: `<prefix>_<allocator>.<microseconds>`, a protocol buffer. Each attempt
 that fails writes one, and TensorFlow tries four times within ten seconds before it gives up. Files never overwrite each
-other: the last one is the moment of the error.
+other: the last one shows the moment of the error.
 """
 
 from __future__ import annotations
@@ -26,33 +26,33 @@ _BYTES_IN_USE, _PEAK_BYTES_IN_USE = 2, 3
 
 @dataclass(frozen=True, eq=False)
 class Heap:
-    """The blocks of one allocator in the order of their addresses, as columns."""
+    """The blocks of one allocator as columns, ordered by address."""
 
     address: npt.NDArray[np.int64]
     size: npt.NDArray[np.int64]
     requested: npt.NDArray[np.int64]
-    """What was asked for; 0 where it is not known."""
+    """The requested bytes of each block; 0 if not known."""
     in_use: npt.NDArray[np.bool_]
     limit_bytes: int | None = None
     bytes_in_use: int | None = None
     peak_bytes: int | None = None
     allocator: str | None = None
     available_bytes: int | None = None
-    """What may still be fetched from the system, where the allocator says so itself."""
+    """The bytes that can still be obtained from the system, if the allocator reports them."""
     complete: bool = True
-    """Whether every block is listed; a log may have been cut off."""
+    """Whether every block is listed; False for a log that was cut off."""
 
     def __len__(self) -> int:
         return len(self.size)
 
     @property
     def reserved_bytes(self) -> int | None:
-        """What was fetched from the system: all blocks, free or not."""
+        """The bytes obtained from the system: all blocks, free or in use."""
         return int(self.size.sum()) if self.complete else None
 
     @property
     def extension_bytes(self) -> int | None:
-        """The largest block that could still be fetched from the system."""
+        """The largest block that could still be obtained from the system."""
         if self.available_bytes is not None:
             return self.available_bytes
         if self.limit_bytes is None or self.reserved_bytes is None:
@@ -61,7 +61,7 @@ class Heap:
 
     @property
     def free_bytes(self) -> int | None:
-        """What nobody holds: the free blocks, and what could still be fetched; None while either is not known."""
+        """The free blocks plus the bytes that could still be obtained; None if either is not known."""
         if self.complete and self.extension_bytes is not None:
             return int(self.size[~self.in_use].sum()) + self.extension_bytes
         if self.limit_bytes is None or self.bytes_in_use is None:
@@ -70,13 +70,13 @@ class Heap:
 
     @property
     def largest_free_bytes(self) -> int | None:
-        """The largest request that can be served; one that is larger fails, however much is free."""
+        """The largest request that can be served: the largest free block, or a new one from the system."""
         if not self.complete or self.extension_bytes is None:
             return None
         return max(int(self.size[~self.in_use].max(initial=0)), self.extension_bytes)
 
     def held_by_size(self) -> tuple[tuple[int, int], ...]:
-        """Return the size and the number of the blocks in use, those first that hold most together."""
+        """Return the sizes of the blocks in use and their counts, the size with the most bytes first."""
         sizes, counts = np.unique(self.size[self.in_use], return_counts=True)
         order = np.argsort(-sizes * counts, kind="stable")
         return tuple((int(sizes[row]), int(counts[row])) for row in order)
@@ -92,7 +92,7 @@ def build_heap(
     available_bytes: int | None = None,
     complete: bool = True,
 ) -> Heap:
-    """Return a heap of blocks in any order, each an address, a size, what was asked for, and whether it is in use."""
+    """Return a heap of blocks in any order; each is an address, a size, the requested bytes and an in-use flag."""
     columns = np.asarray(blocks, np.int64).reshape(-1, 4)
     columns = columns[np.argsort(columns[:, 0], kind="stable")]
     address, size, requested, in_use = (np.ascontiguousarray(column) for column in columns.T)
@@ -111,7 +111,7 @@ def build_heap(
 
 
 def read_memory_dump(path: str | PathLike[str], *, limit_bytes: int | None = None) -> Heap:
-    """Read a file that `TF_BFC_MEMORY_DUMP` made; it does not name the limit, which may be given."""
+    """Read a file that `TF_BFC_MEMORY_DUMP` wrote; the file does not contain the limit."""
     try:
         content = Path(path).read_bytes()
     except OSError as error:
@@ -135,11 +135,11 @@ def _parse_dump(content: bytes, limit_bytes: int | None) -> Heap:
         elif number == _CHUNK:
             chunk = _numbers(_bytes(value))
             requested, in_use = chunk.get(_REQUESTED_SIZE, 0), bool(chunk.get(_IN_USE, 0))
-            # A free block keeps what was last asked for in it, which says nothing about now.
+            # A free block keeps the requested bytes of its last use.
             blocks.append((chunk.get(_ADDRESS, 0), chunk.get(_SIZE, 0), requested if in_use else 0, in_use))
         elif number == _STATS:
             stats = _numbers(_bytes(value))
-    # Numbers that are 0 are left out of the file.
+    # The file omits numbers that are 0.
     return build_heap(
         blocks,
         limit_bytes=limit_bytes,
@@ -151,7 +151,7 @@ def _parse_dump(content: bytes, limit_bytes: int | None) -> Heap:
 
 def _bytes(value: int | bytes) -> bytes:
     if isinstance(value, int):
-        raise WireError("a number stands where a message should")
+        raise WireError("found a number instead of a message")
     return value
 
 
@@ -161,5 +161,5 @@ def _numbers(message: bytes) -> dict[int, int]:
 
 def _not_a_dump(path: str | PathLike[str], why: str) -> LowtideError:
     return LowtideError(
-        f"not a memory dump: {why}", given=fspath(path), cure="give a file that TF_BFC_MEMORY_DUMP=<prefix> made"
+        f"not a memory dump: {why}", given=fspath(path), cure="give a file that TF_BFC_MEMORY_DUMP=<prefix> wrote"
     )

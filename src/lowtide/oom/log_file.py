@@ -1,4 +1,4 @@
-"""The lines of a log: plain, compressed with gzip, or in UTF-16; takes bounded memory, however long it is."""
+"""The lines of a log file (plain, gzip or UTF-16), read in bounded memory."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from itertools import chain
 
 from lowtide.errors import LowtideError
 
-# The end of a longer line is what counts: a progress bar writes over itself, and the error comes after it.
+# Of a longer line the end is kept: a progress bar overwrites itself, and the error follows it.
 _LONGEST_LINE = 1 << 20
 _BLOCK = 1 << 20
 
 _GZIP = b"\x1f\x8b"
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-# How much tells what a file is.
+# The number of bytes that identify the encoding.
 _START = 4096
 
 
 def read_log_lines(blocks: Iterable[bytes], name: str) -> Iterator[bytes]:
-    """Yield the lines, without their ends; `name` is what an error calls the log."""
+    """Yield the lines without their line ends; `name` identifies the log in error messages."""
     start, blocks = _peek(blocks)
     if start.startswith(_GZIP):
         start, blocks = _peek(_inflate(blocks, name))
     if start.startswith(_UTF_16):
-        # What PowerShell writes for `python train.py 2> train.log`.
+        # PowerShell writes UTF-16 for `python train.py 2> train.log`.
         blocks = _recode(blocks)
     elif b"\0" in start[:_START]:
         raise LowtideError(
@@ -52,7 +52,7 @@ def _peek(blocks: Iterable[bytes]) -> tuple[bytes, Iterator[bytes]]:
 
 
 def _inflate(blocks: Iterator[bytes], name: str) -> Iterator[bytes]:
-    """Yield what was compressed. Where the data end too early, what came before counts: a log may still be written."""
+    """Yield the decompressed data; a truncated file yields what it contains, as a log may still be growing."""
     member = zlib.decompressobj(wbits=31)
     for block in blocks:
         while block:
@@ -62,7 +62,7 @@ def _inflate(blocks: Iterator[bytes], name: str) -> Iterator[bytes]:
                 raise LowtideError(f"cannot decompress the log: {error}", given=name) from error
             block = member.unconsumed_tail
             if member.eof:
-                # Logs that are rotated are one gzip file after the other.
+                # A rotated log may consist of several gzip members.
                 block, member = member.unused_data.lstrip(b"\0"), zlib.decompressobj(wbits=31)
     yield member.flush()
 

@@ -1,88 +1,27 @@
-"""A shortage: what was asked for and could not be had, who held the memory then, and why it was not enough."""
+"""A shortage: one allocation failure with its cause and what to do about it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from lowtide.oom.cause import OomCause, find_cause
+from lowtide.oom.evidence import Evidence
 from lowtide.tide.explain import LayerShare, share_by_layer
-from lowtide.tide.owner import Owner
-
-if TYPE_CHECKING:
-    from lowtide.oom.cause import Cause
-    from lowtide.tide.tide import Tide
 
 JSON_SCHEMA_VERSION = 1
 
 UNKNOWN_KIND = "unknown"
-"""What `by_kind` calls what nobody named: the blocks of a log have sizes only."""
+"""The key in `by_kind` for buffers without a kind: the blocks of a log have sizes only."""
 
 
-@dataclass(frozen=True)
-class Request:
-    """What could not be allocated, as far as it is known."""
-
-    bytes: int | None = None
-    shape: tuple[int, ...] | None = None
-    dtype: str | None = None
-    node: str | None = None
-    device: str | None = None
-    allocator: str | None = None
-    op: str | None = None
-    source: str | None = None
-    """The line of the user's own program, as in "train.py:66"."""
-
-
-@dataclass(frozen=True)
-class Holder:
-    """One buffer that was held when memory ran out, or so many of them that are alike."""
-
-    bytes: int
-    """Of all `count` together."""
-    count: int = 1
-    name: str | None = None
-    op: str | None = None
-    layer: str | None = None
-    kind: str | None = None
-    dtype: str | None = None
-    shape: tuple[int, ...] | None = None
-    requested_bytes: int | None = None
-    source: str | None = None
-
-    @staticmethod
-    def of(tensor: Owner) -> Holder:
-        """Return a tensor of a tide as a holder."""
-        return Holder(**tensor.to_dict())
-
-
-@dataclass(frozen=True)
-class Shortage:
-    """A moment in which memory ran out, explained."""
+@dataclass(frozen=True, kw_only=True)
+class Shortage(Evidence):
+    """The evidence of one allocation failure, explained."""
 
     target: str
-    request: Request
-    cause: Cause
-    limit_bytes: int | None = None
-    in_use_bytes: int | None = None
-    peak_bytes: int | None = None
-    free_bytes: int | None = None
-    largest_free_bytes: int | None = None
-    holders: tuple[Holder, ...] = ()
-    """Largest first."""
-    batch_size: int | None = None
-    step: int | None = None
-    """The step in which it happened, counted from 1."""
-    largest_batch_size: int | None = None
-    """What would have fitted, where that is known; 0 says that not even one row would."""
-    planned_slowdown: float | None = None
-    """What a plan that keeps the batch would cost, as a share of the time, by the planner's estimate."""
-    samples: tuple[tuple[int, int], ...] = ()
-    """A step's number and the bytes in use after it."""
-    tide: Tide | None = None
-    """The curve up to the moment."""
-    notes: tuple[str, ...] = ()
+    cause: OomCause
 
     def by_kind(self) -> dict[str, int]:
         """Return the bytes that each kind held, largest first."""
@@ -93,13 +32,15 @@ class Shortage:
         return dict(sorted(kinds.items(), key=lambda share: -share[1]))
 
     def by_layer(self) -> tuple[LayerShare, ...]:
-        """Return what each layer held, largest first; empty where no layer is known."""
+        """Return what each layer held, largest first; empty if no layer is known."""
         if all(holder.layer is None for holder in self.holders):
             return ()
-        return share_by_layer((Owner(**asdict(holder)) for holder in self.holders), UNKNOWN_KIND)
+        return share_by_layer(
+            (holder.layer, holder.kind or UNKNOWN_KIND, holder.bytes, holder.count) for holder in self.holders
+        )
 
     def to_dict(self, *, top: int = 10) -> dict[str, Any]:
-        """Return what a reader of the report needs as plain data, with a `schema_version`."""
+        """Return the shortage as plain data with a `schema_version`; `top` limits the holders."""
         return {
             "schema_version": JSON_SCHEMA_VERSION,
             "target": self.target,
@@ -128,15 +69,12 @@ class Shortage:
         return json.dumps(self.to_dict(top=top), indent=indent)
 
 
-def group_alike(holders: Iterable[Holder]) -> tuple[Holder, ...]:
-    """Return the holders with those put together that have the same size, kind, dtype and shape; largest first."""
-    groups: dict[tuple[int, str | None, str | None, tuple[int, ...] | None], tuple[int, int]] = {}
-    for holder in holders:
-        key = (holder.bytes // holder.count, holder.kind, holder.dtype, holder.shape)
-        held, count = groups.get(key, (0, 0))
-        groups[key] = (held + holder.bytes, count + holder.count)
-    alike = (
-        Holder(held, count, kind=kind, dtype=dtype, shape=shape)
-        for (_, kind, dtype, shape), (held, count) in groups.items()
-    )
-    return tuple(sorted(alike, key=lambda holder: -holder.bytes))
+def explain_evidence(evidence: Evidence, target: str) -> Shortage:
+    """Return the evidence together with its cause and advice."""
+    cause, facts = find_cause(evidence), dict(vars(evidence))
+    if cause.name != "batch":
+        # A smaller batch or a plan helps only if the step is too large.
+        facts |= {"largest_batch_size": None, "planned_slowdown": None}
+    if evidence.line is not None:
+        facts["notes"] = (f"from line {evidence.line:,} of the log on", *evidence.notes)
+    return Shortage(**facts, target=target, cause=cause)

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from lowtide.oom.evidence import Holder
 from lowtide.oom.heap import Heap
-from lowtide.oom.shortage import Holder
 from lowtide.run.chunks import Chunk, Stretch
 from lowtide.run.graph_names import NO_OP, Names, owners_of
 from lowtide.run.record import Place

@@ -8,11 +8,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lowtide.oom.cause import Evidence, explain_evidence
-from lowtide.oom.heap import Heap, read_memory_dump
-from lowtide.oom.log_reader import read_shortfalls
-from lowtide.oom.log_report import Shortfall, explain_shortfall
-from lowtide.oom.shortage import Request, Shortage
+from lowtide.oom.evidence import Evidence, Request
+from lowtide.oom.heap import read_memory_dump
+from lowtide.oom.log_reader import read_log_evidence
+from lowtide.oom.shortage import Shortage, explain_evidence
 from lowtide.run.chunks import busiest_allocator, follow
 from lowtide.run.graph_names import Names
 from lowtide.run.heap_owners import Held, load_held
@@ -41,7 +40,7 @@ def read_outcome(folder: Path, ending: Ending, target: str) -> Outcome:
     record = load_record(folder)
     tide = _load(folder / "step.tide", target) or _without_names(folder, record, target)
     predicted = _load(folder / "predicted.tide", target)
-    shortages = tuple(_shortages(folder, ending, target, record))
+    shortages = tuple(_explain_failures(folder, ending, target, record))
     problem = None if tide is not None or shortages else _why_no_tide(folder, record)
     return Outcome(tide, predicted, shortages, problem)
 
@@ -84,65 +83,49 @@ def _why_no_tide(folder: Path, record: Record | None) -> str:
     return f"nothing was recorded: {why}"
 
 
-def _shortages(folder: Path, ending: Ending, target: str, record: Record | None) -> Iterator[Shortage]:
-    """Each time that memory ran out, as the log tells it; the last with all that the process itself knew."""
+def _explain_failures(folder: Path, ending: Ending, target: str, record: Record | None) -> Iterator[Shortage]:
+    """Yield each allocation failure in the log; the last one with everything that the process itself knew."""
     with ending.log.open("rb") as log:
-        # A look at the step after the script's end may itself find no memory left; that is no matter of the script's.
-        heard = [each for each in read_shortfalls(log) if OWN not in (each.request.node or each.request.op or "")]
-    shortfalls = _without_attempts(heard)
+        # Inspecting the step after the script has ended may itself run out of memory; that is not the script's failure.
+        own = [each for each in read_log_evidence(log) if OWN not in (each.request.node or each.request.op or "")]
+    failures = _without_attempts(own)
     held = load_held(folder)
-    # Where messages are silenced, the allocator's dump is the only witness.
-    if not shortfalls and (held is None or ending.as_exit_code == 0):
+    # If the log has no messages, the allocator's dump is the only evidence.
+    if not failures and (held is None or ending.as_exit_code == 0):
         return
-    for shortfall in shortfalls[:-1]:
-        yield explain_shortfall(shortfall, target)
-    last = shortfalls[-1] if shortfalls else Shortfall(Request(), None, 0)
-    if held is None:
-        yield explain_shortfall(last, target)
-    else:
-        yield _explain(folder, last, held, target, record)
+    last = failures[-1] if failures else Evidence(Request())
+    for evidence in (*failures[:-1], last if held is None else _add_recording(last, folder, held, target, record)):
+        yield explain_evidence(evidence, target)
 
 
-def _without_attempts(shortfalls: list[Shortfall]) -> list[Shortfall]:
-    """TensorFlow asks for a constant at several stages, each time in vain: the last is the one that ended it."""
+def _without_attempts(failures: list[Evidence]) -> list[Evidence]:
+    """Drop repeated attempts: TensorFlow requests a constant at several stages, and only the last failure is final."""
     kept = [
-        shortfall
-        for shortfall, after in pairwise(shortfalls)
-        if shortfall.request.bytes is None or after.request.bytes != shortfall.request.bytes
+        evidence
+        for evidence, after in pairwise(failures)
+        if evidence.request.bytes is None or after.request.bytes != evidence.request.bytes
     ]
-    return [*kept, *shortfalls[-1:]]
+    return [*kept, *failures[-1:]]
 
 
-def _explain(folder: Path, shortfall: Shortfall, held: Held, target: str, record: Record | None) -> Shortage:
-    limit = None if record is None else record.limit_bytes
-    heap: Heap = read_memory_dump(folder / held.heap, limit_bytes=limit)
-    asked = shortfall.request
-    constant = held.constant_of(asked.bytes)
-    source = asked.source or held.request_source or (None if constant is None else constant.source)
-    request = replace(asked, source=source)
-    samples = () if record is None else record.samples
-    evidence = Evidence(
-        request,
-        limit_bytes=heap.limit_bytes,
-        in_use_bytes=heap.bytes_in_use,
-        free_bytes=heap.free_bytes,
-        largest_free_bytes=heap.largest_free_bytes,
-        extension_bytes=heap.extension_bytes,
+def _add_recording(evidence: Evidence, folder: Path, held: Held, target: str, record: Record | None) -> Evidence:
+    """Return what the log says with what the script's process saved about the same failure."""
+    heap = read_memory_dump(folder / held.heap, limit_bytes=None if record is None else record.limit_bytes)
+    request = evidence.request
+    constant = held.constant_of(request.bytes)
+    source = request.source or held.request_source or (None if constant is None else constant.source)
+    return replace(
+        evidence.with_heap(heap),
+        request=replace(request, source=source),
         holders=held.holders,
-        samples=samples,
+        samples=() if record is None else record.samples,
         step=held.step,
         step_peak_bytes=held.step_peak_bytes,
         request_kind="constants" if constant is not None else held.request_kind,
-        outside_ops=shortfall.outside,
-        compiled=shortfall.compiled,
         batch_size=held.batch_size,
         largest_batch_size=held.largest_batch_size,
         planned_slowdown=held.planned_slowdown,
-    )
-    return explain_evidence(
-        evidence,
-        target,
-        peak_bytes=heap.peak_bytes,
         tide=_load(folder / "failed.tide", target),
-        notes=shortfall.notes,
+        # The log of a recorded run is not the user's file.
+        line=None,
     )

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from lowtide.errors import LowtideError
+from lowtide.oom.evidence import Request
 from lowtide.oom.heap import Heap, read_memory_dump
-from lowtide.oom.log_reader import read_shortfalls
-from lowtide.oom.shortage import Request
+from lowtide.oom.log_reader import read_log_evidence
 from lowtide.progress import Progress, ProgressCallback
 from lowtide.run.chunks import Stretch, busiest_allocator, follow
 from lowtide.run.heap_owners import Constant, Held, alike_by_size, holders_of, moment_of, save_held
@@ -206,7 +206,7 @@ def _large_constants(functions: Iterable[Any]) -> Iterator[Constant]:
 
 
 def _request(error: BaseException | None) -> Request:
-    found = list(read_shortfalls(line.encode() for line in str(error or "").splitlines()))
+    found = list(read_log_evidence(line.encode() for line in str(error or "").splitlines()))
     return found[-1].request if found else Request()
 
 

@@ -13,8 +13,8 @@ import keras
 import tensorflow as tf
 
 from lowtide.errors import LowtideError
-from lowtide.oom.log_reader import read_shortfalls
-from lowtide.oom.shortage import Request
+from lowtide.oom.evidence import Request
+from lowtide.oom.log_reader import read_log_evidence
 from lowtide.progress import ProgressCallback
 from lowtide.tf.record import batches
 from lowtide.tf.record.measured_run import Step, keeps_record, rehearse
@@ -147,7 +147,7 @@ def _model_step(model: keras.Model, data: tuple[Any, ...], batch_size: int | Non
 
 def out_of_memory(label: str, lines: list[bytes]) -> LowtideError:
     """What TensorFlow said when it ran out, in one line."""
-    found = [shortfall.request for shortfall in read_shortfalls(lines)]
+    found = [evidence.request for evidence in read_log_evidence(lines)]
     request = found[-1] if found else Request()
     by = next((f" by {each}" for each in (request.node, request.op) if each), "")
     asked = "" if request.bytes is None else f": {format_bytes(request.bytes)} were asked for{by} and not to be had"

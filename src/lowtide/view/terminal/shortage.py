@@ -5,7 +5,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from lowtide.oom.shortage import Holder, Request, Shortage
+from lowtide.oom.evidence import Holder, Request
+from lowtide.oom.shortage import Shortage
 from lowtide.units import format_bytes
 from lowtide.view.axis import BUDGET_COLOUR, COLOURS
 from lowtide.view.report import Report, shape_text
