@@ -6,7 +6,8 @@ import pytest
 
 from lowtide.oom.advice import on_gpu
 from lowtide.oom.cause import find_cause
-from lowtide.oom.evidence import Evidence, Holder, Request
+from lowtide.oom.evidence import Evidence, Request
+from lowtide.tide.owner import Owner
 
 MIB = 1 << 20
 GPU = "/job:localhost/replica:0/task:0/device:GPU:0"
@@ -23,8 +24,8 @@ def evidence(asked=100, limit=1000, in_use=950, free=50, largest=40, **changes) 
     return Evidence(**(fields | changes))
 
 
-def held(**kinds: int) -> tuple[Holder, ...]:
-    return tuple(Holder(size * MIB, kind=kind) for kind, size in kinds.items())
+def held(**kinds: int) -> tuple[Owner, ...]:
+    return tuple(Owner(bytes=size * MIB, kind=kind) for kind, size in kinds.items())
 
 
 def growing(per_step: float, steps: int = 12, start: float = 300) -> tuple[tuple[int, int], ...]:
@@ -124,7 +125,7 @@ def test_what_is_no_leak(samples):
 
 
 def test_many_tensors_that_belong_to_no_step():
-    kept = tuple(Holder(20 * MIB, kind="other", shape=(5, MIB), dtype="float32") for _ in range(30))
+    kept = tuple(Owner(bytes=20 * MIB, kind="other", shape=(5, MIB), dtype="float32") for _ in range(30))
     cause = find_cause(evidence(holders=(*kept, *held(weights=200))))
     assert cause.name == "leak"
     assert "30 tensors of 20 MiB" in cause.sentence
@@ -132,7 +133,7 @@ def test_many_tensors_that_belong_to_no_step():
 
 
 def test_a_log_shows_a_leak_only_where_ops_run_one_by_one():
-    holders = (Holder(800 * MIB, 200), Holder(10 * MIB))
+    holders = (Owner(bytes=800 * MIB, count=200), Owner(bytes=10 * MIB))
     eager = evidence(request=Request(4 * MIB, op="AddV2"), holders=holders, free=3, largest=2)
     cause = find_cause(eager)
     assert cause.name == "leak"
@@ -159,14 +160,14 @@ def test_a_small_array_is_not_what_filled_the_memory():
 
 @pytest.mark.parametrize("kind", ["constants", "input", "other"])
 def test_one_array_that_is_held(kind):
-    holder = Holder(600 * MIB, kind=kind, name="data:0", shape=(50_000, 3072), dtype="float32")
+    holder = Owner(bytes=600 * MIB, kind=kind, name="data:0", shape=(50_000, 3072), dtype="float32")
     cause = find_cause(evidence(holders=(holder, *held(activations=300)), batch_size=64))
     assert cause.name == "constant"
     assert "data:0" in cause.sentence
 
 
 def test_a_batch_of_rows_is_no_constant():
-    holder = Holder(600 * MIB, kind="input", shape=(4096, 3072))
+    holder = Owner(bytes=600 * MIB, kind="input", shape=(4096, 3072))
     assert find_cause(evidence(holders=(holder, *held(activations=300)), batch_size=4096)).name == "batch"
 
 

@@ -6,8 +6,9 @@ import pytest
 from rich.console import Console
 
 from lowtide.oom.cause import OomCause
-from lowtide.oom.evidence import Holder, Request, group_alike
+from lowtide.oom.evidence import Request, group_alike
 from lowtide.oom.shortage import Shortage
+from lowtide.tide.owner import Owner
 from lowtide.view.shortage_page import render_shortage_page
 from lowtide.view.terminal.shortage import TerminalShortage, request_line, room_line
 
@@ -27,9 +28,19 @@ def make_shortage(**changes) -> Shortage:
         "free_bytes": 100 * MIB,
         "largest_free_bytes": 60 * MIB,
         "holders": (
-            Holder(500 * MIB, 1, "a:0", "Conv2D", "conv", "activations", "float32", (64, 28, 28, 128), source="m.py:3"),
-            Holder(300 * MIB, 2, layer="dense", kind="weights"),
-            Holder(100 * MIB, 50),
+            Owner(
+                bytes=500 * MIB,
+                count=1,
+                name="a:0",
+                op="Conv2D",
+                layer="conv",
+                kind="activations",
+                dtype="float32",
+                shape=(64, 28, 28, 128),
+                source="m.py:3",
+            ),
+            Owner(bytes=300 * MIB, count=2, layer="dense", kind="weights"),
+            Owner(bytes=100 * MIB, count=50),
         ),
         "batch_size": 64,
         "step": 3,
@@ -56,23 +67,17 @@ def test_shares_by_kind_and_layer():
         ("dense", 300 * MIB, 2),
         (None, 100 * MIB, 50),
     ]
-    assert make_shortage(holders=(Holder(5),)).by_layer() == ()
+    assert make_shortage(holders=(Owner(bytes=5),)).by_layer() == ()
 
 
 def test_holders_that_are_alike_are_put_together():
-    one, other = Holder(20, kind="other", shape=(5,)), Holder(20, kind="weights", shape=(5,))
-    grouped = group_alike([one, other, Holder(40, 2, kind="other", shape=(5,)), Holder(99)])
+    one, other = Owner(bytes=20, kind="other", shape=(5,)), Owner(bytes=20, kind="weights", shape=(5,))
+    grouped = group_alike([one, other, Owner(bytes=40, count=2, kind="other", shape=(5,)), Owner(bytes=99)])
     assert [(holder.bytes, holder.count, holder.kind) for holder in grouped] == [
         (99, 1, None),
         (60, 3, "other"),
         (20, 1, "weights"),
     ]
-
-
-def test_a_tensor_of_a_tide_is_a_holder(tide):
-    tensor = tide.top(1)[0]
-    holder = Holder.of(tensor)
-    assert (holder.name, holder.kind, holder.bytes, holder.count) == (tensor.name, tensor.kind, tensor.bytes, 1)
 
 
 def test_plain_data():
@@ -112,7 +117,7 @@ def test_the_rest_is_added_up():
 
 
 def test_sizes_alone_make_no_column_of_names():
-    text = show(make_shortage(holders=(Holder(100, 4), Holder(50))))
+    text = show(make_shortage(holders=(Owner(bytes=100, count=4), Owner(bytes=50))))
     assert "not named" not in text
     assert "layer" not in text
 
@@ -121,7 +126,7 @@ def test_sizes_alone_make_no_column_of_names():
 def test_it_fits_the_terminal(width):
     nasty = "[bold]x[/bold]/" * 30
     shortage = make_shortage(
-        request=Request(1, node=nasty), holders=(Holder(5, name=nasty, shape=(1,), source="a.py:1"),)
+        request=Request(1, node=nasty), holders=(Owner(bytes=5, name=nasty, shape=(1,), source="a.py:1"),)
     )
     assert max(len(line) for line in show(shortage, width).splitlines()) <= width
 
@@ -138,7 +143,7 @@ def test_what_is_not_known_is_left_out():
 
 def test_the_page_shows_the_same_and_escapes_names(tide):
     nasty = "</script><img src=x onerror=alert(1)>"
-    shortage = make_shortage(target=nasty, holders=(Holder(5 * MIB, name=nasty, kind="input"),), tide=tide)
+    shortage = make_shortage(target=nasty, holders=(Owner(bytes=5 * MIB, name=nasty, kind="input"),), tide=tide)
     page = render_shortage_page([shortage, make_shortage(notes=(nasty,))])
     assert page.startswith("<!doctype html>")
     assert "<img src=x" not in page

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from lowtide.oom.advice import advise
-from lowtide.oom.evidence import Evidence, Holder, group_alike
+from lowtide.oom.evidence import Evidence, group_alike
+from lowtide.tide.owner import Owner
 from lowtide.units import format_bytes
 
 _STEP_KINDS = ("activations", "gradients", "workspace")
@@ -158,7 +159,7 @@ def _find_held_constant(evidence: Evidence) -> str | None:
     return None
 
 
-def _is_batch(holder: Holder, evidence: Evidence) -> bool:
+def _is_batch(holder: Owner, evidence: Evidence) -> bool:
     """Whether a holder is one batch of input, so that its size depends on the batch size."""
     return holder.kind == "input" and (holder.shape or ())[:1] == (evidence.batch_size,)
 

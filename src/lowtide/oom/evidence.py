@@ -26,28 +26,6 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Holder:
-    """A buffer in use when memory ran out, or several equal ones."""
-
-    bytes: int
-    """Of all `count` buffers together."""
-    count: int = 1
-    name: str | None = None
-    op: str | None = None
-    layer: str | None = None
-    kind: str | None = None
-    dtype: str | None = None
-    shape: tuple[int, ...] | None = None
-    requested_bytes: int | None = None
-    source: str | None = None
-
-    @staticmethod
-    def of(tensor: Owner) -> Holder:
-        """Return the holder for a tensor of a tide."""
-        return Holder(**tensor.to_dict())
-
-
-@dataclass(frozen=True)
 class Evidence:
     """Everything known about one allocation failure; fields that are not known are None or empty."""
 
@@ -60,8 +38,8 @@ class Evidence:
     largest_free_bytes: int | None = None
     extension_bytes: int | None = None
     """The bytes that the allocator could still have obtained from the system within its limit."""
-    holders: tuple[Holder, ...] = ()
-    """Largest first."""
+    holders: tuple[Owner, ...] = ()
+    """The owners of the buffers in use, largest first; a log knows only groups of equal size."""
     samples: tuple[tuple[int, int], ...] = ()
     """For each step, its number and the bytes in use after it."""
     step: int | None = None
@@ -99,7 +77,7 @@ class Evidence:
         )
 
 
-def group_alike(holders: Iterable[Holder]) -> tuple[Holder, ...]:
+def group_alike(holders: Iterable[Owner]) -> tuple[Owner, ...]:
     """Merge holders of the same size, kind, dtype and shape; largest group first."""
     groups: dict[tuple[int, str | None, str | None, tuple[int, ...] | None], tuple[int, int]] = {}
     for holder in holders:
@@ -107,7 +85,7 @@ def group_alike(holders: Iterable[Holder]) -> tuple[Holder, ...]:
         held, count = groups.get(key, (0, 0))
         groups[key] = (held + holder.bytes, count + holder.count)
     alike = (
-        Holder(held, count, kind=kind, dtype=dtype, shape=shape)
+        Owner(bytes=held, count=count, kind=kind, dtype=dtype, shape=shape)
         for (_, kind, dtype, shape), (held, count) in groups.items()
     )
     return tuple(sorted(alike, key=lambda holder: -holder.bytes))

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from lowtide.oom.evidence import Evidence, Holder, Request
+from lowtide.oom.evidence import Evidence, Request
 from lowtide.oom.heap import Heap, build_heap
+from lowtide.tide.owner import Owner
 
 # Bounds on what is kept of a log, which may contain anything.
 _MOST_BLOCKS = 2_000_000
@@ -45,7 +46,7 @@ class EvidenceBuilder:
     requester: str | None = None
     """What the allocator names as the requester: an eager op, the path of a node, or "" for neither."""
     compiled: bool = False
-    holders: list[Holder] = field(default_factory=list)
+    holders: list[Owner] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -86,7 +87,7 @@ class EvidenceBuilder:
         if text not in self.notes:
             self.notes.append(text)
 
-    def add_holder(self, holder: Holder) -> None:
+    def add_holder(self, holder: Owner) -> None:
         """Add a holder that the log lists."""
         if len(self.holders) < _MOST_HOLDERS:
             self.holders.append(holder)
@@ -111,14 +112,14 @@ class EvidenceBuilder:
         )
         return evidence if heap is None else evidence.with_heap(heap)
 
-    def _all_holders(self, heap: Heap | None) -> tuple[Holder, ...]:
+    def _all_holders(self, heap: Heap | None) -> tuple[Owner, ...]:
         """Return the holders that the log lists, else the blocks of the summary or of the heap by size."""
         holders = self.holders
         if not holders and heap is not None:
             if not heap.complete:
-                holders = [Holder(size * count, count) for size, count in self.summary.items()]
+                holders = [Owner(bytes=size * count, count=count) for size, count in self.summary.items()]
             if not holders:
-                holders = [Holder(size * count, count) for size, count in heap.held_by_size()]
+                holders = [Owner(bytes=size * count, count=count) for size, count in heap.held_by_size()]
         return tuple(sorted(holders, key=lambda holder: -holder.bytes))
 
     def _build_heap(self) -> Heap | None:

@@ -12,9 +12,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from lowtide.oom import log_patterns as patterns
-from lowtide.oom.evidence import Evidence, Holder
+from lowtide.oom.evidence import Evidence
 from lowtide.oom.evidence_builder import EvidenceBuilder
 from lowtide.oom.log_patterns import read_amount, read_dtype, read_shape, read_xla_dtype, tensor_bytes
+from lowtide.tide.owner import Owner
 
 # How many failures stay open at once, and for how many lines. A traceback of TensorFlow 1 takes some hundred lines.
 _OPEN_FAILURES = 8
@@ -286,11 +287,11 @@ class _LogReader:
         if failure is None:
             return
         if self.listing == "histogram" and (match := patterns.HISTOGRAM.search(line.rstrip())):
-            failure.add_holder(Holder(int(match[1]) * int(match[2]), max(1, int(match[2]))))
+            failure.add_holder(Owner(bytes=int(match[1]) * int(match[2]), count=max(1, int(match[2]))))
         elif self.listing == "usage" and (match := patterns.USAGE.search(line)):
-            failure.add_holder(Holder(read_amount(match[1]), name=_text(match[2])))
+            failure.add_holder(Owner(bytes=read_amount(match[1]), name=_text(match[2])))
         elif self.listing == "usage" and (match := patterns.USAGE_REST.search(line)):
-            failure.add_holder(Holder(read_amount(match[2]), max(1, int(match[1]))))
+            failure.add_holder(Owner(bytes=read_amount(match[2]), count=max(1, int(match[1]))))
             self.listing = None
         elif self.listing == "buffers":
             _read_peak_buffer(failure, line)
@@ -314,7 +315,7 @@ def _read_statistics(failure: EvidenceBuilder, line: bytes) -> None:
 
 def _read_peak_buffer(failure: EvidenceBuilder, line: bytes) -> None:
     if match := patterns.PEAK_BUFFER.search(line):
-        failure.add_holder(Holder(read_amount(match[1])))
+        failure.add_holder(Owner(bytes=read_amount(match[1])))
     elif failure.holders:
         last = failure.holders[-1]
         if match := patterns.PEAK_BUFFER_NAME.search(line):

@@ -15,6 +15,10 @@ JSON_SCHEMA_VERSION = 1
 UNKNOWN_KIND = "unknown"
 """The key in `by_kind` for buffers without a kind: the blocks of a log have sizes only."""
 
+_HOLDER_FIELDS = (
+    "bytes", "count", "name", "op", "layer", "kind", "dtype", "shape", "requested_bytes", "source",
+)  # fmt: skip
+
 
 @dataclass(frozen=True, kw_only=True)
 class Shortage(Evidence):
@@ -35,9 +39,7 @@ class Shortage(Evidence):
         """Return what each layer held, largest first; empty if no layer is known."""
         if all(holder.layer is None for holder in self.holders):
             return ()
-        return share_by_layer(
-            (holder.layer, holder.kind or UNKNOWN_KIND, holder.bytes, holder.count) for holder in self.holders
-        )
+        return share_by_layer(self.holders, UNKNOWN_KIND)
 
     def to_dict(self, *, top: int = 10) -> dict[str, Any]:
         """Return the shortage as plain data with a `schema_version`; `top` limits the holders."""
@@ -51,7 +53,7 @@ class Shortage(Evidence):
             "peak_bytes": self.peak_bytes,
             "free_bytes": self.free_bytes,
             "largest_free_bytes": self.largest_free_bytes,
-            "holders": [asdict(holder) for holder in self.holders[:top]],
+            "holders": [holder.to_dict(_HOLDER_FIELDS) for holder in self.holders[:top]],
             "holders_in_all": sum(holder.count for holder in self.holders),
             "by_kind": self.by_kind(),
             "by_layer": [asdict(share) for share in self.by_layer()],

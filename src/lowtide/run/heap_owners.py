@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from lowtide.oom.evidence import Holder
 from lowtide.oom.heap import Heap
 from lowtide.run.chunks import Chunk, Stretch
 from lowtide.run.graph_names import NO_OP, Names, owners_of
@@ -40,7 +39,7 @@ class Held:
     planned_slowdown: float | None
     request_kind: str | None
     request_source: str | None
-    holders: tuple[Holder, ...]
+    holders: tuple[Owner, ...]
     constants: tuple[Constant, ...] = ()
 
     def constant_of(self, bytes_asked: int | None) -> Constant | None:
@@ -59,10 +58,7 @@ def load_held(folder: Path) -> Held | None:
     if not path.exists():
         return None
     stored: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    holders = tuple(
-        Holder(**{**each, "shape": None if each["shape"] is None else tuple(each["shape"])})
-        for each in stored.pop("holders")
-    )
+    holders = tuple(Owner.from_dict(each) for each in stored.pop("holders"))
     constants = tuple(Constant(**each) for each in stored.pop("constants"))
     return Held(**stored, holders=holders, constants=constants)
 
@@ -77,7 +73,7 @@ def moment_of(heap: Heap, stretch: Stretch) -> int | None:
 
 def holders_of(
     heap: Heap, alive: Iterable[Chunk], places: Iterable[Place], alike: Mapping[int, Chunk], names: Names
-) -> tuple[Holder, ...]:
+) -> tuple[Owner, ...]:
     """A holder for each block in use, largest first.
 
     A block is known by the record of its own allocation, by a variable or tensor that lies in it, or else by another
@@ -85,7 +81,7 @@ def holders_of(
     """
     recorded = {chunk.address: chunk for chunk in alive}
     placed = {place.address: place for place in places}
-    holders: list[Holder] = []
+    holders: list[Owner] = []
     rows = zip(heap.address.tolist(), heap.size.tolist(), heap.requested.tolist(), heap.in_use.tolist(), strict=True)
     for address, size, requested, in_use in rows:
         if not in_use:
@@ -97,18 +93,18 @@ def holders_of(
             known = Chunk(address, size, requested, place=placed[address])
         known = known or alike.get(requested)
         if known is None or not known.identified:
-            holders.append(Holder(size, requested_bytes=requested))
+            holders.append(Owner(bytes=size, requested_bytes=requested))
         else:
             found = Chunk(**{**vars(known), "address": address, "allocated": size, "requested": requested})
-            holders += [_holder(owner) for owner in owners_of(found, names)]
+            holders += [_without_placeholder(owner) for owner in owners_of(found, names)]
     return _together(holders)
 
 
-def _together(holders: Iterable[Holder]) -> tuple[Holder, ...]:
+def _together(holders: Iterable[Owner]) -> tuple[Owner, ...]:
     """What has one name and is alike is told once, with its number; largest first."""
-    groups: dict[Holder, list[Holder]] = {}
+    groups: dict[Owner, list[Owner]] = {}
     for holder in holders:
-        groups.setdefault(replace(holder, bytes=0, requested_bytes=None), []).append(holder)
+        groups.setdefault(replace(holder, bytes=0, requested_bytes=None, address=None), []).append(holder)
     joined = (
         replace(
             alike,
@@ -121,9 +117,9 @@ def _together(holders: Iterable[Holder]) -> tuple[Holder, ...]:
     return tuple(sorted(joined, key=lambda holder: -holder.bytes))
 
 
-def _holder(owner: Owner) -> Holder:
-    holder = Holder.of(owner)
-    return replace(holder, name=None, op=None) if owner.op == NO_OP else holder
+def _without_placeholder(owner: Owner) -> Owner:
+    """Return an owner with None in place of the words that tides show for unknown ops."""
+    return replace(owner, name=None, op=None) if owner.op == NO_OP else owner
 
 
 def alike_by_size(stretches: Sequence[Stretch]) -> dict[int, Chunk]:

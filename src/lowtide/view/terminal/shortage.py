@@ -5,8 +5,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from lowtide.oom.evidence import Holder, Request
+from lowtide.oom.evidence import Request
 from lowtide.oom.shortage import Shortage
+from lowtide.tide.owner import Owner
 from lowtide.units import format_bytes
 from lowtide.view.axis import BUDGET_COLOUR, COLOURS
 from lowtide.view.report import Report, shape_text
@@ -114,7 +115,7 @@ def fits_line(shortage: Shortage) -> str | None:
     return " · ".join(parts) or None
 
 
-def holder_text(holder: Holder) -> tuple[str, str, str]:
+def holder_text(holder: Owner) -> tuple[str, str, str]:
     """Return who a holder is, its type, and the line that made it."""
     who = holder.layer or holder.name or holder.op or (f"({holder.kind})" if holder.kind else "(not named)")
     if holder.layer and holder.op:
