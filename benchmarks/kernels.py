@@ -114,7 +114,7 @@ def estimated_us(op: str, function: Any, specs: list[tf.TensorSpec]) -> float:
     """What the simulation believes of the one node of this op, or of oneDNN's version of it."""
     step = find_step(function, tuple(specs), None, None)
     assert isinstance(step, SimulatedStep)
-    work = build_workload(step.program.at(None))
+    work = build_workload(step.program.graph_at(None))
     costs = [work.cost_us[node] for node, name in enumerate(work.graph.ops) if name.endswith(op)]
     return sum(costs)
 

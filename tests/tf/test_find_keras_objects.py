@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 
 import lowtide as lt
-from lowtide.tf.trace.find_keras_objects import keras_objects
+from lowtide.tf.trace.find_keras_objects import find_keras_objects
 
 SHARED = keras.layers.Dense(3, name="shared_globally")
 
@@ -22,14 +22,14 @@ def test_closures_globals_methods_and_containers_are_looked_into():
         def step(self, x, scale):
             return self.model(SHARED(inner(x))) * scale, listed, optimizer
 
-    names = {found.name for found in keras_objects(functools.partial(tf.function(Trainer().step), scale=2.0))}
+    names = {found.name for found in find_keras_objects(functools.partial(tf.function(Trainer().step), scale=2.0))}
     assert {"inner", "listed", "shared_globally", optimizer.name} <= names
     assert any(name.startswith("sequential") for name in names)
 
 
 def test_a_function_without_keras_has_none():
     weight = tf.Variable(1.0)
-    assert keras_objects(lambda x: x * weight) == []
+    assert find_keras_objects(lambda x: x * weight) == []
 
 
 def test_tensors_of_a_step_written_by_hand_are_told_by_layer():

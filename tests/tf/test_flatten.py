@@ -9,7 +9,7 @@ from lowtide.simulator.executor import execute
 from lowtide.simulator.workload import build_workload
 from lowtide.tf.plan.flatten import flatten
 from lowtide.tf.trace.convert import graph_from_def
-from lowtide.tf.trace.keras_models import prepare, train_step_of
+from lowtide.tf.trace.keras_models import prepare, train_function
 from lowtide.tf.trace.resolve_shapes import resolve_shapes
 from tests.unit.graphs import peak_of
 
@@ -20,7 +20,7 @@ def test_an_update_waits_for_its_own_gradient_only():
     model.compile(optimizer="adam", loss="mse")
     specs = (tf.TensorSpec((8, 256)), tf.TensorSpec((8, 256)))
     prepare(model, specs)
-    concrete = train_step_of(model).get_concrete_function(*specs)
+    concrete = train_function(model).get_concrete_function(*specs)
     flat = flatten(concrete)
     assert not any(node.op == "IdentityN" for node in flat.graph_def.node)
     shapes = {index: tuple(tensor.shape) for index, tensor in enumerate(concrete.inputs[:2])}

@@ -21,9 +21,9 @@ import tensorflow as tf
 
 from lowtide.errors import LowtideError
 from lowtide.sources.profiles.xplane import read_allocations
-from lowtide.tf.trace.xla.calls import is_compiled_call, xla_call_memory
-from lowtide.tf.trace.xla.memory import is_compiled, xla_allocations
-from lowtide.tf.trace.xla.tide import tide_of
+from lowtide.tf.trace.xla.calls import compile_call, is_compiled_call
+from lowtide.tf.trace.xla.memory import compile_step, is_compiled
+from lowtide.tf.trace.xla.tide import build_tide
 from lowtide.tide.columns import Building
 
 layers = keras.layers
@@ -121,10 +121,10 @@ def try_case(name: str, batch: int = 16) -> dict[str, Any]:
     concrete = step.get_concrete_function(*specs)
     exact = [tf.TensorSpec((batch, *spec.shape[1:]), spec.dtype) for spec in specs]
     before = bytes_in_use()
-    memory = xla_allocations(concrete, exact)
+    memory = compile_step(concrete, exact)
     left_over = bytes_in_use() - before
     names = [layer.name for layer in owner.layers] if isinstance(owner, keras.Model) else []
-    tide = tide_of(memory, target=name, building=Building(1, 1, 1, None), layers=names)
+    tide = build_tide(memory, target=name, building=Building(1, 1, 1, None), layers=names)
     inputs = [tf.random.uniform(spec.shape, dtype=spec.dtype) for spec in exact]
     for _ in range(2):
         concrete(*inputs)
@@ -154,7 +154,7 @@ def try_growth() -> dict[str, Any]:
     concrete = step.get_concrete_function(*specs)
     tf.config.experimental.reset_memory_stats("CPU:0")
     before = bytes_in_use("peak")
-    memory = xla_allocations(concrete, [tf.TensorSpec((1 << 22, *spec.shape[1:])) for spec in specs])
+    memory = compile_step(concrete, [tf.TensorSpec((1 << 22, *spec.shape[1:])) for spec in specs])
     return {"temp": memory.temp_bytes, "input": memory.arguments[0].bytes, "taken": bytes_in_use("peak") - before}
 
 
@@ -177,7 +177,7 @@ def try_call() -> dict[str, Any]:
     call = next(op for op in concrete.graph.get_operations() if is_compiled_call(op.node_def))
     captured = {id(inside): outside for outside, inside in concrete.graph.captures}
     inputs = [captured.get(id(each), tf.TensorSpec(each.shape, each.dtype)) for each in call.inputs]
-    memory = xla_call_memory(call.node_def.attr["f"].func.name, inputs)
+    memory = compile_call(call.node_def.attr["f"].func.name, inputs)
     x = tf.random.normal((40, 50))
     for _ in range(2):
         outer(x)
@@ -202,7 +202,7 @@ def try_refusals() -> dict[str, str]:
     said = {}
     for name, function, shape in (("op", with_python, (3,)), ("dimension", plain, (None, 3))):
         try:
-            xla_allocations(function, [tf.TensorSpec(shape)])
+            compile_step(function, [tf.TensorSpec(shape)])
         except LowtideError as error:
             said[name] = str(error)
     return said

@@ -202,8 +202,8 @@ def with_room(after: Tide, budget_bytes: int) -> Tide:
 
 def _actions(ground: Ground, best: Attempt) -> tuple[Action, ...]:
     graph, problem = ground.work.graph, ground.problem
-    belongings = ground.step.belongings
-    layer = layer_finder(ground.concrete, belongings.layers, belongings.kinds)
+    metadata = ground.step.metadata
+    layer = layer_finder(ground.concrete, metadata.layers, metadata.kinds)
     actions = []
     for again in best.answer.recomputed:
         name = graph.names[problem.nodes[again.task]]

@@ -18,7 +18,7 @@ from lowtide.tf.plan.function import Function
 from lowtide.tf.plan.plan import plan_first
 from lowtide.tf.plan.variants import Variant, allowable, check_only, variants_of
 from lowtide.tf.trace import keras_models as models
-from lowtide.tf.trace.simulated_step import Step, belongings_of
+from lowtide.tf.trace.step import Step, collect_metadata
 from lowtide.units import parse_bytes
 
 
@@ -94,7 +94,7 @@ class Fitted:
                 _one_step(model, model.train_step),
                 self.budget_bytes,
                 progress=self._progress,
-                describe=lambda concrete: belongings_of(concrete, model, models.owners_of(model)),
+                describe=lambda concrete: collect_metadata(concrete, model, models.owners_of(model)),
                 label=model.name,
                 choose=self._choose,
                 autograph=False,
@@ -108,13 +108,13 @@ class Fitted:
         """Plan the step as it is, or the first of its variants that can be."""
         model = self.model
 
-        def step_of(variant: Variant) -> Step:
+        def build_step(variant: Variant) -> Step:
             return step if variant.is_plain else trace(_one_step(model, variant.train_step))
 
         rows = step.batch_size
         variants = variants_of(model, self.allow, rows, self.only)
         more = allowable(model, self.allow)
-        return plan_first(variants, step_of, rows, self.budget_bytes, more, self._progress, model.name, self._times)
+        return plan_first(variants, build_step, rows, self.budget_bytes, more, self._progress, model.name, self._times)
 
 
 def _one_step(model: keras.Model, train_step: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -132,7 +132,7 @@ def _over_batches(model: keras.Model, step: Callable[[Any], Any]) -> Callable[[I
 
     def train(iterator: Iterator[Any]) -> Any:
         results = None
-        for _ in range(models.steps_together(model)):
+        for _ in range(models.steps_per_call(model)):
             try:
                 data = next(iterator)
             except (StopIteration, tf.errors.OutOfRangeError):

@@ -18,12 +18,13 @@ from lowtide.planning.measured_costs import MeasuredTimes, Recorded, measured_ti
 from lowtide.planning.plan import Plan
 from lowtide.progress import ProgressCallback
 from lowtide.tf.plan.plan import plan_step
-from lowtide.tf.trace.find_keras_objects import keras_objects
-from lowtide.tf.trace.simulated_step import Belongings, Step, belongings_of, step_of
+from lowtide.tf.trace.build_step import build_step
+from lowtide.tf.trace.find_keras_objects import find_keras_objects
+from lowtide.tf.trace.step import Step, StepMetadata, collect_metadata
 from lowtide.tf.trace.trace import Trace
 from lowtide.units import parse_bytes
 
-Describe = Callable[[Any], Belongings]
+Describe = Callable[[Any], StepMetadata]
 # Plans a step, or another one in its place, which the second argument traces.
 Choose = Callable[[Step, Callable[[Callable[..., Any]], Step]], Plan]
 
@@ -118,7 +119,7 @@ class Function:
 
             def trace(function: Any) -> Step:
                 traced = Trace(function.get_concrete_function(*specs, **named_specs), 0.0, None)
-                return step_of(traced, self._describe(traced.concrete), self._label, shapes, self._progress)
+                return build_step(traced, self._describe(traced.concrete), self._label, shapes, self._progress)
 
             made = self._plan(trace)
             self.plans.append(made)
@@ -131,8 +132,8 @@ class Function:
             return plan_step(step, step.batch_size, self.budget_bytes, self._progress, self._label, self._times)
         return self._choose(step, lambda function: trace(tf.function(function, **self._options)))
 
-    def _describe_reachable(self, concrete: Any) -> Belongings:
-        return belongings_of(concrete, None, keras_objects(self.python_function))
+    def _describe_reachable(self, concrete: Any) -> StepMetadata:
+        return collect_metadata(concrete, None, find_keras_objects(self.python_function))
 
 
 def _spec(value: Any) -> Any:

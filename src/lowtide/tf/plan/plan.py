@@ -21,9 +21,10 @@ from lowtide.tf.plan.attempts import DEAR, in_order, search, with_room
 from lowtide.tf.plan.planning_context import Ground, flat_step
 from lowtide.tf.plan.variants import Variant, allowable, check_only, variants_of
 from lowtide.tf.trace.predict import check_batch_size
-from lowtide.tf.trace.simulated_step import CompiledStep, Step
+from lowtide.tf.trace.step import Step
 from lowtide.tf.trace.step_cache import find_step, trace_model
 from lowtide.tf.trace.trace import without_garbage_collection
+from lowtide.tf.trace.xla.step import CompiledStep
 from lowtide.tide.tide import Tide
 from lowtide.units import parse_bytes
 
@@ -63,19 +64,19 @@ def plan(
     if not isinstance(target, keras.Model):
         return plan_step(step, batch_size, budget_bytes, progress, label, times)
 
-    def step_of(variant: Variant) -> Step:
+    def build_step(variant: Variant) -> Step:
         if variant.is_plain:
             return step
         return trace_model(target, specs, batch_size, variant.train_step, progress)
 
     variants = variants_of(target, allowed, step.batch_size, only)
     more = allowable(target, allowed)
-    return plan_first(variants, step_of, step.batch_size, budget_bytes, more, progress, label, times)
+    return plan_first(variants, build_step, step.batch_size, budget_bytes, more, progress, label, times)
 
 
 def plan_first(
     variants: Iterable[Variant],
-    step_of: Callable[[Variant], Step],
+    build_step: Callable[[Variant], Step],
     batch_size: int | None,
     budget_bytes: int,
     more: tuple[str, ...],
@@ -101,7 +102,7 @@ def plan_first(
             try:
                 # What was recorded is the step as it is.
                 timed = times if variant.is_plain else None
-                step = step_of(variant)
+                step = build_step(variant)
                 plain = plain or step
                 made = plan_step(step, batch_size, budget_bytes, progress, label, timed)
             except NoPlanError as error:

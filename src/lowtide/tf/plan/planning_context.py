@@ -27,7 +27,9 @@ from lowtide.tf.plan.flatten import FlatFunction, flat_of, flatten, is_stateful
 from lowtide.tf.plan.momentum_kernels import with_momentum_kernels
 from lowtide.tf.trace.convert import graph_from_def
 from lowtide.tf.trace.resolve_shapes import resolve_shapes
-from lowtide.tf.trace.simulated_step import CompiledStep, SimulatedStep, Step
+from lowtide.tf.trace.simulated_step import SimulatedStep
+from lowtide.tf.trace.step import Step
+from lowtide.tf.trace.xla.step import CompiledStep
 from lowtide.tide.tide import Tide
 
 # A value below this share of the peak is small: what it does is left alone.
@@ -52,7 +54,7 @@ def flat_step(step: Step) -> FlatFunction:
     if isinstance(step, SimulatedStep):
         optimized = step.program.optimized_def
         if optimized is not None and not any(op in _LOWERED for op in step.program.graph.ops):
-            return with_momentum_kernels(flat_of(step.concrete, optimized), step.program.at(None))
+            return with_momentum_kernels(flat_of(step.concrete, optimized), step.program.graph_at(None))
     return flatten(step.concrete)
 
 
@@ -93,12 +95,12 @@ class Ground:
         self.flat = flat_step(step)
         graph = graph_from_def(self.flat.graph_def)
         if isinstance(step, SimulatedStep):
-            for program in (step.program, *step.program.beside):
+            for program in (step.program, *step.program.other_devices):
                 graph = with_kernels(graph, program.graph)
         shapes = {index: tuple(shape) for index, shape in enumerate(step.argument_shapes) if shape is not None}
         self.work: Workload = build_workload(resolve_shapes(graph, self.flat.graph_def, shapes), fold=False)
         self.notes = self._take_times(times)
-        fused = fused_nodes(self.work, step.written()) if self.compiled else frozenset()
+        fused = fused_nodes(self.work, step.written_nodes()) if self.compiled else frozenset()
         devices = None if self.compiled else _devices(self.flat.graph_def)
         self.problem = pose(self.work, before, fused, devices)
         if self.compiled:
@@ -135,16 +137,16 @@ class Ground:
         rewrite, at_once = realize(self.work, self.problem, answer.course, self.compiled, leeway)
         redefined = Redefined(self.concrete, apply(self.flat, rewrite))
         register(redefined)
-        step = self.step.redefined(redefined, tell, budget_bytes)
+        step = self.step.with_body(redefined, tell, budget_bytes)
         after = step.tide(self.step.batch_size, tell, label)
         used = step.memory.temp_bytes if self.compiled else after.safe_bytes - self.problem.base_bytes
         held_us = 0.0 if self.compiled else holding_us(self.problem, answer.course, at_once, rewrite.in_place)
-        spread = 0.0 if self.compiled else max(each.spread for each in (step, *step.beside))
+        spread = 0.0 if self.compiled else max(each.peak_spread for each in (step, *step.other_devices))
         return Attempt(answer, rewrite, redefined, after, used, answer.flood.extra_us + held_us, spread)
 
     def room(self, budget_bytes: int) -> int:
         """What a budget leaves for what comes on top of what is there anyway."""
-        return self.step.room(budget_bytes) if self.compiled else budget_bytes - self.problem.base_bytes
+        return self.step.temporary_budget(budget_bytes) if self.compiled else budget_bytes - self.problem.base_bytes
 
     def first_aim(self, budget_bytes: int, room: int) -> int:
         """What to search for first; of a compiled step it is known what it takes as it is."""

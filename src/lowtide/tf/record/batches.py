@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from lowtide.errors import LowtideError
-from lowtide.tf.trace.step_cache import with_batch
+from lowtide.tf.trace.specs import with_batch
 
 # Any will do. TensorFlow's and Python's own streams of random numbers are left where they are.
 _SEED = (3, 14)

@@ -28,8 +28,8 @@ from lowtide.sources.profiles.xplane import AllocationRecord, read_profile
 from lowtide.tf.record.addresses import kept_places
 from lowtide.tf.record.called_function import Heard, batch_size_of
 from lowtide.tf.record.inspect_step import Look, look_at, look_at_nothing
-from lowtide.tf.trace.simulated_step import Belongings
 from lowtide.tf.trace.source_lines import inner_functions, line_of_frames, source_finder
+from lowtide.tf.trace.step import StepMetadata
 from lowtide.tf.trace.trace import Trace, count_nodes
 from lowtide.tide.tide import Tide
 
@@ -101,7 +101,7 @@ def look_at_step(
 ) -> Look:
     """Look at the largest function of the step; where that fails, names have to speak for themselves."""
     lookup = recorder.lookup
-    belongings = Belongings(lookup.layers, lookup.kinds)
+    belongings = StepMetadata(lookup.layers, lookup.kinds)
     functions = steady[1].functions if steady is not None else tuple(recorder.functions)
     present = [name for name in functions if name in recorder.functions]
     if not present:

@@ -18,13 +18,15 @@ from lowtide.progress import Progress, ProgressCallback
 from lowtide.run.graph_names import Names
 from lowtide.tf.plan.planning_context import first_aim, pose
 from lowtide.tf.record.called_function import Heard, batch_size_of, program_of_call
-from lowtide.tf.trace.compiled_calls import compiled_calls
 from lowtide.tf.trace.layer_origins import layer_finder
 from lowtide.tf.trace.predict import solve_batch
-from lowtide.tf.trace.simulated_step import Belongings, CompiledStep, SimulatedStep
+from lowtide.tf.trace.simulated_step import SimulatedStep
 from lowtide.tf.trace.source_lines import source_finder
+from lowtide.tf.trace.step import StepMetadata
 from lowtide.tf.trace.trace import Program, Trace, without_garbage_collection
+from lowtide.tf.trace.xla.calls import compiled_calls
 from lowtide.tf.trace.xla.memory import is_compiled
+from lowtide.tf.trace.xla.step import CompiledStep
 from lowtide.tf.trace.xla.tide import block_parts
 from lowtide.tide.columns import Building
 from lowtide.tide.describe import node_owners
@@ -69,13 +71,13 @@ class Look:
         return answer.flood.extra_us / max(problem.total_us, 1e-9) if answer.within else None
 
 
-def look_at_nothing(belongings: Belongings, batch_size: int | None = None) -> Look:
+def look_at_nothing(belongings: StepMetadata, batch_size: int | None = None) -> Look:
     """A step without a function of its own: the names of layers are all that is known."""
     return Look(Names(layers=belongings.layers), batch_size, Building(0, 0, 0, None), None)
 
 
 def look_at(
-    concrete: Any, shapes: Sequence[Shape | None], heard: Heard, belongings: Belongings, progress: ProgressCallback
+    concrete: Any, shapes: Sequence[Shape | None], heard: Heard, belongings: StepMetadata, progress: ProgressCallback
 ) -> Look:
     """Look at the function of a call with these shapes."""
     look = _look_at_compiled if is_compiled(concrete) else _look_at_graph
@@ -89,13 +91,13 @@ def look_at(
 
 
 def _look_at_graph(
-    concrete: Any, shapes: Sequence[Shape | None], heard: Heard, belongings: Belongings, progress: ProgressCallback
+    concrete: Any, shapes: Sequence[Shape | None], heard: Heard, belongings: StepMetadata, progress: ProgressCallback
 ) -> Look:
     progress(Progress("looking at the graph of the step"))
     program = program_of_call(concrete, shapes, heard)
     batch = program.batch_size
     step = SimulatedStep(program, belongings, concrete.name)
-    graph = program.at(batch)
+    graph = program.graph_at(batch)
     source = source_finder(concrete)
     layers = belongings.layers
     find = layer_finder(concrete, layers, belongings.kinds)
@@ -116,7 +118,7 @@ def _look_at_graph(
 
 
 def _look_at_compiled(
-    concrete: Any, shapes: Sequence[Shape | None], heard: Heard, belongings: Belongings, progress: ProgressCallback
+    concrete: Any, shapes: Sequence[Shape | None], heard: Heard, belongings: StepMetadata, progress: ProgressCallback
 ) -> Look:
     progress(Progress("compiling the step once more"))
     inputs = concrete.inputs[: len(concrete.inputs) - len(concrete.captured_inputs)]

@@ -20,7 +20,7 @@ from lowtide.tf.record import batches
 from lowtide.tf.record.measured_run import Step, keeps_record, rehearse
 from lowtide.tf.record.variable_snapshot import Snapshot
 from lowtide.tf.trace import keras_models as models
-from lowtide.tf.trace.find_keras_objects import keras_objects
+from lowtide.tf.trace.find_keras_objects import find_keras_objects
 from lowtide.tf.trace.predict import check_batch_size
 from lowtide.tf.trace.trace import trace
 from lowtide.tide.tide import Tide
@@ -116,7 +116,7 @@ def _function_step(
         label=label or str(getattr(target, "__name__", type(target).__name__)),
         inputs=[leaf for leaf in tf.nest.flatten(list(values)) if isinstance(leaf, tf.Tensor)],
         batch_size=batches.size_of(list(values)) if batch_size is None else batch_size,
-        owners=keras_objects(target),
+        owners=find_keras_objects(target),
     )
 
 

@@ -17,7 +17,7 @@ import keras
 FARTHEST, MOST_MEMBERS = 6, 1000
 
 
-def keras_objects(step: Any) -> list[Any]:
+def find_keras_objects(step: Any) -> list[Any]:
     """Layers, models and optimizers that a function refers to, each once."""
     found: list[Any] = []
     seen: set[int] = set()

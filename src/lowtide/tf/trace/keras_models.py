@@ -10,12 +10,11 @@ import keras
 import tensorflow as tf
 
 from lowtide.errors import LowtideError
-
-Specs = tuple[Any, ...]
+from lowtide.tf.trace.specs import Specs
 
 
 def candidate_specs(model: keras.Model, specs: Specs) -> list[Specs]:
-    """The specs of a batch to try, in this order: a model does not say what its targets look like."""
+    """Return the specs of a batch to try, in order: a model does not know the shapes of its targets."""
     if not model.compiled:
         raise LowtideError(
             "the model is not compiled",
@@ -25,16 +24,16 @@ def candidate_specs(model: keras.Model, specs: Specs) -> list[Specs]:
     return [tuple(specs)] if specs else _candidate_specs(model)
 
 
-def train_step_of(model: keras.Model, train_step: Callable[[Any], Any] | None = None) -> Any:
-    """The function that `fit` runs for one batch, built as Keras's TensorFlow trainer builds it.
+def train_function(model: keras.Model, train_step: Callable[[Any], Any] | None = None) -> Any:
+    """Return the function that `fit` runs for one batch, built as Keras's TensorFlow trainer builds it.
 
-    `fit` calls the step from a function that draws the batch; inlining it decides the order of the nodes, and with
-    it which of two gradients waits for the other. A compiled step is compiled by itself. Another `train_step` takes the
-    place of the model's own.
+    `fit` calls the step from a function that draws the batch. Inlining that call determines the order of the nodes, and
+    with it which of two gradients waits for the other. A compiled step is compiled by itself. `train_step` replaces
+    the one of the model.
     """
 
     def one_step(*data: Any) -> Any:
-        # A data set of inputs alone yields x itself, not a tuple.
+        # A dataset of inputs alone yields x itself, not a tuple.
         return model.distribute_strategy.run(train_step or model.train_step, args=(data if len(data) > 1 else data[0],))
 
     step = tf.function(one_step, autograph=False, reduce_retracing=True, jit_compile=bool(model.jit_compile))
@@ -43,13 +42,13 @@ def train_step_of(model: keras.Model, train_step: Callable[[Any], Any] | None = 
     return tf.function(lambda *data: step(*data), autograph=False)
 
 
-def steps_together(model: keras.Model | None) -> int:
-    """How many steps one call of `fit`'s function runs: nobody sees the peak of one of them."""
+def steps_per_call(model: keras.Model | None) -> int:
+    """Return how many steps one call of the function in `fit` runs; the peak of a single one is not observable."""
     return max(int(getattr(model, "steps_per_execution", None) or 1), 1)
 
 
 def fingerprint(model: keras.Model, specs: Specs) -> tuple[Any, ...]:
-    """What a trace of a model depends on: when any of it changes, it is traced again."""
+    """Return everything that a trace of a model depends on besides the batch size."""
     return (
         repr(specs),
         id(model.optimizer),
@@ -58,22 +57,18 @@ def fingerprint(model: keras.Model, specs: Specs) -> tuple[Any, ...]:
         getattr(model.train_step, "__func__", model.train_step),
         tuple(layer.dtype_policy.name for layer in model._flatten_layers()),
         model.jit_compile,
-        steps_together(model),
+        steps_per_call(model),
     )
 
 
 def prepare(model: keras.Model, specs: Specs) -> None:
     """Create the variables that `fit` would create before its first step: optimizer slots and metrics."""
-    batch = tf.nest.map_structure(lambda spec: keras.KerasTensor(_keras_shape(spec), dtype=spec.dtype.name), specs)
-    # A model whose own train_step does the work has no loss to build; tracing will tell if anything is wrong.
+    batch = tf.nest.map_structure(lambda spec: keras.KerasTensor(tuple(spec.shape), dtype=spec.dtype.name), specs)
+    # A model with its own train_step may have no loss to build. If something is wrong, tracing raises the error.
     with contextlib.suppress(Exception):
         model._symbolic_build(data_batch=batch if len(batch) > 1 else batch[0])
     if model.optimizer is not None and not model.optimizer.built:
         model.optimizer.build(model.trainable_variables)
-
-
-def _keras_shape(spec: Any) -> tuple[int | None, ...]:
-    return tuple(spec.shape)
 
 
 def _candidate_specs(model: keras.Model) -> list[Specs]:
@@ -110,7 +105,7 @@ def _spec(shape: Sequence[int | None], dtype: str) -> tf.TensorSpec:
 
 
 def _target_specs(model: keras.Model) -> Any:
-    """One target per output: what its loss compares the output with."""
+    """Return one target per output, of the shape that the loss compares the output with."""
     try:
         outputs = model._outputs_struct if hasattr(model, "_outputs_struct") else model.outputs
     except AttributeError:
@@ -146,7 +141,7 @@ def _target(output: Any, loss: Any) -> tf.TensorSpec:
 
 
 def variable_kinds(owners: Sequence[Any], variables: Sequence[Any]) -> dict[int, tuple[str, str]]:
-    """Kind and name of each variable, by the identity of its handle. Owners are Keras models, layers and optimizers."""
+    """Return kind and name of each variable by the identity of its handle; owners are layers and optimizers."""
     kinds: dict[int, tuple[str, str]] = {}
     for owner in owners:
         groups = [("optimizer" if isinstance(owner, keras.optimizers.Optimizer) else "weights", owner.variables)]
@@ -154,24 +149,21 @@ def variable_kinds(owners: Sequence[Any], variables: Sequence[Any]) -> dict[int,
             groups.append(("other", owner.metrics_variables))
         for kind, members in groups:
             for variable in members:
-                kinds[_handle_key(variable.value)] = (kind, variable.path)
+                kinds[id(variable.value.handle)] = (kind, variable.path)
     for variable in variables:
-        kinds.setdefault(_handle_key(variable), _guess(variable))
+        kinds.setdefault(id(variable.handle), guess_variable(variable))
     return kinds
 
 
-def _handle_key(variable: Any) -> int:
-    return id(variable.handle)
-
-
-# What optimizers call their state, in Keras 3's paths and TensorFlow's own names.
+# Words in the names of optimizer state, in the paths of Keras 3 and the names of TensorFlow.
 _SLOT_WORDS = (
     "momentum", "velocity", "accumulator", "adam", "sgd", "rmsprop", "adagrad", "adadelta", "adafactor", "lion",
     "nadam", "ftrl", "lamb", "muon", "optimizer", "learning_rate", "iteration",
 )  # fmt: skip
 
 
-def _guess(variable: Any) -> tuple[str, str]:
+def guess_variable(variable: Any) -> tuple[str, str]:
+    """Guess the kind of a variable that no Keras object owns, from its name; return kind and name."""
     name = variable.name.partition(":")[0]
     if variable.trainable:
         return "weights", name
@@ -181,17 +173,18 @@ def _guess(variable: Any) -> tuple[str, str]:
 
 
 def layer_names(owners: Sequence[Any]) -> frozenset[str]:
+    """Return the names of all layers of the owners."""
     layers = [owner for owner in owners if isinstance(owner, keras.Layer)]
     return frozenset(layer.name for owner in layers for layer in owner._flatten_layers())
 
 
 def owners_of(model: keras.Model) -> list[Any]:
-    """The model and its optimizer."""
+    """Return the model and its optimizer: the objects that own its variables."""
     return [model] if model.optimizer is None else [model, model.optimizer]
 
 
-def variables_outside(concrete: Any, model: keras.Model | None) -> list[tuple[str, str, int, tuple[int, ...]]]:
-    """Variables of the model that the step does not touch still take their memory."""
+def untouched_variables(concrete: Any, model: keras.Model | None) -> list[tuple[str, str, int, tuple[int, ...]]]:
+    """Return the variables of a model that the step does not use: kind, name, dtype, shape."""
     if model is None:
         return []
     captured = {id(handle) for handle in concrete.captured_inputs}

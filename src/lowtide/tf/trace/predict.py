@@ -9,7 +9,7 @@ from typing import Any
 
 from lowtide.errors import LowtideError
 from lowtide.progress import ProgressCallback
-from lowtide.tf.trace.simulated_step import Step
+from lowtide.tf.trace.step import Step
 from lowtide.tf.trace.step_cache import find_step
 from lowtide.tide.tide import Tide
 from lowtide.units import parse_bytes

@@ -18,7 +18,7 @@ from lowtide.program.batch_axis import Axis
 from lowtide.program.graph import Graph, Shape
 
 # Below this, too many sizes are multiples of the batch by accident.
-SMALLEST_TELLING_BATCH = 5
+SMALLEST_RESCALED_BATCH = 5
 
 # Inputs that are shapes, by op: the position of the shape, and of the tensor that tells whether there is a batch in it.
 _SHAPES: Mapping[str, tuple[int, int]] = {

@@ -1,8 +1,8 @@
 """From a function or a compiled Keras model to the graph that TensorFlow would run, without running it.
 
 The function is traced from specs, then handed to the runtime with an already cancelled cancellation manager:
-TensorFlow places, optimises, fuses and partitions it as for a real call, files the executed graph, and stops
-before the first node. Arguments are passed as scalars, because nothing ever looks into them.
+TensorFlow places, optimises, fuses and partitions it as for a real call, records the executed graph in the run
+metadata, and stops before the first node. Scalars are passed as arguments, because nothing reads their contents.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from lowtide.tf.trace.resolve_shapes import resolve_shapes, topological_order
 
 @dataclass
 class Program:
-    """A traced step: the graph that runs, and what its arguments and variables are."""
+    """A traced step: the executed graph, and the shapes of its arguments."""
 
     concrete: Any
     graph: Graph
     graph_def: graph_pb2.GraphDef
     argument_shapes: list[Shape | None]
-    """Shapes of the flat arguments, inputs first, captures after them."""
+    """Shapes of the flat arguments: the inputs, then the captures."""
     input_count: int
     optimized_def: graph_pb2.GraphDef | None = None
-    """What Grappler left, before kernels of other libraries took the place of some nodes."""
-    beside: tuple[Program, ...] = ()
-    """What runs on other devices at the same time."""
+    """The graph after Grappler, before nodes were replaced by kernels of other libraries."""
+    other_devices: tuple[Program, ...] = ()
+    """The parts of the step that run on other devices at the same time."""
     traced_nodes: int = 0
     graph_bytes: int = 0
     host_bytes: int | None = None
@@ -54,43 +54,45 @@ class Program:
 
     @property
     def batch_size(self) -> int | None:
-        """The common leading size of the inputs; None when they have none."""
+        """The leading size that all inputs share; None if there is none."""
         sizes = {shape[0] for shape in self.argument_shapes[: self.input_count] if shape}
         return sizes.pop() if len(sizes) == 1 and -1 not in sizes else None
 
-    def at(self, batch_size: int | None) -> Graph:
-        """The graph with the shapes of one batch size: the one it was traced for, or another."""
+    def arguments(self) -> Iterator[tuple[int, int]]:
+        """Yield the position of each argument that the graph reads, and its tensor."""
+        for node, op in enumerate(self.graph.ops):
+            if op in ("_Arg", "_DeviceArg"):
+                yield self.graph.attributes[node].get("index", 0), self.graph.first_output[node]
+
+    def graph_at(self, batch_size: int | None) -> Graph:
+        """Return the graph with the shapes of a batch size; None stands for the one it was traced for."""
         traced = self.batch_size
         if batch_size is None or traced is None or batch_size == traced:
             return self._traced_graph
         graph_def = rescale(self.graph_def, self._traced_graph, self._batch_axes, traced, batch_size)
         inputs = [rescale_shape(shape, traced, batch_size) for shape in self.argument_shapes[: self.input_count]]
         shapes = [*inputs, *self.argument_shapes[self.input_count :]]
-        return resolve_shapes(with_constants_of(self.graph, graph_def), graph_def, _known(shapes))
+        return resolve_shapes(with_constants_of(self.graph, graph_def), graph_def, _known_shapes(shapes))
 
     @cached_property
     def _traced_graph(self) -> Graph:
-        return resolve_shapes(self.graph, self.graph_def, _known(self.argument_shapes))
+        return resolve_shapes(self.graph, self.graph_def, _known_shapes(self.argument_shapes))
 
     @cached_property
     def _batch_axes(self) -> list[Axis]:
         graph = self._traced_graph
-        inputs = [
-            graph.first_output[node]
-            for node, op in enumerate(graph.ops)
-            if op in ("_Arg", "_DeviceArg") and graph.attributes[node].get("index", 0) < self.input_count
-        ]
+        inputs = [tensor for index, tensor in self.arguments() if index < self.input_count]
         assert self.batch_size is not None
         return batch_axes(graph, topological_order(graph), self.batch_size, inputs)
 
 
-def _known(shapes: Sequence[Shape | None]) -> dict[int, Shape]:
+def _known_shapes(shapes: Sequence[Shape | None]) -> dict[int, Shape]:
     return {index: shape for index, shape in enumerate(shapes) if shape is not None and -1 not in shape}
 
 
 @dataclass
 class Trace:
-    """A function that was traced from specs, and what that took."""
+    """A function that was traced from specs, with the time and memory this took."""
 
     concrete: Any
     seconds: float
@@ -98,22 +100,24 @@ class Trace:
 
     @property
     def nodes(self) -> int:
+        """The nodes of the function and of all functions it calls."""
         return count_nodes(self.concrete)
 
     @property
     def graph_bytes(self) -> int:
-        inner = {function.name: function for function in _inner_functions(self.concrete)}
+        """The serialized size of the function and of all functions it calls."""
+        inner = {function.name: function for function in _called_functions(self.concrete)}
         size = int(self.concrete.function_def.ByteSize())
         return size + sum(int(function.cached_definition.ByteSize()) for function in inner.values())
 
     def host_bytes(self) -> int | None:
-        """By how much this process grew since before the trace."""
+        """Return by how much this process has grown since before the trace; None where that is unknown."""
         now = _resident_bytes()
         return None if now is None or self.resident_before is None else max(0, now - self.resident_before)
 
 
 def trace(function: Callable[..., Any], specs: Sequence[Any], progress: ProgressCallback | None = None) -> Trace:
-    """Trace a function (a tf.function, or one that could be) from its specs."""
+    """Trace a tf.function, or a function that could be one, from the specs of its inputs."""
     if progress is not None:
         progress(Progress("tracing"))
     before = _resident_bytes()
@@ -124,7 +128,7 @@ def trace(function: Callable[..., Any], specs: Sequence[Any], progress: Progress
 
 @contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """Graphs and simulations are many small objects without cycles: the collector would walk them for nothing."""
+    """Pause the garbage collector: graphs and simulations are many small objects without reference cycles."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -134,8 +138,8 @@ def without_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-def program_of(traced: Trace, progress: ProgressCallback | None = None) -> Program:
-    """The graph that TensorFlow would run for a traced function."""
+def build_program(traced: Trace, progress: ProgressCallback | None = None) -> Program:
+    """Have TensorFlow build the graph that it would run for a traced function."""
     concrete = traced.concrete
     if progress is not None:
         progress(Progress("optimizing the graph with Grappler"))
@@ -151,19 +155,19 @@ def program_of(traced: Trace, progress: ProgressCallback | None = None) -> Progr
         graph=graph,
         graph_def=graph_def,
         optimized_def=graphs.optimized,
-        argument_shapes=[_plain(tensor.shape) for tensor in concrete.inputs],
+        argument_shapes=[_plain_shape(tensor.shape) for tensor in concrete.inputs],
         input_count=len(concrete.inputs) - len(concrete.captured_inputs),
         traced_nodes=traced.nodes,
         graph_bytes=traced.graph_bytes,
         host_bytes=traced.host_bytes(),
     )
-    program.beside = tuple(replace(program, graph=other, graph_def=other_def) for other, other_def in others)
+    program.other_devices = tuple(replace(program, graph=other, graph_def=other_def) for other, other_def in others)
     converted = time.perf_counter()
     program.seconds = {"trace": traced.seconds, "grappler": optimized - started, "convert": converted - optimized}
     return program
 
 
-def _plain(shape: tf.TensorShape) -> Shape | None:
+def _plain_shape(shape: tf.TensorShape) -> Shape | None:
     return None if shape.rank is None else tuple(-1 if size is None else size for size in shape.as_list())
 
 
@@ -174,13 +178,13 @@ def _concrete_function(function: Callable[..., Any], specs: Sequence[Any]) -> An
     except LowtideError:
         raise
     except Exception as error:
-        raise untraceable(error, specs) from error
+        raise _trace_error(error, specs) from error
 
 
-def untraceable(error: Exception, specs: Sequence[Any]) -> LowtideError:
+def _trace_error(error: Exception, specs: Sequence[Any]) -> LowtideError:
     text = str(error).strip().splitlines()
     reason = next((line.strip() for line in reversed(text) if line.strip()), type(error).__name__)
-    shown = ", ".join(_show(spec) for spec in tf.nest.flatten(list(specs)))
+    shown = ", ".join(_format_spec(spec) for spec in tf.nest.flatten(list(specs)))
     return LowtideError(
         f"the step cannot be traced: {type(error).__name__}: {reason[:300]}",
         given=f"specs {shown}" if shown else "no specs",
@@ -188,21 +192,21 @@ def untraceable(error: Exception, specs: Sequence[Any]) -> LowtideError:
     )
 
 
-def _show(spec: Any) -> str:
+def _format_spec(spec: Any) -> str:
     shape = getattr(spec, "shape", None)
     dtype = getattr(spec, "dtype", None)
     return f"{tuple(shape) if shape is not None and shape.rank is not None else shape} {getattr(dtype, 'name', dtype)}"
 
 
 def count_nodes(concrete: Any) -> int:
-    """The nodes of a traced function, and of all that it calls."""
-    functions = {function.name: function for function in _inner_functions(concrete)}
+    """Count the nodes of a traced function and of all functions it calls."""
+    functions = {function.name: function for function in _called_functions(concrete)}
     return len(concrete.graph.get_operations()) + sum(
         len(function.graph.get_operations()) for function in functions.values() if function.graph is not concrete.graph
     )
 
 
-def _inner_functions(concrete: Any) -> list[Any]:
+def _called_functions(concrete: Any) -> list[Any]:
     found = getattr(concrete.graph, "_functions", {})
     return [function for function in found.values() if getattr(function, "graph", None) is not None]
 
@@ -211,68 +215,68 @@ _RUN_METADATA = threading.Lock()
 
 
 class ExecutedGraphs(NamedTuple):
-    """What becomes of a function before it runs."""
+    """The graphs that TensorFlow makes of a function before it runs."""
 
     optimized: graph_pb2.GraphDef
     """After Grappler, for all devices."""
     partition: graph_pb2.GraphDef
-    """What an executor runs on one of them: the one with the most nodes."""
+    """The part for one device: the part with the most nodes."""
     others: Sequence[graph_pb2.GraphDef] = ()
-    """What executors run on other devices."""
+    """The parts for other devices."""
 
 
-def executed_graph(concrete: Any, stand_in: Callable[[tf.DType], Any] | None = None) -> graph_pb2.GraphDef:
-    """The partition graph that TensorFlow's executor would run for this function."""
-    return executed_graphs(concrete, stand_in).partition
+def executed_graph(concrete: Any, make_input: Callable[[tf.DType], Any] | None = None) -> graph_pb2.GraphDef:
+    """Return the partition graph that TensorFlow's executor would run for this function."""
+    return executed_graphs(concrete, make_input).partition
 
 
-def executed_graphs(concrete: Any, stand_in: Callable[[tf.DType], Any] | None = None) -> ExecutedGraphs:
-    """The graphs that TensorFlow would make of this function.
+def executed_graphs(concrete: Any, make_input: Callable[[tf.DType], Any] | None = None) -> ExecutedGraphs:
+    """Return the graphs that TensorFlow would make of this function.
 
-    Its inputs need not be there: something of the same type stands in for each.
+    `make_input` makes a placeholder input of a dtype; nothing reads it, so the default is a scalar.
     """
-    stand_in = stand_in or _stand_in
+    make_input = make_input or _make_scalar
     runtime = context.context()
     runtime.ensure_initialized()
     captured = list(concrete.captured_inputs)
     with tf.device("CPU:0"):
         zero = tf.constant(0)
-        # Scalars stand for the inputs: the function is stopped before it reads them.
+        # The function is stopped before it reads its inputs.
         inputs = concrete.inputs[: len(concrete.inputs) - len(captured)]
-        stand_ins = [stand_in(tensor.dtype) for tensor in inputs]
+        placeholders = [make_input(tensor.dtype) for tensor in inputs]
     manager = cancellation.CancellationManager()
     manager.start_cancel()
     with _RUN_METADATA:
         runtime.enable_run_metadata()
         try:
-            # What was filed for functions that ran before is still to be fetched.
+            # Discard the graphs of functions that ran before.
             tf.raw_ops.AddV2(x=zero, y=zero)
             runtime.export_run_metadata()
             try:
                 with cancellation.CancellationManagerContext(manager), call_options(concrete):
-                    _call_copy(runtime, concrete.function_def, [*stand_ins, *captured])
+                    _call_copy(runtime, concrete.function_def, [*placeholders, *captured])
             except tf.errors.CancelledError:
                 pass
-            # The graphs of a function that failed are filed by the next op that succeeds.
+            # The graphs of a function that failed are recorded by the next op that succeeds.
             tf.raw_ops.AddV2(x=zero, y=zero)
             metadata = runtime.export_run_metadata()
         finally:
             runtime.disable_run_metadata()
-    # Single ops file graphs too; theirs take their inputs from the device.
-    filed = [
+    # Single ops record graphs too; those read their inputs with _DeviceArg.
+    recorded = [
         (graphs, graph)
         for graphs in metadata.function_graphs
         for graph in graphs.partition_graphs
         if not any(node.op == "_DeviceArg" for node in graph.node)
     ]
-    if not filed:
+    if not recorded:
         raise LowtideError(
-            "TensorFlow did not show the graph it would run", given=concrete.name, cure="please report this"
+            "TensorFlow did not record the graph it would run", given=concrete.name, cure="please report this"
         )
-    # Another thread may run functions too.
+    # Other threads may have run functions meanwhile: take the graph with the most names of this one.
     own = _traced_names(concrete)
     graphs, largest = max(
-        filed, key=lambda each: (sum(_is_among(node.name, own) for node in each[1].node), len(each[1].node))
+        recorded, key=lambda each: (sum(_is_traced(node.name, own) for node in each[1].node), len(each[1].node))
     )
     others = [graph for graph in graphs.partition_graphs if graph is not largest]
     return ExecutedGraphs(graphs.post_optimization_graph, largest, others)
@@ -280,7 +284,7 @@ def executed_graphs(concrete: Any, stand_in: Callable[[tf.DType], Any] | None = 
 
 @contextmanager
 def call_options(concrete: Any) -> Iterator[None]:
-    """Call a function as it wants to be called: one that Grappler has been through already is not sent there again."""
+    """Set the options for calling a function: Grappler is switched off for one that it has already optimized."""
     if not getattr(concrete, "is_optimized", False):
         yield
         return
@@ -297,17 +301,17 @@ def call_options(concrete: Any) -> Iterator[None]:
 
 
 def _traced_names(concrete: Any) -> frozenset[str]:
-    graphs = [concrete.graph, *(function.graph for function in _inner_functions(concrete))]
+    graphs = [concrete.graph, *(function.graph for function in _called_functions(concrete))]
     return frozenset(operation.name for graph in graphs for operation in graph.get_operations())
 
 
-def _is_among(name: str, names: frozenset[str]) -> bool:
-    """Whether a node is one of these; what was inlined has the name of its call before its own."""
+def _is_traced(name: str, names: frozenset[str]) -> bool:
+    """Whether a node has one of these names; the name of an inlined node starts with the name of its call."""
     return name in names or name.partition("/")[2] in names
 
 
 def _call_copy(runtime: Any, definition: Any, inputs: list[Any]) -> None:
-    """Call a function under another name: TensorFlow files the graph of one that has run before no second time."""
+    """Call a function under a new name: TensorFlow does not record the graph of one that has run before."""
     copy = type(definition)()
     copy.CopyFrom(definition)
     copy.signature.name = f"{definition.signature.name}{OWN}{next(_COPIES)}"
@@ -321,7 +325,7 @@ def _call_copy(runtime: Any, definition: Any, inputs: list[Any]) -> None:
 _COPIES = itertools.count()
 
 
-def _stand_in(dtype: tf.DType) -> tf.Tensor:
+def _make_scalar(dtype: tf.DType) -> tf.Tensor:
     if dtype == tf.resource or dtype == tf.variant:
         raise LowtideError(
             "a step's inputs must be tensors",

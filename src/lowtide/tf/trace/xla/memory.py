@@ -1,7 +1,7 @@
 """The memory of a step under `jit_compile=True`, from the module that XLA compiles for it.
 
 XLA decides at compile time where every value goes, so nothing has to be simulated: the compiled module's buffer
-assignment names each block that TensorFlow will ask the device's allocator for. What TensorFlow does with it, read in
+assignment lists each block that TensorFlow requests from the device's allocator. The rules below were read in
 `cpu_executable.cc` and `xla_launch_util.cc` and checked against recorded allocations:
 
 * Parameters are the caller's tensors. Constants belong to the module and do not come from the allocator.
@@ -9,7 +9,7 @@ assignment names each block that TensorFlow will ask the device's allocator for.
   table of pointers of a tuple, and one block for all temporary values. Outputs thus count all the time.
 * An updated variable takes no new memory: its output is aliased to its parameter and the buffer is donated. (Only if
   another tensor still refers to the variable's buffer is a copy allocated, for the outputs one by one.)
-* After the run the temporary blocks are freed, then the table; outputs die with the tensors that hold them.
+* After the run the temporary blocks are freed, then the table; outputs are freed with the tensors that hold them.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ from lowtide.errors import LowtideError
 from lowtide.sources.profiles.hlo import Allocation, CompiledModule, read_compiled_module
 from lowtide.sources.profiles.hlo_memory import TemporaryBlock, open_block
 from lowtide.sources.profiles.hlo_module import Instruction, Shape
+from lowtide.tf.trace.keras_models import guess_variable
 
 VariableKind = Callable[[tf.Variable], str]
 
-# The attribute of functions, and of nodes that call one, which XLA has to compile as a whole.
+# The attribute of functions that XLA must compile as a whole, and of nodes that call them.
 MUST_COMPILE = "_XlaMustCompile"
 
 OUTPUT, TABLE, TEMPORARY = "output", "table", "temporary"
@@ -38,7 +39,7 @@ OUTPUT, TABLE, TEMPORARY = "output", "table", "temporary"
 
 @dataclass(frozen=True)
 class XlaArgument:
-    """A tensor that is there before the compiled step starts: an input, a variable or a captured constant."""
+    """A tensor that exists before the compiled step starts: an input, a variable or a captured constant."""
 
     label: str
     kind: str
@@ -47,13 +48,13 @@ class XlaArgument:
     bytes: int
     is_resource: bool
     is_updated: bool = False
-    parameter: int | None = None  # its number in the compiled module; None if the module does not take it
-    created: int | None = None  # variables count up in the order in which the program made them
+    parameter: int | None = None  # its number in the compiled module; None if it has no parameter
+    created: int | None = None  # a variable's serial number, in the order of creation
 
 
 @dataclass(frozen=True)
 class XlaAllocation:
-    """A block that running the compiled step asks the allocator for; `born` and `died` count its events from 1."""
+    """A block that the compiled step requests from the allocator; `born` and `died` count its events from 1."""
 
     label: str
     role: str  # OUTPUT, TABLE or TEMPORARY
@@ -68,11 +69,11 @@ class XlaAllocation:
 
 @dataclass(frozen=True)
 class XlaMemory:
-    """What a compiled step needs: what it is given, and what it allocates, in TensorFlow's order."""
+    """The arguments of a compiled step, and its allocations in TensorFlow's order."""
 
     arguments: tuple[XlaArgument, ...]
     allocations: tuple[XlaAllocation, ...]
-    constant_bytes: int  # in the module itself, outside of the allocator
+    constant_bytes: int  # in the module itself, outside the allocator
     module: CompiledModule
     compile_seconds: float
 
@@ -88,7 +89,7 @@ class XlaMemory:
 
     @property
     def output_bytes(self) -> int:
-        """Bytes of the results that outlive the step, updated variables not among them."""
+        """Bytes of the results that outlive the step, without updated variables."""
         return sum(allocation.bytes for allocation in self.allocations if allocation.role == OUTPUT)
 
     @property
@@ -109,13 +110,11 @@ class XlaMemory:
         return sizes, [event for _, event in sorted(moments)]
 
 
-def xla_allocations(
-    function: Any, specs: Sequence[Any] = (), *, variable_kind: VariableKind | None = None
-) -> XlaMemory:
+def compile_step(function: Any, specs: Sequence[Any] = (), *, variable_kind: VariableKind | None = None) -> XlaMemory:
     """Compile a step for the shapes of `specs`, without running it, and read its memory.
 
-    `function` is a tf.function, or a concrete function that may have been traced with unknown dimensions: `specs`
-    then gives the shapes to compile for, so that one trace serves all batch sizes.
+    `function` is a tf.function, or a concrete function. A concrete function may have been traced with unknown
+    dimensions: `specs` gives the shapes to compile for, so that one trace serves all batch sizes.
     """
     concrete = function if hasattr(function, "captured_inputs") else function.get_concrete_function(*specs)
     inputs = _flat_inputs(concrete, specs)
@@ -124,7 +123,9 @@ def xla_allocations(
     data = compile_function(concrete.name, inputs, captures)
     seconds = time.perf_counter() - started
     arguments = [_input_argument(spec) for spec in inputs]
-    arguments += _captured_arguments(concrete, captures, variable_kind or guess_kind)
+    arguments += _captured_arguments(
+        concrete, captures, variable_kind or (lambda variable: guess_variable(variable)[0])
+    )
     return read_memory(data, arguments, seconds)
 
 
@@ -135,10 +136,10 @@ def is_compiled(concrete: Any) -> bool:
 
 
 def compile_function(name: str | bytes, inputs: Sequence[tf.TensorSpec], captures: Sequence[tf.Tensor]) -> bytes:
-    """Have XLA compile a function of the eager context; returns the HloProto with its buffer assignment.
+    """Have XLA compile a function of the eager context; return the HloProto with its buffer assignment.
 
-    Parameters come in the order of the function: first `inputs`, of which nothing is allocated, then `captures`.
-    The compiled program stays in TensorFlow's cache, so that a later call of the step does not compile again.
+    Parameters come in the order of the function: first `inputs`, which are not allocated, then `captures`. The compiled
+    program stays in TensorFlow's cache, so that a later call of the step does not compile again.
     """
     context.ensure_initialized()
     try:
@@ -155,7 +156,7 @@ def compile_function(name: str | bytes, inputs: Sequence[tf.TensorSpec], capture
         raise LowtideError(
             f"XLA cannot compile the step: {reason}",
             given=tf.compat.as_str(name),
-            cure="use jit_compile=False, or replace the op that XLA refuses",
+            cure="use jit_compile=False, or replace the op that XLA does not support",
         ) from error
 
 
@@ -163,10 +164,10 @@ def read_memory(data: bytes, arguments: Sequence[XlaArgument], compile_seconds: 
     """Turn a serialized HloProto into the allocations of a run."""
     module = read_compiled_module(data)
     requested = [allocation for allocation in module.allocations if allocation.is_requested_at_run_time]
-    # Blocks of no bytes are asked for as well, but the allocator gives nothing for them.
+    # Blocks of zero bytes are requested as well, but the allocator allocates nothing for them.
     requested = sorted((block for block in requested if block.size), key=lambda block: block.index)
     roles = [_role(block) for block in requested]
-    # Temporary blocks go first, in their order, then the table of the result, then the results.
+    # The temporary blocks are freed first, in order, then the table of results, then the results.
     ranks = {TEMPORARY: 0, TABLE: 1, OUTPUT: 2}
     order = sorted(range(len(requested)), key=lambda row: (ranks[roles[row]], row))
     died = {row: len(requested) + 1 + position for position, row in enumerate(order)}
@@ -182,7 +183,7 @@ def _device_name() -> str:
 
 
 def _flat_inputs(concrete: Any, specs: Sequence[Any]) -> list[tf.TensorSpec]:
-    """The inputs of a concrete function with all dimensions known, those of `specs` where it leaves them open."""
+    """Return specs of a function's inputs with all dimensions known; `specs` gives those that it leaves open."""
     count = len(concrete.inputs) - len(concrete.captured_inputs)
     placeholders = [tf.TensorSpec(each.shape, each.dtype, each.op.name) for each in concrete.inputs[:count]]
     given = [spec for spec in tf.nest.flatten(list(specs), expand_composites=True) if hasattr(spec, "shape")]
@@ -195,7 +196,7 @@ def _flat_inputs(concrete: Any, specs: Sequence[Any]) -> list[tf.TensorSpec]:
             raise LowtideError(
                 f"XLA compiles for exact shapes, and the input {spec.name} has an unknown dimension",
                 given=str(spec.shape),
-                cure="give every dimension",
+                cure="give every dimension a size",
             )
     return placeholders
 
@@ -209,12 +210,16 @@ def _bytes_of(dtype: tf.DType, shape: Sequence[int]) -> int:
     return int(np.prod(shape, dtype=np.int64)) * dtype.size
 
 
+def _guess_kind(variable: tf.Variable) -> str:
+    return guess_variable(variable)[0]
+
+
 def _captured_arguments(concrete: Any, captures: Sequence[Any], kind_of: VariableKind) -> Iterator[XlaArgument]:
     variables = {id(variable.handle): variable for variable in concrete.graph.variables}
     for position, tensor in enumerate(captures):
         variable = variables.get(id(tensor))
         if variable is not None:
-            yield variable_argument(variable, kind_of(variable))
+            yield _variable_argument(variable, kind_of(variable))
         else:
             label = f"captured {position}"
             is_resource = tensor.dtype == tf.resource
@@ -223,37 +228,20 @@ def _captured_arguments(concrete: Any, captures: Sequence[Any], kind_of: Variabl
             yield XlaArgument(label, "constants", tensor.dtype.name, shape, size, is_resource)
 
 
-def variable_argument(variable: tf.Variable, kind: str) -> XlaArgument:
-    """Describe a variable that a compiled step reads or updates."""
+def _variable_argument(variable: tf.Variable, kind: str) -> XlaArgument:
     shape = tuple(variable.shape.as_list())
     label = variable.name.removesuffix(":0")
-    # TensorFlow ends the id of a variable in a number that counts up.
+    # The id of a variable ends in a serial number.
     serial = getattr(variable, "_unique_id", "").rpartition("_")[2]
     created = int(serial) if serial.isdigit() else None
     return XlaArgument(label, kind, variable.dtype.name, shape, _bytes_of(variable.dtype, shape), True, created=created)
 
 
-def guess_kind(variable: tf.Variable) -> str:
-    """Tell weights from optimizer state where nothing but the variable is known.
-
-    Keras names the variables of an optimizer after the variable they belong to, all in one part:
-    "adam/sequential_dense_kernel_momentum"; the others are the step's own counters.
-    """
-    parts = variable.name.removesuffix(":0").split("/")
-    if variable.trainable or parts[-1] in ("moving_mean", "moving_variance"):
-        return "weights"
-    counters = ("iteration", "learning_rate", "loss_scale", "dynamic_scale", "step_counter")
-    slots = ("_momentum", "_velocity", "_accumulator", "_average", "_v", "_m", "_r", "_c", "_norm", "_hat")
-    if len(parts) == 2 and (parts[1] in counters or parts[1].endswith(slots) or "_accumulator" in parts[1]):
-        return "optimizer"
-    return "weights" if len(parts) > 2 else "other"
-
-
 def _match_parameters(module: CompiledModule, arguments: Sequence[XlaArgument]) -> tuple[XlaArgument, ...]:
-    """Find the parameter of each argument, and whether an output takes over its memory.
+    """Find the parameter of each argument, and whether an output reuses its memory.
 
-    The module has no parameter for an argument that became a compile-time constant, or that it never reads, so
-    parameters are matched with arguments in order, by type and shape.
+    The module has no parameter for an argument that became a compile-time constant or is never read, so parameters
+    are matched with arguments in order, by dtype and shape.
     """
     updated = set(module.aliases.values())
     result = list(arguments)
@@ -280,26 +268,20 @@ def _role(block: Allocation) -> str:
 
 def _describe(module: CompiledModule, block: Allocation, role: str, born: int, died: int) -> XlaAllocation:
     if role == TEMPORARY:
-        return XlaAllocation(
-            "temporary block", role, "workspace", "uint8", None, block.size, born, died, open_block(module, block)
-        )
-    # Several values may pass through an output's memory in turn; any that fills it has its type.
-    whole = [piece for piece in block.assigned if piece.size == block.size]
-    instruction = module.instruction_of(whole[-1].buffer) if whole else None
-    shape = None if instruction is None else instruction.shape.part(module.buffers[whole[-1].buffer].shape_index)
-    is_array = shape is not None and shape.dtype != "tuple"
+        opened = open_block(module, block)
+        return XlaAllocation("temporary block", role, "workspace", "uint8", None, block.size, born, died, opened)
+    # Several values may use an output's memory in turn; the last that fills it has the output's type.
+    filling = [each for each in block.assigned if each.size == block.size]
+    instruction = module.instruction_of(filling[-1].buffer) if filling else None
+    shape = None if instruction is None else instruction.shape.part(module.buffers[filling[-1].buffer].shape_index)
+    label = "table of results" if role == TABLE else _name_of(instruction, "result")
     kind = "workspace" if role == TABLE else "activations"
-    return XlaAllocation(
-        "table of results" if role == TABLE else _name_of(instruction, "result"),
-        role,
-        kind,
-        shape.dtype if shape is not None and is_array else "uint8",
-        shape.dimensions if shape is not None and is_array else None,
-        block.size,
-        born,
-        died,
-        None,
-    )
+    return XlaAllocation(label, role, kind, *array_type(shape), block.size, born, died, None)
+
+
+def array_type(shape: Shape | None) -> tuple[str, tuple[int, ...] | None]:
+    """Return dtype and dimensions of an HLO shape; plain bytes if it is unknown or a tuple."""
+    return ("uint8", None) if shape is None or shape.dtype == "tuple" else (shape.dtype, shape.dimensions)
 
 
 def _name_of(instruction: Instruction | None, otherwise: str) -> str:
