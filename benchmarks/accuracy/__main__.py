@@ -14,10 +14,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from benchmarks.accuracy.measure import RESULTS, Cache, describe, key_of, measure, run_within, setting
-from benchmarks.accuracy.processes import ROOT, run_module
+from benchmarks.accuracy.measure import RESULTS, describe, measure, run_within
 from benchmarks.accuracy.table import Row, summarise, summary_markdown, to_json, to_markdown
 from benchmarks.accuracy.zoo import Configuration, select
+from benchmarks.common.cache import Cache, key_of, setting
+from benchmarks.common.processes import ROOT, run_module
 
 PREDICT_SECONDS = 600.0
 

@@ -8,87 +8,18 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import statistics
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from benchmarks.accuracy.processes import AMPLE_BYTES, allocator_environment, run_module
 from benchmarks.accuracy.zoo import Configuration, select
+from benchmarks.common.cache import Cache, key_of
+from benchmarks.common.processes import AMPLE_BYTES, allocator_environment, run_module
 
 RESULTS = Path(__file__).parent / "results"
 TIMEOUT_SECONDS = 900.0
 # Seconds of steady steps after which no more are run than were asked for.
 ENOUGH_SECONDS = 8.0
-
-
-def cpu_model() -> str:
-    """The processor's name: which kernels TensorFlow picks depends on it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
-
-
-def setting() -> dict[str, str]:
-    """What a measurement depends on besides the configuration."""
-    return {
-        "tensorflow": version("tensorflow-cpu" if _has("tensorflow-cpu") else "tensorflow"),
-        "keras": version("keras"),
-        "cpu": cpu_model(),
-        "cores": str(len(os.sched_getaffinity(0))),
-        "onednn": os.environ.get("TF_ENABLE_ONEDNN_OPTS", "default"),
-    }
-
-
-def _has(distribution: str) -> bool:
-    try:
-        version(distribution)
-    except ModuleNotFoundError:
-        return False
-    return True
-
-
-class Cache:
-    """Results as JSON lines, one file per kind; the last line for a key counts."""
-
-    def __init__(self, folder: Path = RESULTS) -> None:
-        self.folder = folder
-
-    def read(self, kind: str) -> dict[str, dict[str, Any]]:
-        path = self.folder / f"{kind}.jsonl"
-        if not path.exists():
-            return {}
-        rows = [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
-        return {row["key"]: row["result"] for row in rows}
-
-    def find(self, kind: str, key: str) -> dict[str, Any] | None:
-        return self.read(kind).get(key)
-
-    def newest(self, kind: str, name: str) -> tuple[dict[str, Any], str | None]:
-        """The last result of this name on a machine like this one, and the source that it was measured with."""
-        here = list(setting().values())
-        found: dict[str, Any] = {}
-        measured_with = None
-        for key, result in self.read(kind).items():
-            parts = key.split(" | ")
-            if parts[0] == name and parts[-len(here) :] == here:
-                found, measured_with = result, parts[-len(here) - 1]
-        return found, measured_with
-
-    def add(self, kind: str, key: str, result: dict[str, Any]) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / f"{kind}.jsonl").open("a") as file:
-            file.write(json.dumps({"key": key, "result": result}) + "\n")
-
-
-def key_of(name: str, *more: Any) -> str:
-    """One string for a configuration, what it was measured with, and anything else that matters."""
-    return " | ".join([name, *map(str, more), *setting().values()])
 
 
 def measure(

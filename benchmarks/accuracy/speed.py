@@ -13,8 +13,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.accuracy.measure import RESULTS, setting
-from benchmarks.accuracy.processes import run_module
+from benchmarks.accuracy.measure import RESULTS
+from benchmarks.common.cache import setting
+from benchmarks.common.processes import run_module
 
 NODES = (1_000, 3_000, 10_000, 30_000, 100_000)
 # Stages that are TensorFlow's work; every other stage a prediction names is lowtide's own.

@@ -14,7 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.accuracy.processes import ROOT
+from benchmarks.common.cache import Measured
+from benchmarks.common.processes import ROOT
+from benchmarks.common.report import Section, bars_markdown, to_markdown
 from benchmarks.explore import sections
 from benchmarks.explore.bounded import measure_screen
 from benchmarks.explore.crowd import measure_crowd
@@ -23,11 +25,10 @@ from benchmarks.explore.graphs import prepare
 from benchmarks.explore.index import measure_index
 from benchmarks.explore.page import measure_opened, measure_page
 from benchmarks.explore.peers import measure_tensorboard
-from benchmarks.explore.runs import Measured, Runs, surroundings
+from benchmarks.explore.runs import Runs, surroundings
 from benchmarks.explore.sections import Row
 from benchmarks.explore.suite import FUZZED_INPUTS, Case, select
 from benchmarks.explore.targets import TARGETS, Target
-from benchmarks.fit.report import Section, bars_markdown, to_markdown
 
 RESULTS = Path(__file__).parent / "results"
 GRAPHS = ROOT / "out" / "explore"

@@ -9,9 +9,9 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import quote
 
+from benchmarks.common.cache import Measured
 from benchmarks.explore.browser import Browser, open_browser
 from benchmarks.explore.page import joined, open_graph
-from benchmarks.explore.runs import Measured
 from benchmarks.explore.servers import Server, lowtide_view
 from benchmarks.explore.suite import Screen
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from benchmarks.common.cache import Measured
 from benchmarks.explore.browser import open_browser
 from benchmarks.explore.page import joined, open_graph
-from benchmarks.explore.runs import Measured
 from benchmarks.explore.servers import Server, lowtide_view
 from benchmarks.explore.suite import MOST_BOXES
 

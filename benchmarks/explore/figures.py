@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from benchmarks.common.report import Bar
 from benchmarks.explore.suite import MEGABYTE
-from benchmarks.fit.report import Bar
 
 Measured = Mapping[str, Any]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from benchmarks.accuracy.processes import run_module
+from benchmarks.common.cache import digest
+from benchmarks.common.processes import run_module
 from benchmarks.explore.generate import wrap_in_events, write_training, write_wide
-from benchmarks.explore.runs import digest_files
 from benchmarks.explore.suite import Case
 
 HERE = Path(__file__).parent
@@ -24,7 +24,7 @@ def prepare(case: Case, folder: Path) -> Path:
         return next(_keras_graphs(folder).glob(_REAL[case.form]))
     own = folder / case.name
     path = own / (EVENTS if case.as_events else "graph.pb")
-    stamp = f"{digest_files(*GENERATORS)} {case!r}"
+    stamp = f"{digest(*GENERATORS)} {case!r}"
     if not _is_written(own, stamp):
         print(f"  writing {path}", flush=True)
         _write(case, own / "graph.pb")
@@ -46,7 +46,7 @@ def _write(case: Case, path: Path) -> None:
 
 def _keras_graphs(folder: Path) -> Path:
     own = folder / "efficientnet"
-    stamp = digest_files(*KERAS_GENERATORS)
+    stamp = digest(*KERAS_GENERATORS)
     if not _is_written(own, stamp):
         print("  writing EfficientNetV2L's graphs, which takes TensorFlow some minutes", flush=True)
         result = run_module("benchmarks.explore.keras_graphs", [str(own)], {}, _KERAS_SECONDS)

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.accuracy.processes import ROOT
+from benchmarks.common.processes import ROOT
 from benchmarks.explore.memory import own_bytes
 from benchmarks.explore.servers import environment
 

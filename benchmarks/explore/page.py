@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from benchmarks.common.cache import Measured
 from benchmarks.explore.browser import Browser, open_browser
-from benchmarks.explore.runs import Measured
 from benchmarks.explore.servers import Server, lowtide_view
 
 DRAWING = "window.lowtide?.firstDrawing"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from benchmarks.common.cache import Measured
 from benchmarks.explore.browser import open_browser
-from benchmarks.explore.runs import Measured
 from benchmarks.explore.servers import tensorboard
 
 LIMIT_SECONDS = 300.0

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from benchmarks.common.report import Bar, Section, number
 from benchmarks.explore.figures import (
     Figure,
     bar,
@@ -28,7 +29,6 @@ from benchmarks.explore.suite import (
     Case,
     Screen,
 )
-from benchmarks.fit.report import Bar, Section, number
 
 Measured = Mapping[str, Any]
 

@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import urlencode
 from urllib.request import urlopen
 
-from benchmarks.accuracy.processes import ROOT
+from benchmarks.common.processes import ROOT
 from benchmarks.explore.memory import family, resident_bytes, shared_out_bytes
 
 _START_SECONDS = 120.0

@@ -13,8 +13,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.accuracy.measure import setting
-from benchmarks.accuracy.processes import MEBIBYTE, run_module
+from benchmarks.common.cache import setting
+from benchmarks.common.processes import MEBIBYTE, run_module
+from benchmarks.common.report import Bar, Section, mebibytes, number, to_markdown
 from benchmarks.feed.prediction import prediction
 from benchmarks.feed.sets import (
     CONSTANT,
@@ -26,7 +27,6 @@ from benchmarks.feed.sets import (
     TUNED,
     TUNED_RATIO,
 )
-from benchmarks.fit.report import Bar, Section, mebibytes, number, to_markdown
 
 RESULTS = Path(__file__).parent / "results"
 WHOLE, PART = 24.0, 1.0

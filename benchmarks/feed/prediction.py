@@ -6,9 +6,9 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from benchmarks.accuracy.processes import allocator_environment, run_module
+from benchmarks.common.processes import allocator_environment, run_module
+from benchmarks.common.report import Bar, Section, mebibytes, number
 from benchmarks.feed.pipelines import PIPELINES
-from benchmarks.fit.report import Bar, Section, mebibytes, number
 
 WITHIN = 0.10
 LEAST = 12

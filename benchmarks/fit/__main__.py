@@ -17,9 +17,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from benchmarks.accuracy.measure import setting
+from benchmarks.common.cache import setting
+from benchmarks.common.report import Section, bars_markdown, to_markdown
 from benchmarks.fit import batches, cost, exactness, ordering, promise, speed
-from benchmarks.fit.report import Section, bars_markdown, to_markdown
 from benchmarks.fit.runs import Runs
 from benchmarks.fit.suite import LARGER_BATCHES, Case, select
 

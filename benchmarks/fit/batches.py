@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from benchmarks.accuracy.processes import MEBIBYTE
-from benchmarks.fit.report import Bar, Section, mebibytes
+from benchmarks.common.processes import MEBIBYTE
+from benchmarks.common.report import Bar, Section, mebibytes
 from benchmarks.fit.runs import Measured, Runs, ran_out, start
 from benchmarks.fit.suite import BLOCKS, LARGER_BATCHES, RECOMPUTED, ROOT, TITLES, Case
 

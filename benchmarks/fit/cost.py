@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from benchmarks.fit.report import Bar, Section, number, percent
+from benchmarks.common.report import Bar, Section, number, percent
 from benchmarks.fit.runs import Measured, Runs, budget_for, start
 from benchmarks.fit.suite import BLOCKS, COST_SHARES, ORDERED, PLAIN, PLANNED, ROOT, TITLES, Case
 

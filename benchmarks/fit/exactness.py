@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.fit.report import Bar, Section, percent
+from benchmarks.common.report import Bar, Section, percent
 from benchmarks.fit.runs import Measured, Runs, budget_for, start
 from benchmarks.fit.suite import BLOCKS, PLAIN, PLANNED, REMAT, SCOPE, STEPS, TITLES, Case
 

@@ -6,8 +6,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from benchmarks.common.report import Bar, Section, mebibytes, percent
 from benchmarks.fit.cost import CostRow
-from benchmarks.fit.report import Bar, Section, mebibytes, percent
 from benchmarks.fit.runs import UNSTEADY, Measured, Runs
 from benchmarks.fit.suite import ORDERED, Case
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from benchmarks.fit.report import Bar, Section, mebibytes, percent
+from benchmarks.common.report import Bar, Section, mebibytes, percent
 from benchmarks.fit.runs import Measured, Runs, budget_for, ran_out
 from benchmarks.fit.suite import BLOCKS, PLAIN, PLANNED, PROMISED_SHARES, ROOT, STEPS, TITLES, Case
 

@@ -8,10 +8,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.accuracy.measure import Cache, key_of
-from benchmarks.accuracy.processes import AMPLE_BYTES, MEBIBYTE, ROOT, allocator_environment, run_module
+from benchmarks.common.cache import CachedRuns, Measured, digest
+from benchmarks.common.processes import AMPLE_BYTES, MEBIBYTE, ROOT, allocator_environment, run_module
 from benchmarks.fit.suite import PLAIN, Case
-from benchmarks.measure.__main__ import digest
 
 HERE = Path(__file__).parent
 TIMEOUT_SECONDS = 2400.0
@@ -20,42 +19,20 @@ PLANNING_ROOMS = ("program", "simulator", "tide", "planning", "sources", "run", 
 # The first steps find an allocator that has not settled.
 UNSTEADY = 4
 
-Measured = dict[str, Any]
-"""What a process gave. "failed", "crashed", "ran_out" and "refused" say why there is nothing else."""
 
-
-class Runs:
-    """The cache, and how a child is started when it has no answer."""
+class Runs(CachedRuns):
+    """Training and planning in child processes. "crashed", "ran_out" and "refused" say why a result has no peaks."""
 
     def __init__(self, options: argparse.Namespace) -> None:
-        self.cache = Cache(options.results)
-        self.fresh, self.assemble = options.fresh, options.assemble
-        # A plain run depends on the programs alone, a planned one also on lowtide's source.
-        self.programs = digest(HERE / "programs", HERE / "children")
         rooms = [ROOT / "src" / "lowtide" / room for room in PLANNING_ROOMS]
-        self.source = digest(HERE / "programs", HERE / "children", *rooms)
-        self.earlier: list[str] = []
-        """What was assembled although it was measured with another source."""
+        programs = (HERE / "programs", HERE / "children")
+        super().__init__(options, digest(*programs), digest(*programs, *rooms))
 
     def once(self, name: str, work: Callable[[], Measured], *stamp: Any, by_lowtide: bool = False) -> Measured:
-        """What the work named so gave; `stamp` is what else the answer depends on."""
-        source = self.source if by_lowtide else self.programs
-        if self.assemble:
-            return self._newest(name, source)
-        key = key_of(name, *stamp, source)
-        known = None if self.fresh else self.cache.find("measured", key)
-        if known is None or "failed" in known:
-            known = work()
-            self.cache.add("measured", key, known)
-        print(f"  {name:60s} {tell(known)}", flush=True)
-        return known
+        return super().once(name, work, *stamp, by_lowtide=by_lowtide)
 
-    def _newest(self, name: str, source: str) -> Measured:
-        """The last answer on a machine like this one; what was measured with another source is noted."""
-        found, measured_with = self.cache.newest("measured", name)
-        if measured_with not in (None, source):
-            self.earlier.append(name)
-        return found
+    def describe(self, result: Measured) -> str:
+        return tell(result)
 
     def train(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from benchmarks.fit.report import Bar, Section, mebibytes, number, percent
+from benchmarks.common.report import Bar, Section, mebibytes, number, percent
 from benchmarks.fit.runs import Measured, Runs, start
 
 

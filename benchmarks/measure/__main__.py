@@ -9,66 +9,47 @@ python -m benchmarks.measure --assemble                  run nothing: the table 
 from __future__ import annotations
 
 import argparse
-import hashlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from benchmarks.accuracy.measure import Cache, key_of, setting
-from benchmarks.accuracy.processes import ROOT
+from benchmarks.common.cache import CachedRuns, Measured, digest, setting
+from benchmarks.common.processes import ROOT
+from benchmarks.common.report import bars_markdown
 from benchmarks.measure.cases import EXHAUSTIONS, TRAININGS, Exhaustion, Training, matches
 from benchmarks.measure.exhaustion import exhaust_plain, exhaust_recorded, try_batch
 from benchmarks.measure.processes import PROGRAMS, Failed
 from benchmarks.measure.rows import ExhaustionRow, TrainingRow, bars
-from benchmarks.measure.table import bars_markdown, to_markdown
+from benchmarks.measure.table import to_markdown
 from benchmarks.measure.training import measure_plain, measure_recorded, measure_xprof
 
 RESULTS = Path(__file__).parent / "results"
 
 
-def digest(*folders: Path) -> str:
-    """A short name for the present source: what a run gives is only as old as the code that ran."""
-    total = hashlib.sha256()
-    for folder in folders:
-        for path in sorted(folder.rglob("*.py")):
-            total.update(path.read_bytes())
-    return total.hexdigest()[:12]
-
-
-class Runs:
-    """Each process once: from the cache, or run now and kept."""
+class Runs(CachedRuns):
+    """Plain and recorded runs of programs. A plain run does not depend on lowtide's source."""
 
     def __init__(self, options: argparse.Namespace) -> None:
-        self.cache = Cache(options.results)
-        self.fresh, self.assemble = options.fresh, options.assemble
-        self.programs = digest(PROGRAMS)
-        self.source = digest(ROOT / "src" / "lowtide", PROGRAMS)
+        super().__init__(options, digest(PROGRAMS), digest(ROOT / "src" / "lowtide", PROGRAMS))
 
-    def once(self, name: str, run: Callable[[], dict[str, Any]], *, by_lowtide: bool = False) -> dict[str, Any]:
-        """What a process gave; where it gave nothing, why. A plain run does not depend on lowtide's source."""
-        key = key_of(name, self.source if by_lowtide else self.programs)
-        known = self.cache.find("measured", key)
-        if self.assemble:
-            return known or {}
-        if known is None or self.fresh or "failed" in known:
+    def once(self, name: str, work: Callable[[], Measured], *stamp: Any, by_lowtide: bool = False) -> Measured:
+        def guarded() -> Measured:
             try:
-                known = run()
+                return work()
             except Failed as failure:
-                known = {"failed": str(failure)}
-            self.cache.add("measured", key, known)
-        print(f"  {name:44s} {_describe(known)}", flush=True)
-        return known
+                return {"failed": str(failure)}
 
+        return super().once(name, guarded, *stamp, by_lowtide=by_lowtide)
 
-def _describe(result: dict[str, Any]) -> str:
-    if "failed" in result:
-        return f"FAILED: {result['failed']}"
-    for part in ("causes", "fits", "way"):
-        if part in result:
-            return str(result[part])
-    seconds = result.get("process_seconds")
-    return "" if seconds is None else f"{seconds:.1f} s"
+    def describe(self, result: Measured) -> str:
+        if "failed" in result:
+            return f"FAILED: {result['failed']}"
+        for part in ("causes", "fits", "way"):
+            if part in result:
+                return str(result[part])
+        seconds = result.get("process_seconds")
+        return "" if seconds is None else f"{seconds:.1f} s"
 
 
 def run_training(case: Training, runs: Runs, options: argparse.Namespace) -> TrainingRow:

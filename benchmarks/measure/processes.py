@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.accuracy.processes import ROOT, allocator_environment
+from benchmarks.common.processes import ROOT, allocator_environment
 
 PROGRAMS = Path(__file__).parent / "programs"
 TIMEOUT_SECONDS = 420.0

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from benchmarks.common.report import Bar
 from benchmarks.measure.cases import Exhaustion, Training
 from benchmarks.measure.overhead import Overhead, compare, is_unmeasurable
 
@@ -83,15 +84,6 @@ def split_xprof(xprof: Measured) -> tuple[float, float, float]:
 
 
 # -- the bars -----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Bar:
-    """One thing that the benchmark is held to, what was seen, and whether it holds."""
-
-    words: str
-    seen: str
-    holds: bool
 
 
 def bars(trainings: Sequence[TrainingRow], exhaustions: Sequence[ExhaustionRow]) -> list[Bar]:

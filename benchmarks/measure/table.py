@@ -5,10 +5,10 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 
+from benchmarks.common.report import bars_markdown, table
 from benchmarks.measure.message import layer_in
 from benchmarks.measure.rows import (
     VARIABLE_KINDS,
-    Bar,
     ExhaustionRow,
     Measured,
     TrainingRow,
@@ -18,12 +18,6 @@ from benchmarks.measure.rows import (
 )
 
 MEBIBYTE = 2**20
-
-
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    lines = ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
-    # A bar in a cell would end it.
-    return lines + ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
 
 
 def _mebibytes(size: int) -> str:
@@ -161,10 +155,6 @@ _MESSAGE_COLUMNS = (
 )  # fmt: skip
 
 
-def bars_markdown(found: Sequence[Bar]) -> list[str]:
-    return _table(("bar", "seen", "holds"), [(bar.words, bar.seen, "yes" if bar.holds else "**no**") for bar in found])
-
-
 def to_markdown(
     trainings: Sequence[TrainingRow], exhaustions: Sequence[ExhaustionRow], setting: Mapping[str, str]
 ) -> str:
@@ -181,7 +171,7 @@ def to_markdown(
         ("Out of memory: TensorFlow's own message", _MESSAGE_COLUMNS, [_message_cells(row) for row in exhaustions]),
     ]
     for title, columns, cells in sections:
-        lines += ["", f"## {title}", "", *_table(columns, cells)] if cells else []
+        lines += ["", f"## {title}", "", *table(columns, cells)] if cells else []
     notes = _notes(trainings, exhaustions)
     if notes:
         lines += ["", "Without an answer:", "", *notes]

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.accuracy.processes import AMPLE_BYTES
+from benchmarks.common.processes import AMPLE_BYTES
 from benchmarks.measure.cases import Training
 from benchmarks.measure.processes import Ended, Failed, run_plain, run_recorded
 

@@ -6,8 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from benchmarks.accuracy import measure, processes, table, zoo
+from benchmarks.accuracy import measure, table, zoo
 from benchmarks.accuracy.table import Row
+from benchmarks.common import processes
+from benchmarks.common.cache import Cache
 
 
 def row(name: str, measured: int | None, predicted: int | None, **rest: object) -> Row:
@@ -121,7 +123,7 @@ def test_measured_peak_is_the_median_of_the_steps() -> None:
 
 
 def test_cache_keeps_the_last_result_of_a_key(tmp_path: Path) -> None:
-    cache = measure.Cache(tmp_path / "results")
+    cache = Cache(tmp_path / "results")
     assert cache.find("measured", "k") is None
     cache.add("measured", "k", {"peak_bytes": 1})
     cache.add("measured", "other", {"peak_bytes": 2})

@@ -7,6 +7,7 @@ import struct
 
 import google_crc32c
 import pytest
+from benchmarks.common.report import to_markdown
 from benchmarks.explore import sections
 from benchmarks.explore.block import Sheet, backward, forward
 from benchmarks.explore.bounded import folded_nodes
@@ -15,7 +16,6 @@ from benchmarks.explore.generate import block_nodes, wrap_in_events, write_train
 from benchmarks.explore.page import joined, openable
 from benchmarks.explore.sections import Row
 from benchmarks.explore.suite import CASES, MEGABYTE, MILLION, QUICK, TEN_MILLION, Case, Screen, select
-from benchmarks.fit.report import to_markdown
 
 from lowtide.atlas.atlas import Atlas, Source
 from lowtide.atlas.index.store import build_atlas

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from benchmarks.fit import batches, cost, exactness, ordering, promise, report, speed
+from benchmarks.common import report
+from benchmarks.fit import batches, cost, exactness, ordering, promise, speed
 from benchmarks.fit.runs import activation_bytes, budget_for, ran_out
 from benchmarks.fit.suite import CASES, COST_SHARES, LARGER_BATCHES, PLAIN, PLANNED, QUICK, find, select
 

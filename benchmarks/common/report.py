@@ -1,16 +1,16 @@
-"""What a part of the benchmark has to say: a table, the bars that it is held to, and what has no answer."""
+"""Reports of benchmarks in Markdown: tables, bars, and notes about what could not be measured."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from benchmarks.accuracy.processes import MEBIBYTE
+from benchmarks.common.processes import MEBIBYTE
 
 
 @dataclass(frozen=True)
 class Bar:
-    """One thing that the benchmark is held to, what was seen, and whether it holds."""
+    """One target of a benchmark: its words, the figure that was measured, and whether the target is met."""
 
     words: str
     seen: str
@@ -19,7 +19,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Section:
-    """One part: what it says in a table, and below it."""
+    """One part of a report: a table with its bars, and notes below it."""
 
     title: str
     columns: Sequence[str]
@@ -44,10 +44,11 @@ def number(value: float | None, digits: int = 2) -> str:
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     lines = ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
-    return lines + ["| " + " | ".join(row) + " |" for row in rows]
+    # A "|" inside a cell would end it.
+    return lines + ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
 
 
-# Whoever wants to know more looks into the cache.
+# The cache has the rest.
 MOST_NAMED = 12
 
 
@@ -63,9 +64,9 @@ def to_markdown(
     title: str = "Planned steps",
     unit: str = "MiB",
 ) -> str:
-    """The whole report; what each column is stands in the benchmark's README.
+    """The whole report. The benchmark's README explains each column.
 
-    `earlier` are the measurements that were made with another source than the one at hand.
+    `earlier` names the measurements that were made with another version of the source.
     """
     described = ", ".join(f"{key} {value}" for key, value in setting.items())
     lines = [f"# {title}", "", f"Measured with {described}. Sizes are in {unit}.", ""]
