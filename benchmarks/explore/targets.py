@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lowtide.atlas.atlas import Atlas, Source
-from lowtide.atlas.details import node_details
-from lowtide.atlas.index.store import build_atlas
+from lowtide.atlas.breadth_first import around
+from lowtide.atlas.index_cache import build_atlas
+from lowtide.atlas.node_details import node_details
 from lowtide.atlas.screens.screen import make_node_screen
 from lowtide.atlas.screens.screen_cache import screen_data
 from lowtide.atlas.search import Query, search
-from lowtide.atlas.walks import around
 from lowtide.errors import LowtideError
 from lowtide.sources.graphs.find_graphs import find_graphs
 

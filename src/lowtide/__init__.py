@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lowtide import feed as feed
-    from lowtide.atlas.cuts.subgraph import Subgraph as Subgraph
-    from lowtide.atlas.cuts.subgraph import graph as graph
+    from lowtide.atlas.subgraph import Subgraph as Subgraph
+    from lowtide.atlas.subgraph import graph as graph
     from lowtide.errors import LowtideError as LowtideError
     from lowtide.feed.predict_in_batches import predict_in_batches as predict_in_batches
     from lowtide.planning.plan import Plan as Plan
@@ -49,13 +49,13 @@ __all__ = [
 _HOME = {
     "LowtideError": "lowtide.errors",
     "Plan": "lowtide.planning.plan",
-    "Subgraph": "lowtide.atlas.cuts.subgraph",
+    "Subgraph": "lowtide.atlas.subgraph",
     "Tide": "lowtide.tide.tide",
     "Watch": "lowtide.tf.watch.watch",
     "diff": "lowtide.tide.diff",
     "fit_in": "lowtide.tf.plan.fit_in",
     "function": "lowtide.tf.plan.function",
-    "graph": "lowtide.atlas.cuts.subgraph",
+    "graph": "lowtide.atlas.subgraph",
     "load_plan": "lowtide.tf.plan.plan",
     "max_batch_size": "lowtide.tf.trace.predict",
     "measure": "lowtide.tf.record.measure",

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lowtide.atlas.atlas import Atlas, Source
-from lowtide.atlas.index.store import open_atlas
+from lowtide.atlas.index_cache import open_atlas
 from lowtide.atlas.screens.screen import Screen
 from lowtide.view.server.http_server import Server
 from tests.unit.sites import Site, open_site

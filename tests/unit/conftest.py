@@ -18,7 +18,7 @@ def one_thread():
 def atlas_of(tmp_path):
     """Index a GraphDef given as bytes."""
     from lowtide.atlas.atlas import Source
-    from lowtide.atlas.index.store import open_atlas
+    from lowtide.atlas.index_cache import open_atlas
 
     def build(*content: bytes, cut: int | None = None, name: str = "graph.pb"):
         path = tmp_path / name

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from lowtide.atlas.atlas import Source
-from lowtide.atlas.cuts.cut import Cut, whole
-from lowtide.atlas.index.store import build_atlas
+from lowtide.atlas.cuts.cut import Cut, whole_graph
+from lowtide.atlas.index_cache import build_atlas
 from lowtide.sources.protobuf.encode import (
     dtype_attribute,
     encode_bytes,
@@ -57,7 +57,7 @@ def cut_of(folder: Path, *nodes: bytes) -> Cut:
     """The whole of a graph of these nodes."""
     path = folder / "graph.pb"
     path.write_bytes(b"".join(nodes))
-    return whole(build_atlas(Source(path, 0, path.stat().st_size), cache=folder / "cache"))
+    return whole_graph(build_atlas(Source(path, 0, path.stat().st_size), cache=folder / "cache"))
 
 
 def edges_of(cut: Cut) -> set[tuple[str, str]]:

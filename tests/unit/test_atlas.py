@@ -5,11 +5,11 @@ import os
 import numpy as np
 import pytest
 
-from lowtide.atlas.atlas import MISSING, Source
-from lowtide.atlas.details import node_details
-from lowtide.atlas.index.references import CONTROL
-from lowtide.atlas.index.store import build_atlas, find_atlas, open_atlas
-from lowtide.atlas.node_file import SHOWN_BYTES
+from lowtide.atlas.atlas import Source
+from lowtide.atlas.index.references import CONTROL, MISSING
+from lowtide.atlas.index_cache import build_atlas, find_atlas, open_atlas
+from lowtide.atlas.node_details import node_details
+from lowtide.atlas.node_message import SHOWN_BYTES
 from lowtide.errors import LowtideError
 from tests.unit.graph_bytes import FLOAT, INT32, TRAINING, attribute, function, shape, typed
 from tests.unit.protos import message, node, number

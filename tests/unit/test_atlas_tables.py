@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lowtide.atlas.index.columns import find_sorted, in_threads, smallest_dtype
-from lowtide.atlas.index.text import Numbering
+from lowtide.atlas.index.columns import find_sorted, run_in_threads, smallest_dtype
+from lowtide.atlas.index.text import HashNumbering
 
 
 @pytest.mark.parametrize("distinct", [1, 7, 3_000])
 def test_numbers_follow_the_first_appearance_over_many_batches(distinct: int) -> None:
     random = np.random.default_rng(distinct)
     values = random.integers(0, 1 << 63, distinct).astype(np.uint64)
-    numbering, expected = Numbering(), {}
+    numbering, expected = HashNumbering(), {}
     for _ in range(40):
         batch = values[random.integers(0, distinct, 200)]
         numbers, fresh = numbering.add(batch)
@@ -32,10 +32,10 @@ def test_numbers_follow_the_first_appearance_over_many_batches(distinct: int) ->
 
 
 def test_an_empty_numbering_knows_nothing() -> None:
-    numbers, known = Numbering().find(np.array([3, 5], np.uint64))
+    numbers, known = HashNumbering().find(np.array([3, 5], np.uint64))
     assert numbers.tolist() == [0, 0]
     assert not known.any()
-    assert [len(column) for column in Numbering().columns()] == [0, 0]
+    assert [len(column) for column in HashNumbering().columns()] == [0, 0]
 
 
 def test_values_are_found_at_the_first_place_that_has_them() -> None:
@@ -50,10 +50,10 @@ def test_work_in_threads_is_all_done_and_its_error_is_raised() -> None:
     def mark(low: int) -> None:
         seen[low : low + 10] += 1
 
-    in_threads(mark, range(0, 1_000, 10))
+    run_in_threads(mark, range(0, 1_000, 10))
     assert (seen == 1).all()
     with pytest.raises(ZeroDivisionError):
-        in_threads(lambda item: print(1 // item), [1, 0])
+        run_in_threads(lambda item: print(1 // item), [1, 0])
 
 
 @pytest.mark.parametrize(

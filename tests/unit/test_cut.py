@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowtide.atlas.cuts import selection as choose
-from lowtide.atlas.cuts.collapse import collapse, fit
-from lowtide.atlas.cuts.contract import MOST
-from lowtide.atlas.cuts.cut import keep
+from lowtide.atlas.cuts.collapse import collapse, collapse_to_fit
+from lowtide.atlas.cuts.contraction import MOST_SOURCES
+from lowtide.atlas.cuts.cut import keep_nodes
 from lowtide.atlas.cuts.stats import count
 from lowtide.errors import LowtideError
 from tests.unit.graphdefs import call, cut_of, edges_of, function, library, node, through_of
@@ -50,20 +50,20 @@ def test_an_op_stays_connected_through_the_others(chain):
 
 
 def test_an_edge_through_a_dropped_node_is_marked(chain):
-    cut = keep(chain, np.array([True, False, True, False]), connected=True)
+    cut = keep_nodes(chain, np.array([True, False, True, False]), connected=True)
     assert edges_of(cut) == through_of(cut) == {("a", "c")}
     assert [edge.bytes for edge in cut.bundles()] == [None]
 
 
 def test_without_connection_nothing_is_joined(chain):
-    assert edges_of(keep(chain, np.array([True, False, True, False]))) == set()
+    assert edges_of(keep_nodes(chain, np.array([True, False, True, False]))) == set()
 
 
 def test_a_second_choice_knows_of_the_first(chain):
-    first = keep(chain, np.array([True, False, True, True]), connected=True)
-    second = keep(first, np.array([True, False, True]), connected=True)
+    first = keep_nodes(chain, np.array([True, False, True, True]), connected=True)
+    second = keep_nodes(first, np.array([True, False, True]), connected=True)
     assert edges_of(second) == {("a", "d")}
-    third = keep(first, np.array([True, True, False]))
+    third = keep_nodes(first, np.array([True, True, False]))
     assert through_of(third) == {("a", "c")}
 
 
@@ -91,16 +91,16 @@ def test_a_sample_of_every_node_is_all(chain):
 
 
 def test_crowds_are_bounded_and_told(tmp_path):
-    many = [node(f"s{number}", "Relu") for number in range(MOST + 3)]
-    hub = node("hub", "Exp", *(f"s{number}" for number in range(MOST + 3)))
+    many = [node(f"s{number}", "Relu") for number in range(MOST_SOURCES + 3)]
+    hub = node("hub", "Exp", *(f"s{number}" for number in range(MOST_SOURCES + 3)))
     cut = choose.with_ops(cut_of(tmp_path, *many, hub, node("end", "Relu", "hub")), ["Relu"])
-    assert len(through_of(cut)) == MOST
+    assert len(through_of(cut)) == MOST_SOURCES
     assert "1 of the nodes left out have more than 8 kept ones before them" in cut.notes[-1]
 
 
 def test_the_nearest_are_kept(tmp_path):
-    far = [node(f"s{number}", "Relu") for number in range(MOST + 3)]
-    hub = node("hub", "Exp", *(f"s{number}" for number in range(MOST + 3)))
+    far = [node(f"s{number}", "Relu") for number in range(MOST_SOURCES + 3)]
+    hub = node("hub", "Exp", *(f"s{number}" for number in range(MOST_SOURCES + 3)))
     cut = cut_of(tmp_path, *far, hub, node("zz", "Relu"), node("last", "Exp", "hub", "zz"), node("end", "Relu", "last"))
     assert ("zz", "end") in edges_of(choose.with_ops(cut, ["Relu"]))
 
@@ -205,10 +205,10 @@ def test_phases_that_differ_are_mixed(tmp_path):
 
 def test_a_flat_graph_is_folded_to_fit(tmp_path):
     nodes = [node(f"layer_{number}_{kind}", "Relu") for number in range(40) for kind in "abcdefgh"]
-    cut = fit(cut_of(tmp_path, *nodes), 100, 60)
+    cut = collapse_to_fit(cut_of(tmp_path, *nodes), 100, 60)
     assert 1 < len(cut) <= 60
     assert int(cut.sizes.sum()) == 320
-    assert fit(cut, 100, 60) is cut
+    assert collapse_to_fit(cut, 100, 60) is cut
 
 
 def test_functions_are_parts_of_their_own(tmp_path):
@@ -258,7 +258,7 @@ def test_who_reached_whom_still_does(graph):
     inputs = {target: [f"n{source:02}" for source, other in sorted(pairs) if other == target] for target in range(size)}
     with tempfile.TemporaryDirectory() as folder:
         nodes = [node(f"n{number:02}", "Relu", *inputs[number]) for number in range(size)]
-        cut = keep(cut_of(Path(folder), *nodes), np.array(kept), connected=True)
+        cut = keep_nodes(cut_of(Path(folder), *nodes), np.array(kept), connected=True)
         before = networkx.DiGraph([(f"n{source:02}", f"n{target:02}") for source, target in pairs])
         before.add_nodes_from(f"n{number:02}" for number in range(size))
         after = networkx.DiGraph(list(edges_of(cut)))

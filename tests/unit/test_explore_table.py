@@ -18,7 +18,7 @@ from benchmarks.explore.sections import Row
 from benchmarks.explore.suite import CASES, MEGABYTE, MILLION, QUICK, TEN_MILLION, Case, Screen, select
 
 from lowtide.atlas.atlas import Atlas, Source
-from lowtide.atlas.index.store import build_atlas
+from lowtide.atlas.index_cache import build_atlas
 from lowtide.sources.graphs.find_graphs import find_graphs
 
 

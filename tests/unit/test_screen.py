@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowtide.atlas.compare import compare_screens, paired_part
+from lowtide.atlas.breadth_first import around, shortest_paths
+from lowtide.atlas.screens.comparison import compare_screens, paired_part
 from lowtide.atlas.screens.folding import LIMIT, MOST
 from lowtide.atlas.screens.screen import make_node_screen, make_screen
 from lowtide.atlas.screens.screen_cache import screen_data
 from lowtide.atlas.search import Query, search
-from lowtide.atlas.walks import around, shortest_ways
 from lowtide.errors import LowtideError
 from tests.unit.graph_bytes import FLOAT, TRAINING, function, shape, typed
 from tests.unit.protos import message, node
@@ -108,7 +108,7 @@ names = st.lists(
 @given(names, st.integers(1, 6))
 def test_every_node_is_reached_by_opening_and_every_screen_is_small(tmp_path_factory, names, ops):
     from lowtide.atlas.atlas import Source
-    from lowtide.atlas.index.store import build_atlas
+    from lowtide.atlas.index_cache import build_atlas
 
     folder = tmp_path_factory.mktemp("graph")
     path = folder / "graph.pb"
@@ -194,10 +194,10 @@ def test_around_a_node_and_the_way_to_another(atlas_of):
     assert set(atlas.names(around(atlas, start, 1, "inputs").nodes)) == {"dense/kernel/Read", "dense/kernel"}
     near = around(atlas, start, 4, most=3)
     assert (len(near.nodes), near.hidden) == (3, 5)
-    way = shortest_ways(atlas, atlas.find("x"), atlas.find("adam/apply"))
+    way = shortest_paths(atlas, atlas.find("x"), atlas.find("adam/apply"))
     assert way is not None
     assert set(atlas.names(way.nodes)) == {"x", "dense/Less", "gradient_tape/MatMul", "adam/apply"}
-    assert shortest_ways(atlas, atlas.find("adam/apply"), atlas.find("x")) is None
+    assert shortest_paths(atlas, atlas.find("adam/apply"), atlas.find("x")) is None
     screen = make_node_screen(atlas, way.nodes, 0, "from x to adam/apply", way.hidden)
     assert edges(screen)["x", "dense/Less"] == (1, 0, 0)
 

@@ -18,11 +18,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.atlas.index.arrange import MISSING
 from lowtide.atlas.index.columns import Column, open_column, release
 from lowtide.atlas.index.names import name_hashes
 from lowtide.atlas.index.phases import PHASES
-from lowtide.atlas.index.text import hash_of
+from lowtide.atlas.index.text import hash_text
 from lowtide.program.dtypes import dtype_name
 
 
@@ -370,7 +369,7 @@ class Atlas:
 
     def number_of(self, text: str) -> int | None:
         """The number of a text; None if nothing is called so."""
-        hashes, wanted = self.column("texts_hash"), np.uint64(hash_of(text))
+        hashes, wanted = self.column("texts_hash"), np.uint64(hash_text(text))
         place = int(np.searchsorted(hashes, wanted))
         if place == len(hashes) or hashes[place] != wanted:
             return None
@@ -385,6 +384,3 @@ class Atlas:
         return (
             f"<Atlas of {self.source.path.name}, {self.source.label}: {len(self):,} nodes, {self.edge_count:,} edges>"
         )
-
-
-__all__ = ["MISSING", "Atlas", "Source"]

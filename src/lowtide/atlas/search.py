@@ -11,8 +11,8 @@ from lowtide.atlas.atlas import Atlas
 from lowtide.atlas.index.phases import PHASES
 from lowtide.program.dtypes import DTYPES
 
-Marks = npt.NDArray[np.bool_]
-Places = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+Indices = npt.NDArray[np.int64]
 
 # The distinct names are looked through so many bytes at a time, and what nodes take is summed for so many of them.
 _CHUNK = 1 << 24
@@ -40,24 +40,24 @@ class Query:
 
 
 @dataclass(frozen=True)
-class Answer:
+class SearchResult:
     """How many nodes and scopes match, and the first of them."""
 
-    scopes: Places
-    nodes: Places
+    scopes: Indices
+    nodes: Indices
     total: int
 
 
-def search(atlas: Atlas, query: Query, limit: int = 50) -> Answer:
+def search(atlas: Atlas, query: Query, limit: int = 50) -> SearchResult:
     """Find scopes and nodes; scopes first, since they lead to what is in them."""
     nodes = matching_nodes(atlas, query)
     scopes = np.zeros(0, np.int64) if query.narrows or not query.text else matching_scopes(atlas, query)
     total = int(np.count_nonzero(nodes)) + len(scopes)
     shown = _shallowest(atlas, scopes, limit // 2)
-    return Answer(shown, _first(nodes, limit - len(shown)), total)
+    return SearchResult(shown, _first(nodes, limit - len(shown)), total)
 
 
-def _first(marks: Marks, count: int) -> Places:
+def _first(marks: Mask, count: int) -> Indices:
     """Where the first few marks are; those behind them are not looked at."""
     found = np.zeros(0, np.int64)
     for low in range(0, len(marks), _NODES):
@@ -67,7 +67,7 @@ def _first(marks: Marks, count: int) -> Places:
     return found[:count]
 
 
-def _shallowest(atlas: Atlas, scopes: Places, count: int) -> Places:
+def _shallowest(atlas: Atlas, scopes: Indices, count: int) -> Indices:
     """The first few scopes, shallow ones first."""
     if not len(scopes) or not count:
         return scopes[:0]
@@ -78,7 +78,7 @@ def _shallowest(atlas: Atlas, scopes: Places, count: int) -> Places:
     return scopes[rows[np.argsort(depth[rows], kind="stable")[:count]]]
 
 
-def matching_nodes(atlas: Atlas, query: Query) -> Marks:
+def matching_nodes(atlas: Atlas, query: Query) -> Mask:
     """Which nodes match, of all of them."""
     marks = np.ones(len(atlas), np.bool_)
     if query.part is not None:
@@ -104,15 +104,15 @@ def matching_nodes(atlas: Atlas, query: Query) -> Marks:
     return marks
 
 
-def node_bytes(atlas: Atlas) -> Places:
+def node_bytes(atlas: Atlas) -> Indices:
     """What all outputs of each node take together."""
     sums = np.concatenate([[0], np.cumsum(atlas.tensor_bytes)])
     first = atlas.first_tensor
-    total: Places = sums[first[1:]] - sums[first[:-1]]
+    total: Indices = sums[first[1:]] - sums[first[:-1]]
     return total
 
 
-def _at_least(atlas: Atlas, least: int) -> Marks:
+def _at_least(atlas: Atlas, least: int) -> Mask:
     """Which nodes have outputs of so many bytes; some nodes at a time, for bytes take eight times the room of marks."""
     marks = np.zeros(len(atlas), np.bool_)
     for low in range(0, len(atlas), _NODES):
@@ -123,7 +123,7 @@ def _at_least(atlas: Atlas, least: int) -> Marks:
     return marks
 
 
-def matching_scopes(atlas: Atlas, query: Query) -> Places:
+def matching_scopes(atlas: Atlas, query: Query) -> Indices:
     """The scopes that are named so themselves."""
     *above, last = query.text.lower().split("/")
     marks = _text_marks(atlas, last, begins=bool(above))[atlas.scope_leaf]
@@ -138,26 +138,26 @@ def matching_scopes(atlas: Atlas, query: Query) -> Places:
     return found
 
 
-def _named(atlas: Atlas, text: str) -> Marks:
+def _named(atlas: Atlas, text: str) -> Mask:
     *above, last = text.lower().split("/")
-    marks: Marks = _text_marks(atlas, last, begins=bool(above))[atlas.leaf]
+    marks: Mask = _text_marks(atlas, last, begins=bool(above))[atlas.leaf]
     if above:
         return marks & _below(atlas, above)[atlas.scope]
     ops = [number for number, op in enumerate(atlas.ops) if last in op.lower()]
     return marks | _among(len(atlas.ops), ops)[atlas.op]
 
 
-def _below(atlas: Atlas, above: list[str]) -> Marks:
+def _below(atlas: Atlas, above: list[str]) -> Mask:
     """Which scopes end in this path: the first name may be the end of a scope's, the others are whole."""
     first, *whole = above
     leaf, parent = atlas.scope_leaf, atlas.scope_parent
-    marks: Marks = _text_marks(atlas, first, ends=True)[leaf]
+    marks: Mask = _text_marks(atlas, first, ends=True)[leaf]
     for text in whole:
         marks = marks[parent] & _text_marks(atlas, text, begins=True, ends=True)[leaf]
     return marks
 
 
-def _in_scope(atlas: Atlas, query: Query) -> Marks:
+def _in_scope(atlas: Atlas, query: Query) -> Mask:
     marks = np.zeros(len(atlas), np.bool_)
     name = query.scope.strip("/")
     for part in range(len(atlas.parts)) if query.part is None else (query.part,):
@@ -167,13 +167,13 @@ def _in_scope(atlas: Atlas, query: Query) -> Marks:
     return marks
 
 
-def _among(count: int, numbers: list[int]) -> Marks:
+def _among(count: int, numbers: list[int]) -> Mask:
     marks = np.zeros(count, np.bool_)
     marks[numbers] = True
     return marks
 
 
-def _text_marks(atlas: Atlas, text: str, *, begins: bool = False, ends: bool = False) -> Marks:
+def _text_marks(atlas: Atlas, text: str, *, begins: bool = False, ends: bool = False) -> Mask:
     """Which of the distinct names contain a text, begin or end with it; upper and lower case are the same."""
     first = atlas.texts_first
     count = len(first) - 1
@@ -192,7 +192,7 @@ def _text_marks(atlas: Atlas, text: str, *, begins: bool = False, ends: bool = F
     return marks
 
 
-def _places_of(atlas: Atlas, wanted: npt.NDArray[np.uint8]) -> Places:
+def _places_of(atlas: Atlas, wanted: npt.NDArray[np.uint8]) -> Indices:
     """Where a text stands in the distinct names."""
     texts = atlas.texts
     found = []

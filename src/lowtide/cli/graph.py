@@ -12,7 +12,7 @@ from lowtide.errors import LowtideError
 from lowtide.units import parse_bytes
 
 if TYPE_CHECKING:
-    from lowtide.atlas.cuts.subgraph import Subgraph
+    from lowtide.atlas.subgraph import Subgraph
 
 
 @click.command()
@@ -114,7 +114,7 @@ def _check(choices: dict[str, Any], target: Path | None, limit: int | None, *, f
 
 
 def _open(path: Path, label: str | None) -> Subgraph:
-    from lowtide.atlas.cuts.subgraph import graph
+    from lowtide.atlas.subgraph import graph
     from lowtide.cli.output import progress
 
     with progress("opening the graph") as tell:

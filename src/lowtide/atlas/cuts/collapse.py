@@ -6,9 +6,19 @@ import numpy as np
 import numpy.typing as npt
 
 from lowtide.atlas.atlas import Atlas
-from lowtide.atlas.cuts.cut import Cut, Group, Grouping, Marks, Numbers, Places, parts_of, plain, qualified
+from lowtide.atlas.cuts.cut import (
+    BoxGroup,
+    Cut,
+    Grouping,
+    Indices,
+    Int32s,
+    Mask,
+    find_parts,
+    qualified_name,
+    require_ungrouped,
+)
 from lowtide.atlas.screens.folding import fold_members
-from lowtide.atlas.screens.members import Members
+from lowtide.atlas.screens.scope_entries import ScopeEntries
 from lowtide.atlas.screens.screen import fold_label
 from lowtide.errors import LowtideError
 
@@ -17,20 +27,20 @@ def collapse(cut: Cut, depth: int) -> Cut:
     """One box for each scope at a depth, with all that is in it; edges between boxes are bundled."""
     if depth < 1:
         raise LowtideError("scopes begin at depth 1", given=depth, cure="give 1 or more")
-    atlas = plain(cut).atlas
+    atlas = require_ungrouped(cut).atlas
     scope, is_new = _borders(cut, depth)
-    box: Numbers = (np.cumsum(is_new) - 1).astype(np.int32)
+    box: Int32s = (np.cumsum(is_new) - 1).astype(np.int32)
     several = np.flatnonzero(np.bincount(box) > 1)
     scopes = scope[is_new][several].tolist()
-    parts = parts_of(atlas, cut.nodes[is_new][several]).tolist()
+    parts = find_parts(atlas, cut.nodes[is_new][several]).tolist()
     groups = {
-        each: Group("scope", qualified(atlas, part, atlas.scope_name(scope)))
+        each: BoxGroup("scope", qualified_name(atlas, part, atlas.scope_name(scope)))
         for each, scope, part in zip(several.tolist(), scopes, parts, strict=True)
     }
     return _grouped(cut, Grouping(box, groups), f"scopes at depth {depth} are one box each: {len(groups):,} of them")
 
 
-def fit(cut: Cut, most: int, overview: int) -> Cut:
+def collapse_to_fit(cut: Cut, most: int, overview: int) -> Cut:
     """The cut itself if it has no more than `most` boxes; else an overview: scopes collapsed, or flat ones folded."""
     if len(cut) <= most:
         return cut
@@ -55,17 +65,17 @@ def fit(cut: Cut, most: int, overview: int) -> Cut:
 def _folded(cut: Cut) -> Cut:
     """The largest part put into groups by names and ops, and each other part as one box."""
     atlas = cut.atlas
-    part = parts_of(atlas, cut.nodes)
+    part = find_parts(atlas, cut.nodes)
     largest = int(np.bincount(part).argmax())
     others = np.unique(part[part != largest])
     box = np.searchsorted(others, part).astype(np.int32)
-    groups = {number: Group("function", atlas.parts[each] or "the main graph") for number, each in enumerate(others)}
+    groups = {number: BoxGroup("function", atlas.parts[each] or "the main graph") for number, each in enumerate(others)}
     for number, fold in enumerate(fold_members(_chosen_members(cut, largest)), len(others)):
         inside = _inside(cut.nodes, fold.members)
         box[inside] = number
         is_scope = len(fold.members) == 1
         name = fold.members.name(0) if is_scope else fold_label(fold)
-        groups[number] = Group("scope" if is_scope else fold.kind, qualified(atlas, largest, name))
+        groups[number] = BoxGroup("scope" if is_scope else fold.kind, qualified_name(atlas, largest, name))
     # Boxes are numbered in the order of their first nodes, and one of a single node is that node.
     _, first, sizes = np.unique(box, return_index=True, return_counts=True)
     rank = np.empty(len(first), np.int32)
@@ -81,7 +91,7 @@ def _grouped(cut: Cut, grouping: Grouping, note: str) -> Cut:
     return Cut(cut.atlas, cut.nodes, bundled, grouping, (*cut.notes, f"{note}, with {inner:,} edges inside"))
 
 
-def _borders(cut: Cut, depth: int) -> tuple[Places, Marks]:
+def _borders(cut: Cut, depth: int) -> tuple[Indices, Mask]:
     """Of each node the scope at a depth that it lies in, and where another box begins."""
     atlas = cut.atlas
     own = atlas.scope[cut.nodes]
@@ -93,22 +103,22 @@ def _borders(cut: Cut, depth: int) -> tuple[Places, Marks]:
     return scope, is_new
 
 
-def _scopes_at(atlas: Atlas, depth: int) -> Places:
+def _scopes_at(atlas: Atlas, depth: int) -> Indices:
     """Of each scope the one at a depth that it lies in; a scope above that depth is itself."""
     level = atlas.column("scope_depth")
     # All within a scope stands behind it, up to the next one that is not deeper.
-    found: Places = np.maximum.accumulate(np.where(level <= depth, np.arange(len(level)), 0))
+    found: Indices = np.maximum.accumulate(np.where(level <= depth, np.arange(len(level)), 0))
     return found
 
 
-def _chosen_members(cut: Cut, part: int) -> Members:
+def _chosen_members(cut: Cut, part: int) -> ScopeEntries:
     """What lies directly in the root of a part, as far as any node of it was chosen."""
-    members = Members.of(cut.atlas, int(cut.atlas.part_root[part]))
+    members = ScopeEntries.of(cut.atlas, int(cut.atlas.part_root[part]))
     low, high = np.searchsorted(cut.nodes, members.first), np.searchsorted(cut.nodes, members.last)
     return members.take(low < high)
 
 
-def _inside(nodes: Places, members: Members) -> npt.NDArray[np.bool_]:
+def _inside(nodes: Indices, members: ScopeEntries) -> npt.NDArray[np.bool_]:
     """Which of the nodes lie in one of the members."""
     change = np.zeros(len(nodes) + 1, np.int64)
     np.add.at(change, np.searchsorted(nodes, members.first), 1)

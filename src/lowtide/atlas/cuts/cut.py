@@ -14,17 +14,17 @@ import numpy as np
 import numpy.typing as npt
 
 from lowtide.atlas.atlas import Atlas
-from lowtide.atlas.cuts.contract import MOST, lead_through
-from lowtide.atlas.index.columns import ragged
+from lowtide.atlas.cuts.contraction import MOST_SOURCES, contract_paths
+from lowtide.atlas.index.columns import csr_entries
 from lowtide.atlas.index.phases import PHASES
 from lowtide.atlas.index.references import CONTROL
 from lowtide.atlas.search import node_bytes
 from lowtide.errors import LowtideError
 from lowtide.program.dtypes import dtype_name
 
-Marks = npt.NDArray[np.bool_]
-Places = npt.NDArray[np.int64]
-Numbers = npt.NDArray[np.int32]
+Mask = npt.NDArray[np.bool_]
+Indices = npt.NDArray[np.int64]
+Int32s = npt.NDArray[np.int32]
 
 MIXED = "mixed"
 
@@ -36,25 +36,25 @@ _CHUNK = 1 << 16
 class Edges:
     """Edges between boxes, as columns; an entry may be a bundle of several, and then has their sums."""
 
-    source: Numbers
-    target: Numbers
-    count: Numbers
-    control: Numbers
+    source: Int32s
+    target: Int32s
+    count: Int32s
+    control: Int32s
     """How many of them carry nothing: the source has only to have run."""
-    bytes: Places
+    bytes: Indices
     """What they carry as far as it is known; nothing is known of those that lead through others."""
-    is_through: Marks
+    is_through: Mask
     """Whether all of them lead through nodes that were left out."""
 
     def __len__(self) -> int:
         return len(self.source)
 
-    def where(self, chosen: Marks) -> Edges:
+    def where(self, chosen: Mask) -> Edges:
         """The chosen entries alone."""
         places = np.flatnonzero(chosen)
         return Edges(*(column[places] for column in self._columns()))
 
-    def renamed(self, place: Numbers) -> Edges:
+    def renamed(self, place: Int32s) -> Edges:
         """The same between boxes that have other numbers."""
         return replace(self, source=place[self.source], target=place[self.target])
 
@@ -88,13 +88,13 @@ class Edges:
 class Grouping:
     """Which box each chosen node lies in, and what the boxes are that stand for several nodes."""
 
-    box: Numbers
-    groups: Mapping[int, Group]
+    box: Int32s
+    groups: Mapping[int, BoxGroup]
     """By box; a box that is not here is one node."""
 
 
 @dataclass(frozen=True)
-class Group:
+class BoxGroup:
     """What a box stands for."""
 
     kind: str
@@ -136,7 +136,7 @@ class Cut:
     """Some nodes of an atlas; `notes` say what was left out on the way."""
 
     atlas: Atlas
-    nodes: Places
+    nodes: Indices
     """In ascending order."""
     own_edges: Edges | None = None
     """None where they are just those that the file has between the chosen nodes."""
@@ -157,19 +157,19 @@ class Cut:
         return len(self.nodes) == len(self.atlas) and self.own_edges is None and self.grouping is None
 
     @cached_property
-    def first(self) -> Places:
+    def first(self) -> Indices:
         """The first node of each box."""
         if self.grouping is None:
             return self.nodes
         return self.nodes[np.unique(self.grouping.box, return_index=True)[1]]
 
     @cached_property
-    def sizes(self) -> Places:
+    def sizes(self) -> Indices:
         """How many nodes each box stands for."""
         return np.ones(len(self), np.int64) if self.grouping is None else np.bincount(self.grouping.box)
 
     @cached_property
-    def bytes(self) -> Places:
+    def bytes(self) -> Indices:
         """What the outputs of each box take."""
         each = node_bytes(self.atlas)[self.nodes]
         if self.grouping is None:
@@ -219,8 +219,8 @@ class Cut:
         first = self.first[low:high]
         names = self.atlas.names(first)
         if len(self.atlas.parts) > 1:
-            parts = parts_of(self.atlas, first).tolist()
-            names = [qualified(self.atlas, part, name) for part, name in zip(parts, names, strict=True)]
+            parts = find_parts(self.atlas, first).tolist()
+            names = [qualified_name(self.atlas, part, name) for part, name in zip(parts, names, strict=True)]
         if self.grouping is None:
             return names
         groups = self.grouping.groups
@@ -240,14 +240,14 @@ class Cut:
 _PHASE_NAMES = (*PHASES, MIXED)
 
 
-def whole(atlas: Atlas) -> Cut:
+def whole_graph(atlas: Atlas) -> Cut:
     """The whole graph with all its functions."""
     return Cut(atlas, np.arange(len(atlas)))
 
 
-def keep(cut: Cut, chosen: Marks, *, connected: bool = False, note: str | None = None) -> Cut:
+def keep_nodes(cut: Cut, chosen: Mask, *, connected: bool = False, note: str | None = None) -> Cut:
     """The chosen boxes alone. If `connected`, an edge leads from one to another where a path led through the others."""
-    plain(cut)
+    require_ungrouped(cut)
     notes = cut.notes if note is None else (*cut.notes, note)
     if chosen.all():
         return replace(cut, notes=notes)
@@ -257,36 +257,36 @@ def keep(cut: Cut, chosen: Marks, *, connected: bool = False, note: str | None =
     edges = cut.edges
     remaining = edges.where(chosen[edges.source] & chosen[edges.target])
     if connected:
-        paths = lead_through(edges.source, edges.target, chosen)
+        paths = contract_paths(edges.source, edges.target, chosen)
         remaining = _with_paths(remaining, paths.source, paths.target, len(chosen))
         if paths.crowded:
-            crowded = f"{paths.crowded:,} of the nodes left out have more than {MOST} kept ones before them"
-            notes = (*notes, f"{crowded}: the nearest {MOST} stay connected")
+            crowded = f"{paths.crowded:,} of the nodes left out have more than {MOST_SOURCES} kept ones before them"
+            notes = (*notes, f"{crowded}: the nearest {MOST_SOURCES} stay connected")
     place = (np.cumsum(chosen) - 1).astype(np.int32)
     return Cut(cut.atlas, nodes, remaining.renamed(place), notes=notes)
 
 
-def plain(cut: Cut) -> Cut:
+def require_ungrouped(cut: Cut) -> Cut:
     """The cut itself; an error if it is grouped, because scopes cannot be chosen like nodes."""
     if cut.grouping is not None:
         raise LowtideError("a collapsed graph cannot be cut further", cure="collapse it in the end")
     return cut
 
 
-def qualified(atlas: Atlas, part: int, name: str) -> str:
+def qualified_name(atlas: Atlas, part: int, name: str) -> str:
     """The name of something with the function that it lies in, if it does."""
     return f"{atlas.parts[part]}::{name}" if part else name
 
 
-def parts_of(atlas: Atlas, nodes: Places) -> Places:
+def find_parts(atlas: Atlas, nodes: Indices) -> Indices:
     """The part that each node belongs to."""
-    part: Places = np.searchsorted(atlas.part_root, atlas.scope[nodes], side="right") - 1
+    part: Indices = np.searchsorted(atlas.part_root, atlas.scope[nodes], side="right") - 1
     return part
 
 
-def _edges_of_file(atlas: Atlas, nodes: Places) -> Edges:
+def _edges_of_file(atlas: Atlas, nodes: Indices) -> Edges:
     """The edges that the file has between some nodes."""
-    places, counts = ragged(atlas.first_input, nodes)
+    places, counts = csr_entries(atlas.first_input, nodes)
     absent = len(nodes)
     place = np.full(len(atlas) + 1, absent, np.int32)
     place[nodes] = np.arange(absent, dtype=np.int32)
@@ -304,7 +304,7 @@ def _edges_of_file(atlas: Atlas, nodes: Places) -> Edges:
     return Edges(source, target, np.ones(len(source), np.int32), control, size, np.zeros(len(source), np.bool_))
 
 
-def _with_paths(edges: Edges, source: Numbers, target: Numbers, count: int) -> Edges:
+def _with_paths(edges: Edges, source: Int32s, target: Int32s, count: int) -> Edges:
     """Edges, and one for each path between boxes that have none."""
     known = np.unique(edges.source.astype(np.int64) * count + edges.target)
     fresh = ~np.isin(source.astype(np.int64) * count + target, known)

@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from lowtide.atlas.atlas import Atlas
-from lowtide.atlas.cuts.cut import Cut, Marks, keep, plain
-from lowtide.atlas.index.columns import ragged
+from lowtide.atlas.cuts.cut import Cut, Mask, keep_nodes, require_ungrouped
+from lowtide.atlas.index.columns import csr_entries
 from lowtide.atlas.index.phases import FORWARD
 from lowtide.atlas.index.references import CONTROL
-from lowtide.atlas.index.text import hash_of
-from lowtide.atlas.suggest import near_names, near_ops, near_scopes
+from lowtide.atlas.index.text import hash_text
+from lowtide.atlas.suggestions import suggest_names, suggest_ops, suggest_scopes
 from lowtide.errors import LowtideError
 
 CONSTANTS = ("Const", "HostConst")
@@ -34,7 +34,7 @@ def sample(cut: Cut, every: int) -> Cut:
     """
     if every < 1:
         raise LowtideError("a sample takes every first, second, third ... node", given=every, cure="give 1 or more")
-    plain(cut)
+    require_ungrouped(cut)
     atlas, nodes = cut.atlas, cut.nodes
     kind = _stems(atlas)[atlas.scope[nodes]] + _OP_FACTOR * (atlas.op[nodes].astype(np.uint64) + np.uint64(1))
     order = np.argsort(kind, kind="stable")
@@ -44,40 +44,40 @@ def sample(cut: Cut, every: int) -> Cut:
     chosen = np.zeros(len(nodes), np.bool_)
     chosen[order] = rank % every == 0
     note = f"of each kind of node one in {every:,}: {_left_out(chosen)}"
-    return keep(cut, chosen, connected=True, note=note)
+    return keep_nodes(cut, chosen, connected=True, note=note)
 
 
 def with_ops(cut: Cut, ops: Sequence[str], *, connected: bool = True) -> Cut:
     """The nodes of some ops; they stay connected through the others unless that is not wanted."""
-    plain(cut)
+    require_ungrouped(cut)
     atlas = cut.atlas
     unknown = [op for op in ops if op not in atlas.ops]
     if unknown or not ops:
-        raise LowtideError("no node has this op", given=", ".join(unknown) or "no op", cure=near_ops(atlas, unknown))
+        raise LowtideError("no node has this op", given=", ".join(unknown) or "no op", cure=suggest_ops(atlas, unknown))
     wanted = np.array([op in ops for op in atlas.ops], np.bool_)
     chosen = wanted[atlas.op[cut.nodes]]
     _check_any(chosen, ", ".join(ops))
-    return keep(cut, chosen, connected=connected, note=f"{', '.join(ops)} alone: {_left_out(chosen)}")
+    return keep_nodes(cut, chosen, connected=connected, note=f"{', '.join(ops)} alone: {_left_out(chosen)}")
 
 
 def within(cut: Cut, scope: str) -> Cut:
     """The nodes in a scope, in the main graph and in functions, or those of one function by its name."""
-    plain(cut)
+    require_ungrouped(cut)
     atlas = cut.atlas
     ranges = _find_ranges(atlas, scope)
     if not ranges:
-        raise LowtideError("no scope has this name", given=scope, cure=near_scopes(atlas, scope))
+        raise LowtideError("no scope has this name", given=scope, cure=suggest_scopes(atlas, scope))
     chosen = np.zeros(len(cut.nodes), np.bool_)
     for low, high in ranges:
         begin, end = np.searchsorted(cut.nodes, [low, high])
         chosen[begin:end] = True
     _check_any(chosen, scope)
-    return keep(cut, chosen, note=f"{scope} alone: {_left_out(chosen)}")
+    return keep_nodes(cut, chosen, note=f"{scope} alone: {_left_out(chosen)}")
 
 
 def around(cut: Cut, name: str, hops: int) -> Cut:
     """A node and all that is at most so many edges away from it, in both directions."""
-    plain(cut)
+    require_ungrouped(cut)
     if hops < 0:
         raise LowtideError("a distance cannot be negative", given=hops, cure="give 0 or more hops")
     node = find_node(cut.atlas, name)
@@ -93,7 +93,7 @@ def around(cut: Cut, name: str, hops: int) -> Cut:
         reached[readers] = reached[read] = True
         if np.count_nonzero(reached) == before:
             break
-    return keep(cut, reached, note=f"{hops} hops around {name}: {_left_out(reached)}")
+    return keep_nodes(cut, reached, note=f"{hops} hops around {name}: {_left_out(reached)}")
 
 
 def forward_only(cut: Cut) -> Cut:
@@ -102,24 +102,24 @@ def forward_only(cut: Cut) -> Cut:
     Like TensorFlow's `remove_training_nodes` it takes out Identity, StopGradient and CheckNumerics, and leaves those
     that wait for others or are waited for; those that nobody reads stay as outputs, and those of control flow.
     """
-    plain(cut)
+    require_ungrouped(cut)
     forward = cut.atlas.phase[cut.nodes] == FORWARD
     _check_any(forward, "forward only")
-    without = keep(cut, forward)
+    without = keep_nodes(cut, forward)
     spliced = _hands_on(without)
     note = f"without training: {_left_out(forward)}"
     if spliced.any():
         note += f", and {np.count_nonzero(spliced):,} that only hand on what they read"
-    return keep(without, ~spliced, connected=True, note=note)
+    return keep_nodes(without, ~spliced, connected=True, note=note)
 
 
 def without_constants(cut: Cut) -> Cut:
     """All but the constants."""
-    plain(cut)
+    require_ungrouped(cut)
     constant = np.array([op in CONSTANTS for op in cut.atlas.ops], np.bool_)
     chosen = ~constant[cut.atlas.op[cut.nodes]]
     _check_any(chosen, "without constants")
-    return keep(cut, chosen, note=f"without constants: {_left_out(chosen)}")
+    return keep_nodes(cut, chosen, note=f"without constants: {_left_out(chosen)}")
 
 
 def find_node(atlas: Atlas, name: str) -> int:
@@ -134,7 +134,7 @@ def find_node(atlas: Atlas, name: str) -> int:
         node = atlas.find(rest, part)
         if node is not None:
             return node
-    raise LowtideError("no node has this name", given=name, cure=near_names(atlas, rest))
+    raise LowtideError("no node has this name", given=name, cure=suggest_names(atlas, rest))
 
 
 _OP_FACTOR = np.uint64(0x9E3779B97F4A7C15)
@@ -144,7 +144,7 @@ def _stems(atlas: Atlas) -> npt.NDArray[np.uint64]:
     """A number for each scope; scopes whose names differ in digits only have the same."""
     texts, which = np.unique(atlas.scope_leaf, return_inverse=True)
     stems = [_DIGITS.sub("#", atlas.text(int(text))) for text in texts]
-    numbers = {stem: hash_of(stem) for stem in set(stems)}
+    numbers = {stem: hash_text(stem) for stem in set(stems)}
     own = np.array([numbers[stem] for stem in stems], np.uint64)[which]
     # By depth, so that a/b is not b/a. The sum over all scopes that one lies in: each counts from its begin to its end.
     own *= np.uint64(2) * atlas.column("scope_depth").astype(np.uint64) + np.uint64(1)
@@ -166,10 +166,10 @@ def _find_ranges(atlas: Atlas, name: str) -> list[tuple[int, int]]:
     return [(int(atlas.scope_first[scope]), int(atlas.scope_last[scope])) for scope in scopes]
 
 
-def _hands_on(cut: Cut) -> Marks:
+def _hands_on(cut: Cut) -> Mask:
     """Which nodes can be taken out so that what reads them reads what they read."""
     atlas, nodes = cut.atlas, cut.nodes
-    places, counts = ragged(atlas.first_input, nodes)
+    places, counts = csr_entries(atlas.first_input, nodes)
     candidate = np.array([op in PASS_THROUGH for op in atlas.ops], np.bool_)[atlas.op[nodes]] & (counts == 1)
     alone = np.cumsum(counts)[candidate] - 1
     source, port = atlas.inputs[places[alone]], atlas.input_port[places[alone]]
@@ -181,15 +181,15 @@ def _hands_on(cut: Cut) -> Marks:
     is_read, is_awaited = np.zeros(len(nodes), np.bool_), np.zeros(len(nodes), np.bool_)
     is_read[edges.source] = True
     is_awaited[edges.source[edges.control > 0]] = True
-    spliced: Marks = candidate & is_read & ~is_awaited
+    spliced: Mask = candidate & is_read & ~is_awaited
     return spliced
 
 
-def _left_out(chosen: Marks) -> str:
+def _left_out(chosen: Mask) -> str:
     kept = int(np.count_nonzero(chosen))
     return f"{len(chosen) - kept:,} of {len(chosen):,} nodes left out"
 
 
-def _check_any(chosen: Marks, what: str) -> None:
+def _check_any(chosen: Mask, what: str) -> None:
     if not chosen.any():
         raise LowtideError("no node is left", given=what, cure="choose less narrowly")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lowtide.atlas.atlas import Atlas
-from lowtide.atlas.cuts.cut import Cut, Places, parts_of, qualified
+from lowtide.atlas.cuts.cut import Cut, Indices, find_parts, qualified_name
 from lowtide.atlas.index.phases import PHASES
 from lowtide.atlas.search import node_bytes
 from lowtide.program.dtypes import dtype_name
@@ -67,7 +67,7 @@ def count(cut: Cut) -> Stats:
     atlas, nodes = cut.atlas, cut.nodes
     size = node_bytes(atlas)[nodes]
     edges = cut.edges
-    part = parts_of(atlas, nodes)
+    part = find_parts(atlas, nodes)
     functions = [share for share in _shares(atlas.parts, part, size) if share.name]
     scopes, deepest = _scopes(cut, size, int(np.bincount(part).argmax()))
     return Stats(
@@ -86,7 +86,7 @@ def count(cut: Cut) -> Stats:
     )
 
 
-def _shares(names: list[str], which: Places, size: Places) -> tuple[Share, ...]:
+def _shares(names: list[str], which: Indices, size: Indices) -> tuple[Share, ...]:
     counts = np.bincount(which, minlength=len(names))
     total = np.zeros(len(names), np.int64)
     np.add.at(total, which, size)
@@ -94,7 +94,7 @@ def _shares(names: list[str], which: Places, size: Places) -> tuple[Share, ...]:
     return tuple(Share(names[row], int(counts[row]), int(total[row])) for row in order if counts[row])
 
 
-def _scopes(cut: Cut, size: Places, part: int) -> tuple[tuple[Share, ...], Deepest | None]:
+def _scopes(cut: Cut, size: Indices, part: int) -> tuple[tuple[Share, ...], Deepest | None]:
     """The scopes that divide the largest part, and the deepest scope of all."""
     atlas = cut.atlas
     low, high = (np.searchsorted(cut.nodes, column) for column in (atlas.scope_first, atlas.scope_last))
@@ -109,19 +109,19 @@ def _scopes(cut: Cut, size: Places, part: int) -> tuple[tuple[Share, ...], Deepe
             break
         scope, children = inner, below
     children = children[np.argsort(-counts[children], kind="stable")]
-    names = [qualified(atlas, part, atlas.scope_name(int(child))) for child in children]
+    names = [qualified_name(atlas, part, atlas.scope_name(int(child))) for child in children]
     rows = zip(names, counts[children].tolist(), (total[high] - total[low])[children].tolist(), strict=True)
     return tuple(Share(*row) for row in rows), _deepest(atlas, counts)
 
 
-def _filled(atlas: Atlas, scope: int, counts: Places) -> Places:
+def _filled(atlas: Atlas, scope: int, counts: Indices) -> Indices:
     children = atlas.children(scope)
     return children[counts[children] > 0]
 
 
-def _deepest(atlas: Atlas, counts: Places) -> Deepest | None:
+def _deepest(atlas: Atlas, counts: Indices) -> Deepest | None:
     depth = np.where(counts > 0, atlas.column("scope_depth"), 0)
     scope = int(depth.argmax())
     if not depth[scope]:
         return None
-    return Deepest(qualified(atlas, atlas.part_of_scope(scope), atlas.scope_name(scope)), int(depth[scope]))
+    return Deepest(qualified_name(atlas, atlas.part_of_scope(scope), atlas.scope_name(scope)), int(depth[scope]))

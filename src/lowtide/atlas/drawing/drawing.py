@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from itertools import pairwise
 
-from lowtide.atlas.cuts.collapse import fit
+from lowtide.atlas.cuts.collapse import collapse_to_fit
 from lowtide.atlas.cuts.cut import Box, Cut, Edge
 from lowtide.atlas.drawing.layered_layout import BOX_HEIGHT, BOX_WIDTH, Point, lay_out
 from lowtide.tide.kinds import COLOURS
@@ -45,25 +45,25 @@ _ROLE_OF_OP = {
 
 @dataclass(frozen=True)
 class DrawnBox:
-    """A box: its upper left corner, its colour, two lines of text, and its whole story."""
+    """A box: its upper left corner, its colour, two lines of text, and its whole tooltip."""
 
     x: float
     y: float
     colour: str
     title: str
     detail: str
-    story: str
+    tooltip: str
     is_group: bool
 
 
 @dataclass(frozen=True)
-class Curve:
-    """An edge: a Bézier curve as points, three for each piece behind the first; how it is drawn, and its story."""
+class EdgeCurve:
+    """An edge: a Bézier curve as points, three for each piece behind the first; how it is drawn, and its tooltip."""
 
     points: list[Point]
     width: float
     dash: tuple[int, int] | None
-    story: str
+    tooltip: str
 
 
 @dataclass(frozen=True)
@@ -75,14 +75,14 @@ class Drawing:
     title: str
     subtitle: str
     boxes: list[DrawnBox]
-    curves: list[Curve]
+    curves: list[EdgeCurve]
     legend: list[tuple[str, str]]
     notes: tuple[str, ...]
 
 
 def draw(cut: Cut) -> Drawing:
     """Lay a cut out; what is too large to be read is collapsed or folded first, and the notes say so."""
-    shown = fit(cut, MOST_BOXES, _OVERVIEW)
+    shown = collapse_to_fit(cut, MOST_BOXES, _OVERVIEW)
     notes = shown.notes[len(cut.notes) :]
     boxes, bundles = list(shown.boxes()), [edge for edge in shown.bundles() if edge.source != edge.target]
     edges = sorted(bundles, key=lambda edge: (edge.through, -edge.count))[:_MOST_EDGES]
@@ -126,17 +126,17 @@ def _draw_box(box: Box, role: str, x: float, y: float) -> DrawnBox:
     size = f" · {format_bytes(box.bytes)}" if box.bytes else ""
     detail = f"{box.op}{size}" if box.op else f"{box.nodes:,} nodes{size}"
     facts = [box.name, detail, role, box.dtype, box.device]
-    story = "\n".join(fact for fact in facts if fact)
-    return DrawnBox(x, y, _ROLES[role], shorten(box.name), shorten(detail, _SMALL_LETTERS), story, box.kind != "node")
+    tooltip = "\n".join(fact for fact in facts if fact)
+    return DrawnBox(x, y, _ROLES[role], shorten(box.name), shorten(detail, _SMALL_LETTERS), tooltip, box.kind != "node")
 
 
-def _draw_edge(edge: Edge, boxes: list[Box], route: list[Point]) -> Curve:
+def _draw_edge(edge: Edge, boxes: list[Box], route: list[Point]) -> EdgeCurve:
     dash = (2, 4) if edge.through else (5, 4) if edge.control == edge.count else None
     carried = "through nodes left out" if edge.bytes is None else format_bytes(edge.bytes)
     several = f"{edge.count:,} edges, " if edge.count > 1 else ""
     only = ", only waited for" if edge.control == edge.count else ""
-    story = f"{boxes[edge.source].name} → {boxes[edge.target].name}\n{several}{carried}{only}"
-    return Curve(_curve(route), 1.0 + min(math.log10(edge.count) * 0.8, 3.0), dash, story)
+    tooltip = f"{boxes[edge.source].name} → {boxes[edge.target].name}\n{several}{carried}{only}"
+    return EdgeCurve(_curve(route), 1.0 + min(math.log10(edge.count) * 0.8, 3.0), dash, tooltip)
 
 
 def _curve(route: list[Point]) -> list[Point]:

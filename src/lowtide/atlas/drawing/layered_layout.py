@@ -35,7 +35,7 @@ def lay_out(count: int, edges: Sequence[Pair]) -> Layout:
     """Place so many boxes and the edges between them."""
     if not count:
         return Layout([], [[] for _ in edges], 0.0, 0.0)
-    down = _break_circles(count, edges)
+    down = _break_cycles(count, edges)
     rows, chains = _bend(_rows(count, down), down)
     neighbours = _neighbours(chains, sum(map(len, rows)))
     _order(rows, neighbours)
@@ -50,7 +50,7 @@ def lay_out(count: int, edges: Sequence[Pair]) -> Layout:
     return Layout(points[:count], routes, max(max(x), max(x[:count]) + BOX_WIDTH / 2), height)
 
 
-def _break_circles(count: int, edges: Sequence[Pair]) -> list[Pair]:
+def _break_cycles(count: int, edges: Sequence[Pair]) -> list[Pair]:
     """The edges, with those turned around that close a circle."""
     after: list[list[int]] = [[] for _ in range(count)]
     for source, target in edges:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lowtide.atlas.cuts.cut import Cut
-from lowtide.atlas.drawing.drawing import BOTTOM, MARGIN, Curve, Drawing, DrawnBox, draw
+from lowtide.atlas.drawing.drawing import BOTTOM, MARGIN, Drawing, DrawnBox, EdgeCurve, draw
 from lowtide.atlas.drawing.layered_layout import BOX_HEIGHT, BOX_WIDTH, Point
 from lowtide.errors import LowtideError
 
@@ -67,7 +67,7 @@ class _Painter:
         self.text(box.x + 12, box.y + 6, box.title, 12, _INK)
         self.text(box.x + 12, box.y + 24, box.detail, 11, _MUTED)
 
-    def curve(self, curve: Curve) -> None:
+    def curve(self, curve: EdgeCurve) -> None:
         points = list(_flattened(curve.points))
         width = max(round(curve.width * self.scale / 2), 1)
         for number, (begin, end) in enumerate(pairwise(points)):

@@ -6,7 +6,7 @@ from html import escape
 from pathlib import Path
 
 from lowtide.atlas.cuts.cut import Cut
-from lowtide.atlas.drawing.drawing import BOTTOM, MARGIN, Curve, Drawing, DrawnBox, draw
+from lowtide.atlas.drawing.drawing import BOTTOM, MARGIN, Drawing, DrawnBox, EdgeCurve, draw
 from lowtide.atlas.drawing.layered_layout import BOX_HEIGHT, BOX_WIDTH
 
 _STYLE = """
@@ -61,7 +61,7 @@ def _box(box: DrawnBox) -> str:
     kind = "box group" if box.is_group else "box"
     x, y = box.x, box.y
     return (
-        f"<g><title>{_clean(box.story)}</title>"
+        f"<g><title>{_clean(box.tooltip)}</title>"
         f'<rect class="{kind}" x="{x:.1f}" y="{y:.1f}" width="{BOX_WIDTH:.0f}" height="{BOX_HEIGHT:.0f}" rx="6"/>'
         f'<rect fill="{box.colour}" x="{x:.1f}" y="{y + 6:.1f}" width="4" height="{BOX_HEIGHT - 12:.0f}" rx="2"/>'
         f'<text class="ink name" x="{x + 12:.1f}" y="{y + 19:.1f}">{_clean(box.title)}</text>'
@@ -69,12 +69,12 @@ def _box(box: DrawnBox) -> str:
     )
 
 
-def _curve(curve: Curve) -> str:
+def _curve(curve: EdgeCurve) -> str:
     first, *rest = (f"{x:.1f},{y:.1f}" for x, y in curve.points)
     dash = "" if curve.dash is None else f' stroke-dasharray="{curve.dash[0]} {curve.dash[1]}"'
     return (
         f'<path class="edge" stroke-width="{curve.width:.1f}"{dash} marker-end="url(#tip)" '
-        f'd="M{first} C{" ".join(rest)}"><title>{_clean(curve.story)}</title></path>'
+        f'd="M{first} C{" ".join(rest)}"><title>{_clean(curve.tooltip)}</title></path>'
     )
 
 

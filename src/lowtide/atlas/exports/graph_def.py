@@ -14,14 +14,14 @@ from typing import BinaryIO
 
 import numpy as np
 
-from lowtide.atlas.cuts.cut import Cut, Marks, Places
-from lowtide.atlas.exports.library import called_parts, write_library
-from lowtide.atlas.exports.patch import Patch, head, patch_node
-from lowtide.atlas.exports.rewire import Rewiring, no_rewiring, rewire
-from lowtide.atlas.index.columns import Mapped
-from lowtide.atlas.index.node_spans import GRAPH_LIBRARY, GRAPH_NODE, read_heads
+from lowtide.atlas.cuts.cut import Cut, Indices, Mask
+from lowtide.atlas.exports.function_library import called_parts, write_library
+from lowtide.atlas.exports.node_patch import Patch, encode_header, patch_node
+from lowtide.atlas.exports.rewiring import Rewiring, no_rewiring, rewire
+from lowtide.atlas.index.columns import MappedFile
+from lowtide.atlas.index.node_spans import GRAPH_LIBRARY, GRAPH_NODE, read_field_headers
 from lowtide.atlas.index.outputs import ENTRY_KEY
-from lowtide.atlas.index.text import Bytes, hash_of, hash_pieces
+from lowtide.atlas.index.text import Bytes, hash_spans, hash_text
 from lowtide.errors import LowtideError
 from lowtide.sources.protobuf.encode import encode_bytes
 from lowtide.sources.protobuf.wire_columns import scan
@@ -29,7 +29,7 @@ from lowtide.sources.protobuf.wire_columns import scan
 GRAPH_VERSIONS = 4
 NODE_ATTRIBUTE = 5
 
-_COLOCATION = np.uint64(hash_of("_class"))
+_COLOCATION = np.uint64(hash_text("_class"))
 # So many nodes are looked at together, and so many bytes are copied at a time.
 _CHUNK = 1 << 16
 _COPIED = 1 << 22
@@ -46,16 +46,16 @@ def write_graph_def(cut: Cut, path: Path, limit: int | None = None) -> tuple[str
         raise LowtideError(
             "all chosen nodes lie in functions, and a .pb keeps functions whole", cure="write .json, .graphml or .dot"
         )
-    source = Mapped(cut.atlas.source.path)
+    source = MappedFile(cut.atlas.source.path)
     try:
         with path.open("wb") as file:
-            return _Writer(cut, nodes, source.data, limit).write(file)
+            return _GraphDefWriter(cut, nodes, source.data, limit).write(file)
     finally:
         source.close()
 
 
-class _Writer:
-    def __init__(self, cut: Cut, nodes: Places, data: Bytes, limit: int | None) -> None:
+class _GraphDefWriter:
+    def __init__(self, cut: Cut, nodes: Indices, data: Bytes, limit: int | None) -> None:
         self.cut, self.atlas, self.nodes, self.data, self.limit = cut, cut.atlas, nodes, data, limit
         low, high = self.atlas.part_range(0)
         self.is_cut = len(nodes) < high - low or cut.own_edges is not None
@@ -73,7 +73,7 @@ class _Writer:
                 emptied += write_library(file, self.atlas, called, self.data, start, end, self.limit)
             else:
                 file.write(encode_bytes(number, self.data[start:end].tobytes()))
-        return (*rewiring.notes, *_told(emptied, self.limit))
+        return (*rewiring.notes, *_emptied_note(emptied, self.limit))
 
     def _write_nodes(self, file: BinaryIO, rewiring: Rewiring) -> int:
         """Write the chosen nodes in the order of the file; how many attributes were emptied."""
@@ -97,7 +97,7 @@ class _Writer:
             self._copy(file, nodes[begin:])
         return emptied
 
-    def _needs_patch(self, nodes: Places) -> Marks:
+    def _needs_patch(self, nodes: Indices) -> Mask:
         """Which nodes have an attribute that is too large, or one that binds them to the device of another node."""
         marks = np.zeros(len(nodes), np.bool_)
         if self.limit is None and not self.is_cut:
@@ -108,21 +108,21 @@ class _Writer:
             marks[attributes.owner[attributes.end - attributes.start > self.limit]] = True
         if self.is_cut:
             keys = scan(self.data, attributes.start, attributes.end).of(ENTRY_KEY)
-            hashes = hash_pieces(self.data, keys.start, keys.end)
+            hashes = hash_spans(self.data, keys.start, keys.end)
             marks[attributes.owner[keys.owner[hashes == _COLOCATION]]] = True
         return marks
 
-    def _copy(self, file: BinaryIO, nodes: Places) -> None:
+    def _copy(self, file: BinaryIO, nodes: Indices) -> None:
         """Copy nodes as they are; those that follow each other in the file in one piece."""
         if not len(nodes):
             return
         start, length = self.start[nodes], self.length[nodes]
-        end, begin = start + length, start - head_bytes(length)
+        end, begin = start + length, start - header_bytes(length)
         follows = begin[1:] == end[:-1]
         borders = np.concatenate([[0], np.flatnonzero(~follows) + 1, [len(nodes)]]).tolist()
         for low, high in pairwise(borders):
-            # The head is written anew: there are other ways to write a length, and then it begins elsewhere.
-            file.write(head(GRAPH_NODE, int(length[low])))
+            # The header is written anew: there are other ways to write a length, and then it begins elsewhere.
+            file.write(encode_header(GRAPH_NODE, int(length[low])))
             first, last = int(start[low]), int(end[high - 1])
             for position in range(first, last, _COPIED):
                 file.write(self.data[position : min(position + _COPIED, last)].data)
@@ -135,15 +135,15 @@ class _Writer:
         finish = min(self.atlas.source.end, len(self.data))
         ends = np.concatenate([[self.atlas.source.start], start + length])
         begins = np.concatenate([start, [finish]])
-        expected = np.concatenate([start - head_bytes(length), [finish]])
+        expected = np.concatenate([start - header_bytes(length), [finish]])
         for place in np.flatnonzero(ends[: len(expected)] != expected).tolist():
-            # Up to the node's own first byte, so that its head is read as the last field.
+            # Up to the node's own first byte, so that its header is read as the last field.
             yield from self._fields(int(ends[place]), int(begins[place]), finish)
 
     def _fields(self, position: int, stop: int, end: int) -> Iterator[tuple[int, int, int]]:
         while position < stop:
             page = self.data[position : min(position + _PAGE, end)].tobytes()
-            heads, after = read_heads(page, position, end)
+            heads, after = read_field_headers(page, position, end)
             for number, first, last in heads.others:
                 if position + first >= stop:
                     return
@@ -154,7 +154,7 @@ class _Writer:
             position = after
 
 
-def head_bytes(length: Places) -> Places:
+def header_bytes(length: Indices) -> Indices:
     """How many bytes the tag and the length of a node take, as they are commonly written."""
     size = np.full(len(length), 2, np.int64)
     for power in range(7, 35, 7):
@@ -162,7 +162,7 @@ def head_bytes(length: Places) -> Places:
     return size
 
 
-def _told(emptied: int, limit: int | None) -> tuple[str, ...]:
+def _emptied_note(emptied: int, limit: int | None) -> tuple[str, ...]:
     if not emptied:
         return ()
     return (f"{emptied:,} attributes of more than {limit:,} bytes are emptied; such constants read as zeros",)

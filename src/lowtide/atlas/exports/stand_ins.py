@@ -7,16 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from lowtide.atlas.atlas import Atlas
-from lowtide.atlas.cuts.cut import Places
+from lowtide.atlas.cuts.cut import Indices
 from lowtide.atlas.cuts.selection import CONSTANTS
-from lowtide.atlas.exports.dtypes import gives_references, output_dtype
-from lowtide.atlas.exports.patch import Patch, patch_node
-from lowtide.atlas.exports.shapes import Shapes
+from lowtide.atlas.exports.node_patch import Patch, patch_node
+from lowtide.atlas.exports.output_dtypes import gives_references, output_dtype
+from lowtide.atlas.exports.output_shapes import OutputShapes
 from lowtide.atlas.index.columns import Column
 from lowtide.atlas.index.node_spans import GRAPH_NODE
 from lowtide.atlas.index.outputs import VALUE_SHAPE
 from lowtide.atlas.index.text import Bytes
-from lowtide.atlas.node_file import read_node
+from lowtide.atlas.node_message import read_node
 from lowtide.sources.protobuf.encode import dtype_attribute, encode_bytes, encode_integer, encode_node
 
 _FLOAT = 1
@@ -47,7 +47,7 @@ class StandIn:
 
 
 def make_stand_ins(
-    atlas: Atlas, data: Bytes, shapes: Shapes, node: Places, port: Places, reader: Places
+    atlas: Atlas, data: Bytes, shapes: OutputShapes, node: Indices, port: Indices, reader: Indices
 ) -> tuple[list[StandIn], dict[tuple[int, int], str]]:
     """One for each output that is read; also their names, by node and port."""
     pairs, first = np.unique(node << 16 | port, return_index=True)
@@ -80,7 +80,7 @@ def _copy_of_constant(atlas: Atlas, data: Bytes, node: int) -> bytes | None:
     return patch_node(data[start:end].data, Patch(waits, is_cut=True))[0]
 
 
-def missing_stand_ins(atlas: Atlas, place: Places, reader: Places) -> list[StandIn]:
+def missing_stand_ins(atlas: Atlas, place: Indices, reader: Indices) -> list[StandIn]:
     """One for each name that inputs have and no node of the file; nothing is known of it but who reads it."""
     made: dict[str, StandIn] = {}
     for at, reads in zip(place.tolist(), reader.tolist(), strict=True):

@@ -6,29 +6,30 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lowtide.atlas.index.arrange import arrange
-from lowtide.atlas.index.columns import Column, Mapped, Writer, trim_memory
-from lowtide.atlas.index.names import Names, Scopes
+from lowtide.atlas.index.columns import Column, ColumnWriter, MappedFile, trim_memory
+from lowtide.atlas.index.names import NameBatch, ScopeTable
 from lowtide.atlas.index.node_spans import (
     ARGUMENT,
     CONTROL_RETURNED,
     LEAST_BATCH_BYTES,
     NODE,
     RETURNED,
-    Batch,
-    Walk,
+    GraphScan,
+    SpanBatch,
     batch_bytes,
 )
 from lowtide.atlas.index.references import read_references
-from lowtide.atlas.index.shared_attributes import read_alike
-from lowtide.atlas.index.text import Bytes, Hashes, Numbers, Places, Pool, hash_of, hash_pieces
+from lowtide.atlas.index.scope_order import arrange
+from lowtide.atlas.index.shared_attributes import read_distinct_outputs
+from lowtide.atlas.index.text import Bytes, Hashes, Ids, Indices, TextPool, hash_spans, hash_text
+from lowtide.atlas.index.unordered_nodes import UnorderedNodes
 from lowtide.progress import Progress, ProgressCallback
 from lowtide.sources.protobuf.wire import VARINT
 from lowtide.sources.protobuf.wire_columns import Fields, scan
@@ -45,37 +46,24 @@ _STANDS_FOR = {ARGUMENT: "_Arg", RETURNED: "_Retval", CONTROL_RETURNED: "_Retval
 _THREADS, _THREADS_OF_SMALL = 2, 1
 
 
-@dataclass
-class Raw:
-    """What was read from the file, before it is put in order."""
-
-    writer: Writer
-    scopes: Scopes
-    ops: Pool
-    devices: Pool
-    parts: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    count: int = 0
-    broken: int = 0
-    nameless: int = 0
-
-
 def build(path: Path, start: int, end: int, folder: Path, tell: ProgressCallback) -> dict[str, Any]:
     """Write the columns of the GraphDef in `path[start:end]` into `folder`, and return what the header says of them."""
     began = time.monotonic()
-    source = Mapped(path)
+    source = MappedFile(path)
     try:
-        walk = Walk(source.data, start, end)
-        raw = Raw(Writer(folder), Scopes(folder / "texts"), Pool(folder / "ops"), Pool(folder / "devices"))
+        graph_scan = GraphScan(source.data, start, end)
+        raw = UnorderedNodes(
+            ColumnWriter(folder), ScopeTable(folder / "texts"), TextPool(folder / "ops"), TextPool(folder / "devices")
+        )
         size = max(min(end, len(source.data)) - start, 1)
         is_small = batch_bytes(size) == LEAST_BATCH_BYTES
         count = _THREADS_OF_SMALL if is_small else _THREADS
         with ThreadPoolExecutor(count) as threads:
-            for rows in _in_order(threads, count, partial(read_rows, source.data), walk.batches()):
+            for rows in _in_order(threads, count, partial(read_rows, source.data), graph_scan.batches()):
                 _add(source.data, rows, raw)
                 source.forget()
-                tell(Progress("reading nodes", 0.8 * (walk.position - start) / size, 1, raw.count))
-        raw.parts, raw.notes = walk.parts, [*walk.notes, *_complaints(raw)]
+                tell(Progress("reading nodes", 0.8 * (graph_scan.position - start) / size, 1, raw.count))
+        raw.parts, raw.notes = graph_scan.parts, [*graph_scan.notes, *_complaints(raw)]
 
         def begin(stage: str, share: float) -> None:
             # Each stage has its own tables; what the threads of the one before had is of no use to it.
@@ -89,34 +77,34 @@ def build(path: Path, start: int, end: int, folder: Path, tell: ProgressCallback
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class ReadBatch:
     """A batch, read: all that does not depend on the batches before it."""
 
-    batch: Batch
-    names: Names
-    op: tuple[Places, Places, Hashes]
+    batch: SpanBatch
+    names: NameBatch
+    op: tuple[Indices, Indices, Hashes]
     """Where the text of each row's op begins and ends, and its hash."""
-    device: tuple[Places, Places, Hashes]
+    device: tuple[Indices, Indices, Hashes]
     columns: dict[str, Column]
-    callers: Places
+    callers: Indices
     callees: Hashes
     broken: int
 
 
-def read_rows(data: Bytes, batch: Batch) -> Rows:
+def read_rows(data: Bytes, batch: SpanBatch) -> ReadBatch:
     """Read the nodes of a batch."""
     fields = scan(data, batch.start, batch.end)
     count = len(batch.start)
     is_node = batch.made_from == NODE
     name_start, name_end = _last(fields.of(NODE_NAME), count, batch.start)
-    names = Names.of(data, name_start, name_end, batch.part)
+    names = NameBatch.of(data, name_start, name_end, batch.part)
     op_start, op_end = _last(fields.of(NODE_OP), count, batch.start)
     # Of other rows than nodes the same field means something else.
     op_end = np.where(is_node, op_end, op_start)
-    op = hash_pieces(data, op_start, op_end)
+    op = hash_spans(data, op_start, op_end)
     for made_from, text in _STANDS_FOR.items():
-        op[batch.made_from == made_from] = hash_of(text)
-    outputs = read_alike(data, count, _attributes(fields, batch), op)
+        op[batch.made_from == made_from] = hash_text(text)
+    outputs = read_distinct_outputs(data, count, _attributes(fields, batch), op)
     dtype = outputs.dtype.copy()
     typed = fields.of(ARGUMENT_TYPE, VARINT)
     typed = typed.where(batch.made_from[typed.owner] == ARGUMENT)
@@ -141,19 +129,19 @@ def read_rows(data: Bytes, batch: Batch) -> Rows:
         "port": port,
     }
     callers, start, end = outputs.calls
-    return Rows(
+    return ReadBatch(
         batch,
         names,
         (op_start, op_end, op),
-        (device_start, device_end, hash_pieces(data, device_start, device_end)),
+        (device_start, device_end, hash_spans(data, device_start, device_end)),
         columns,
         callers,
-        hash_pieces(data, start, end),
+        hash_spans(data, start, end),
         len(fields.broken),
     )
 
 
-def _add(data: Bytes, rows: Rows, raw: Raw) -> None:
+def _add(data: Bytes, rows: ReadBatch, raw: UnorderedNodes) -> None:
     """Number what the rows of a batch name, and add them to the columns."""
     scope, leaf = raw.scopes.add(data, rows.names, rows.batch.part)
     numbered: dict[str, Column] = {
@@ -171,7 +159,7 @@ def _add(data: Bytes, rows: Rows, raw: Raw) -> None:
     raw.nameless += int(np.count_nonzero(rows.names.start == rows.names.end))
 
 
-def _ops(data: Bytes, rows: Rows, pool: Pool) -> Numbers:
+def _ops(data: Bytes, rows: ReadBatch, pool: TextPool) -> Ids:
     """The op of each row, as a number of the pool."""
     made_from = rows.batch.made_from
     is_node = made_from == NODE
@@ -188,10 +176,10 @@ def _ops(data: Bytes, rows: Rows, pool: Pool) -> Numbers:
 
 
 def _in_order(
-    threads: ThreadPoolExecutor, count: int, work: Callable[[Batch], Rows], batches: Iterable[Batch]
-) -> Iterator[Rows]:
+    threads: ThreadPoolExecutor, count: int, work: Callable[[SpanBatch], ReadBatch], batches: Iterable[SpanBatch]
+) -> Iterator[ReadBatch]:
     """What the work gives for each batch, in their order; as many as there are threads are at work meanwhile."""
-    ahead: deque[Future[Rows]] = deque()
+    ahead: deque[Future[ReadBatch]] = deque()
     for batch in batches:
         ahead.append(threads.submit(work, batch))
         if len(ahead) > count:
@@ -200,26 +188,26 @@ def _in_order(
         yield ahead.popleft().result()
 
 
-def _last(fields: Fields, count: int, absent: Places) -> tuple[Places, Places]:
+def _last(fields: Fields, count: int, absent: Indices) -> tuple[Indices, Indices]:
     """Where a text field of each message lies; the last one counts, and one that is not there is empty."""
     start, end = absent.copy(), absent.copy()
     start[fields.owner], end[fields.owner] = fields.start, fields.end
     return start, end
 
 
-def _attributes(fields: Fields, batch: Batch) -> Fields:
+def _attributes(fields: Fields, batch: SpanBatch) -> Fields:
     attributes = fields.of(NODE_ATTRIBUTE)
     return attributes.where(batch.made_from[attributes.owner] == NODE)
 
 
-def _inputs(fields: Fields, batch: Batch) -> Fields:
+def _inputs(fields: Fields, batch: SpanBatch) -> Fields:
     made_from = batch.made_from[fields.owner]
     is_input = (made_from == NODE) & (fields.number == NODE_INPUT)
     is_input |= (made_from >= RETURNED) & (fields.number == RETURN_SOURCE)
     return fields.where(is_input & (fields.kind == 2))
 
 
-def _complaints(raw: Raw) -> list[str]:
+def _complaints(raw: UnorderedNodes) -> list[str]:
     notes = []
     if raw.broken:
         notes.append(f"{raw.broken:,} nodes are damaged and read as far as they go")

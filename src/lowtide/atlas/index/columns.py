@@ -19,7 +19,7 @@ Column = npt.NDArray[Any]
 _THREADS = 2
 
 
-class Mapped:
+class MappedFile:
     """A file as an array of bytes, whose pages are given back to the system once they have been read."""
 
     def __init__(self, path: Path) -> None:
@@ -41,7 +41,7 @@ class Mapped:
         self._file.close()
 
 
-class Writer:
+class ColumnWriter:
     """Columns of a folder that grow, each in a file of its own."""
 
     def __init__(self, folder: Path) -> None:
@@ -132,7 +132,7 @@ def trim_memory() -> None:
             trim(0)
 
 
-def ragged(first: Column, rows: Column) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def csr_entries(first: Column, rows: Column) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Where the entries of `rows` stand in a column of compressed rows, one after the other, and how many each has."""
     starts = first[rows].astype(np.int64)
     counts = first[rows + 1].astype(np.int64) - starts
@@ -173,7 +173,7 @@ def find_sorted(known: Column, wanted: Column) -> tuple[npt.NDArray[np.int64], n
     return rows[found], place[found]
 
 
-def in_threads(work: Callable[[int], None], items: Iterable[int]) -> None:
+def run_in_threads(work: Callable[[int], None], items: Iterable[int]) -> None:
     """Do the work for each of some items, two at a time: NumPy lets another thread work while it is busy."""
     with ThreadPoolExecutor(_THREADS) as threads:
         for _ in threads.map(work, items):

@@ -11,15 +11,15 @@ import numpy.typing as npt
 
 from lowtide.atlas.index.text import (
     SLASH,
-    BytePlaces,
+    BytePositions,
     Bytes,
     Hashes,
-    Numbering,
-    Numbers,
-    Places,
-    Pool,
-    hash_pieces,
-    hashes_of_texts,
+    HashNumbering,
+    Ids,
+    Indices,
+    TextPool,
+    hash_spans,
+    hash_texts,
 )
 
 # Parts of a graph have names of their own: the same name in two of them has two hashes.
@@ -27,29 +27,29 @@ _PART = np.uint64(0xD6E8FEB86659FD93)
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class NameBatch:
     """The names of a batch, taken apart: what can be said of them without knowing those before."""
 
-    start: Places
-    end: Places
+    start: Indices
+    end: Indices
     seed: Hashes
     """What tells the parts of the graph apart."""
-    slashes: BytePlaces
-    last: Places
+    slashes: BytePositions
+    last: Indices
     """Where the last slash stands; one before the begin where there is none."""
     hash: Hashes
     leaf: Hashes
     scopes: Hashes
     """The scopes that these names lie in, each once and in ascending order."""
-    first: Places
+    first: Indices
     """The first name in each of them."""
-    scope: Places
+    scope: Indices
     """Which of them each name lies in."""
 
     @staticmethod
-    def of(data: Bytes, starts: Places, ends: Places, part: npt.NDArray[np.uint32]) -> Names:
+    def of(data: Bytes, starts: Indices, ends: Indices, part: npt.NDArray[np.uint32]) -> NameBatch:
         seed = part_seeds(part)
-        slashes = BytePlaces(data, starts, ends, SLASH)
+        slashes = BytePositions(data, starts, ends, SLASH)
         last = slashes.last(starts, ends)
         around = _scope_hashes(data, starts, last, seed)
         # Names of one scope stand together: of each run of them one is sorted.
@@ -58,39 +58,39 @@ class Names:
         runs = np.flatnonzero(begins)
         scopes, first, scope = np.unique(around[runs], return_index=True, return_inverse=True)
         first, scope = runs[first], scope[np.cumsum(begins) - 1]
-        return Names(
+        return NameBatch(
             starts,
             ends,
             seed,
             slashes,
             last,
-            hash_pieces(data, starts, ends) + seed,
-            hash_pieces(data, last + 1, ends),
+            hash_spans(data, starts, ends) + seed,
+            hash_spans(data, last + 1, ends),
             scopes,
             first,
             scope,
         )
 
 
-def _scope_hashes(data: Bytes, starts: Places, last: Places, seed: Hashes) -> Hashes:
+def _scope_hashes(data: Bytes, starts: Indices, last: Indices, seed: Hashes) -> Hashes:
     """The hash of the scope of each name whose last slash is there; a name without one lies in its part's root."""
-    return np.where(last < starts, seed, seed + hash_pieces(data, starts, np.maximum(last, starts)))
+    return np.where(last < starts, seed, seed + hash_spans(data, starts, np.maximum(last, starts)))
 
 
-class Scopes:
+class ScopeTable:
     """The name scopes of a graph. A part's root is a scope too, and comes before all within it."""
 
     def __init__(self, pool: Path) -> None:
-        self.texts = Pool(pool)
-        self._numbering = Numbering()
-        self._parent: list[Numbers] = []
-        self._leaf: list[Numbers] = []
+        self.texts = TextPool(pool)
+        self._numbering = HashNumbering()
+        self._parent: list[Ids] = []
+        self._leaf: list[Ids] = []
         self._hash: list[Hashes] = []
 
     def __len__(self) -> int:
         return len(self._numbering)
 
-    def add(self, data: Bytes, names: Names, part: npt.NDArray[np.uint32]) -> tuple[Numbers, Numbers]:
+    def add(self, data: Bytes, names: NameBatch, part: npt.NDArray[np.uint32]) -> tuple[Ids, Ids]:
         """Number the scopes that these names have, and give each name's scope and leaf."""
         self._add_roots(_distinct(part))
         numbers, known = self._numbering.find(names.scopes)
@@ -104,7 +104,7 @@ class Scopes:
         return numbers[names.scope], self.texts.add(data, names.last + 1, names.end, names.leaf)
 
     def _add_scopes(
-        self, data: Bytes, slashes: BytePlaces, starts: Places, ends: Places, hashes: Hashes, seed: Hashes
+        self, data: Bytes, slashes: BytePositions, starts: Indices, ends: Indices, hashes: Hashes, seed: Hashes
     ) -> None:
         """Number some scopes, and those around them that are not known either, the outermost first."""
         layers = []
@@ -130,18 +130,18 @@ class Scopes:
             self._leaf.append(self.texts.add(np.zeros(1, np.uint8), nothing, nothing))
             self._hash.append(seed[fresh])
 
-    def roots(self, count: int) -> Places:
+    def roots(self, count: int) -> Indices:
         """The root of each part, also of those that have no node."""
         parts = np.arange(count, dtype=np.uint32)
         self._add_roots(parts)
         return self._numbering.find(part_seeds(parts))[0].astype(np.int64)
 
-    def columns(self) -> tuple[Numbers, Numbers, Hashes]:
+    def columns(self) -> tuple[Ids, Ids, Hashes]:
         """Of each scope its parent (a root is its own), leaf and hash of its name; asked for once, in the end."""
         columns = np.concatenate(self._parent), np.concatenate(self._leaf), np.concatenate(self._hash)
         # Of millions of scopes nothing is kept twice.
         self._parent, self._leaf, self._hash = [], [], []
-        self._numbering = Numbering()
+        self._numbering = HashNumbering()
         return columns
 
 
@@ -151,9 +151,9 @@ def _distinct(part: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
 
 
 def name_hashes(names: Sequence[str], part: int) -> Hashes:
-    """The hashes of names in a part, as `Names` has them."""
+    """The hashes of names in a part, as `NameBatch` has them."""
     seeds = part_seeds(np.full(len(names), part, np.uint32))
-    return hashes_of_texts([name.encode(errors="surrogateescape") for name in names]) + seeds
+    return hash_texts([name.encode(errors="surrogateescape") for name in names]) + seeds
 
 
 def part_seeds(part: npt.NDArray[np.uint32]) -> Hashes:

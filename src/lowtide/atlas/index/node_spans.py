@@ -33,7 +33,7 @@ _COMMON = 1 << 3 | BYTES
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class SpanBatch:
     """Some rows of the index to be: where each lies in the file, in which part of the graph, and what it is."""
 
     start: npt.NDArray[np.int64]
@@ -43,8 +43,8 @@ class Batch:
 
 
 @dataclass
-class Walk:
-    """The walk over one GraphDef; what it finds beside the nodes is here when it has ended."""
+class GraphScan:
+    """The scan over one GraphDef; what it finds beside the nodes is here when it has ended."""
 
     data: npt.NDArray[np.uint8]
     start: int
@@ -54,9 +54,9 @@ class Walk:
     position: int = 0
     notes: list[str] = field(default_factory=list)
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self) -> Iterator[SpanBatch]:
         """Give all rows, in the order of the file, some thousands at a time."""
-        rows = _Rows(batch_bytes(self.end - self.start))
+        rows = _BatchBuilder(batch_bytes(self.end - self.start))
         for heads in self._fields(self.start, min(self.end, len(self.data)), "the graph"):
             self.position = heads.last
             rows.add(heads, GRAPH_NODE, 0, NODE)
@@ -71,7 +71,7 @@ class Walk:
         # One at least, though it be empty: every column is there.
         yield rows.take()
 
-    def _function(self, start: int, end: int, rows: _Rows) -> None:
+    def _function(self, start: int, end: int, rows: _BatchBuilder) -> None:
         part = len(self.parts)
         self.parts.append(f"function {part}")
         for heads in self._fields(start, end, "a function"):
@@ -84,12 +84,12 @@ class Walk:
             rows.add(heads, FUNCTION_RETURN, part, RETURNED)
             rows.add(heads, FUNCTION_CONTROL_RETURN, part, CONTROL_RETURNED)
 
-    def _fields(self, start: int, end: int, what: str) -> Iterator[Heads]:
+    def _fields(self, start: int, end: int, what: str) -> Iterator[FieldHeaders]:
         """The fields of a message that hold bytes; a note where the message is damaged."""
         position = start
         while position < end:
             page = self.data[position : min(position + _PAGE, end + _HEAD)].tobytes()
-            heads, position = read_heads(page, position, end)
+            heads, position = read_field_headers(page, position, end)
             yield heads
             if heads.problem is not None:
                 self.notes.append(f"{what} is damaged or cut: {heads.problem}")
@@ -97,7 +97,7 @@ class Walk:
 
 
 @dataclass(slots=True)
-class Heads:
+class FieldHeaders:
     """Fields that hold bytes: where the content of each begins and ends, counted from `low`.
 
     Most are of number 1, which are nodes and functions; the others stand apart, with their number.
@@ -130,22 +130,22 @@ def batch_bytes(size: int) -> int:
     return min(max(size // _BATCHES, LEAST_BATCH_BYTES), MOST_BATCH_BYTES)
 
 
-class _Rows:
+class _BatchBuilder:
     """A batch that is being filled."""
 
     def __init__(self, most_bytes: int) -> None:
-        self._batches: list[Batch] = []
+        self._batches: list[SpanBatch] = []
         self._most_bytes = most_bytes
         self.count = self.bytes = 0
 
-    def add(self, heads: Heads, number: int, part: int, made_from: int) -> None:
+    def add(self, heads: FieldHeaders, number: int, part: int, made_from: int) -> None:
         """Add the fields of one number."""
         places = heads.of(number)
         if len(places):
             start, end = places.T
             count = len(start)
             self._batches.append(
-                Batch(start, end, np.full(count, part, np.uint32), np.full(count, made_from, np.uint8))
+                SpanBatch(start, end, np.full(count, part, np.uint32), np.full(count, made_from, np.uint8))
             )
             self.count += count
             self.bytes += int((end - start).sum())
@@ -155,22 +155,22 @@ class _Rows:
         """Whether it is time to read what was added."""
         return self.count * _NODE_BYTES >= self._most_bytes or self.bytes >= self._most_bytes
 
-    def take(self) -> Batch:
+    def take(self) -> SpanBatch:
         """What was added since the last time."""
         nothing = np.zeros(0, np.int64)
-        batches = self._batches or [Batch(nothing, nothing, nothing.astype(np.uint32), nothing.astype(np.uint8))]
+        batches = self._batches or [SpanBatch(nothing, nothing, nothing.astype(np.uint32), nothing.astype(np.uint8))]
         columns = zip(*((each.start, each.end, each.part, each.made_from) for each in batches), strict=True)
         self._batches, self.count, self.bytes = [], 0, 0
-        return Batch(*(np.concatenate(column) for column in columns))
+        return SpanBatch(*(np.concatenate(column) for column in columns))
 
 
-def read_heads(page: bytes, low: int, end: int) -> tuple[Heads, int]:
+def read_field_headers(page: bytes, low: int, end: int) -> tuple[FieldHeaders, int]:
     """Read heads of fields from a page that lies at `low`, as far as the page goes, and say where to go on.
 
     What lies between the heads is skipped, not read: most heads are one byte of tag and one or two of length, and this
-    loop is most of the walk over a file.
+    loop is most of the scan over a file.
     """
-    heads = Heads(low=low)
+    heads = FieldHeaders(low=low)
     add_start, add_end = heads.start.append, heads.end.append
     at, stop = 0, end - low
     # A head that may reach behind the page is read with the next one; the last page has all that there is.

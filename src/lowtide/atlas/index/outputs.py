@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.atlas.index.text import Bytes, Places, hash_of, hash_pieces
+from lowtide.atlas.index.text import Bytes, Indices, hash_spans, hash_text
 from lowtide.program.dtypes import element_bytes
 from lowtide.sources.protobuf.wire import BYTES, VARINT
 from lowtide.sources.protobuf.wire_columns import Fields, scan
@@ -28,21 +28,23 @@ _TYPE_KEYS = (
     "DstT", "out_type", "output_type", "Tout", "output_types", "Toutput_types", "dtype", "element_dtype", "type",
     "Tparams", "T", "_dtype",
 )  # fmt: skip
-_RANK = {hash_of(key): rank for rank, key in enumerate(_TYPE_KEYS)}
+_RANK = {hash_text(key): rank for rank, key in enumerate(_TYPE_KEYS)}
 _RANKED = np.sort(np.array(list(_RANK), np.uint64))
 _RANKS = np.array([_RANK[int(key)] for key in _RANKED], np.int64)
-_OUTPUT_SHAPES = np.uint64(hash_of(OUTPUT_SHAPES))
-_SHAPE, _VALUE = np.uint64(hash_of("shape")), np.uint64(hash_of("value"))
+_OUTPUT_SHAPES = np.uint64(hash_text(OUTPUT_SHAPES))
+_SHAPE, _VALUE = np.uint64(hash_text("shape")), np.uint64(hash_text("value"))
 
 BOOL, RESOURCE = 10, 20
 # Whatever they are given, they answer yes or no.
-_ANSWERS = (
+_COMPARISONS = (
     "Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual", "LogicalAnd", "LogicalOr", "LogicalNot",
     "IsFinite", "IsNan", "IsInf", "All", "Any", "ApproximateEqual",
 )  # fmt: skip
 # Their shape is that of what lies behind the handle, not of the handle.
 _HANDLES = ("VarHandleOp",)
-_GIVES = {np.uint64(hash_of(op)): BOOL for op in _ANSWERS} | {np.uint64(hash_of(op)): RESOURCE for op in _HANDLES}
+_GIVES = {np.uint64(hash_text(op)): BOOL for op in _COMPARISONS} | {
+    np.uint64(hash_text(op)): RESOURCE for op in _HANDLES
+}
 
 # Larger than any dtype's number.
 _DTYPES = 256
@@ -53,15 +55,15 @@ _ELEMENT = np.array([element_bytes(number % 100) if number % 100 else 0 for numb
 class Outputs:
     """Of a batch: the outputs of its nodes, one after the other, and the functions that they name."""
 
-    count: Places
+    count: Indices
     """How many outputs each node is known to have."""
     dtype: npt.NDArray[np.uint8]
     """Of each node's first output; 0 where nothing tells."""
-    bytes: Places
+    bytes: Indices
     """Of each output; 0 where its size is not known."""
     is_sized: npt.NDArray[np.bool_]
     """Of each output, whether its size is known."""
-    calls: tuple[Places, Places, Places]
+    calls: tuple[Indices, Indices, Indices]
     """Who names a function, and where in the file that name begins and ends."""
 
 
@@ -69,7 +71,7 @@ class Outputs:
 class Attributes:
     """Every attribute of a batch: whose it is, the hash of its name, and the one field of its value."""
 
-    owner: Places
+    owner: Indices
     key: npt.NDArray[np.uint64]
     value: Fields
     """Its `owner` is the attribute."""
@@ -106,7 +108,7 @@ def read_attributes(data: Bytes, attributes: Fields) -> Attributes:
     entries = scan(data, attributes.start, attributes.end)
     keys, values = entries.of(ENTRY_KEY), entries.of(ENTRY_VALUE)
     key = np.zeros(len(attributes), np.uint64)
-    key[keys.owner] = hash_pieces(data, keys.start, keys.end)
+    key[keys.owner] = hash_spans(data, keys.start, keys.end)
     inner = scan(data, values.start, values.end)
     of = values.owner[inner.owner]
     value = Fields(of, inner.number, inner.kind, inner.start, inner.end, inner.broken)
@@ -116,7 +118,7 @@ def read_attributes(data: Bytes, attributes: Fields) -> Attributes:
 def _dtypes(
     data: Bytes,
     count: int,
-    owner: Places,
+    owner: Indices,
     key: npt.NDArray[np.uint64],
     value: Fields,
     op: npt.NDArray[np.uint64],
@@ -146,26 +148,26 @@ def _dtypes(
 
 
 @dataclass(frozen=True, slots=True)
-class Shapes:
-    """Shapes of outputs: whose, where they lie, and whether they come from the list of all outputs."""
+class ShapeSpans:
+    """ShapeSpans of outputs: whose, where they lie, and whether they come from the list of all outputs."""
 
-    owner: Places
-    start: Places
-    end: Places
+    owner: Indices
+    start: Indices
+    end: Indices
     is_list: npt.NDArray[np.bool_]
 
 
 def read_shapes(
-    data: Bytes, owner: Places, key: npt.NDArray[np.uint64], value: Fields, op: npt.NDArray[np.uint64]
-) -> Shapes:
+    data: Bytes, owner: Indices, key: npt.NDArray[np.uint64], value: Fields, op: npt.NDArray[np.uint64]
+) -> ShapeSpans:
     """Where the shapes of outputs lie: in the list of all of them, or in what the op itself says of the first."""
     lists = np.flatnonzero((key == _OUTPUT_SHAPES) & (value.number == VALUE_LIST) & (value.kind == BYTES))
     listed = scan(data, value.start[lists], value.end[lists]).of(LIST_SHAPE)
-    is_handle = np.isin(op, np.array([hash_of(name) for name in _HANDLES], np.uint64))
+    is_handle = np.isin(op, np.array([hash_text(name) for name in _HANDLES], np.uint64))
     single = (key == _SHAPE) & (value.number == VALUE_SHAPE) & (value.kind == BYTES) & ~is_handle[owner]
     tensors = np.flatnonzero((key == _VALUE) & (value.number == VALUE_TENSOR) & (value.kind == BYTES))
     inside = scan(data, value.start[tensors], value.end[tensors]).of(TENSOR_SHAPE)
-    return Shapes(
+    return ShapeSpans(
         np.concatenate([owner[lists[listed.owner]], owner[single], owner[tensors[inside.owner]]]),
         np.concatenate([listed.start, value.start[single], inside.start]),
         np.concatenate([listed.end, value.end[single], inside.end]),
@@ -177,11 +179,11 @@ def read_shapes(
 class _Sizes:
     """The number of elements of shapes, where it is known."""
 
-    elements: Places
+    elements: Indices
     is_known: npt.NDArray[np.bool_]
 
     @staticmethod
-    def of(data: Bytes, shapes: Shapes) -> _Sizes:
+    def of(data: Bytes, shapes: ShapeSpans) -> _Sizes:
         fields = scan(data, shapes.start, shapes.end)
         elements = np.ones(len(shapes.start), np.float64)
         is_known = np.ones(len(shapes.start), np.bool_)
@@ -198,7 +200,9 @@ class _Sizes:
         return _Sizes(np.where(is_known, elements, 0).astype(np.int64), is_known)
 
 
-def _calls(data: Bytes, owner: Places, value: Fields, may_name: npt.NDArray[np.bool_]) -> tuple[Places, Places, Places]:
+def _calls(
+    data: Bytes, owner: Indices, value: Fields, may_name: npt.NDArray[np.bool_]
+) -> tuple[Indices, Indices, Indices]:
     single = np.flatnonzero((value.number == VALUE_FUNCTION) & (value.kind == BYTES))
     lists = np.flatnonzero(may_name & (value.number == VALUE_LIST) & (value.kind == BYTES))
     listed = scan(data, value.start[lists], value.end[lists]).of(LIST_FUNCTION)

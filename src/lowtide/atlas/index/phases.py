@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.atlas.index.columns import Column, distinct, ragged
+from lowtide.atlas.index.columns import Column, csr_entries, distinct
 from lowtide.atlas.index.references import CONTROL
 
 FORWARD, BACKWARD, OPTIMIZER = range(3)
 PHASES = ("forward", "backward", "optimizer")
 
-Marks = npt.NDArray[np.bool_]
+Mask = npt.NDArray[np.bool_]
 
 # How names begin that TensorFlow gives to what differentiates: tapes, and `tf.gradients` of version 1.
 GRADIENT_SCOPES = ("gradient_tape", "gradients")
@@ -23,7 +23,7 @@ _ROUNDS = 30
 
 
 def find_phases(
-    is_gradient: Marks, first_input: Column, inputs: Column, ports: Column, first_reader: Column, readers: Column
+    is_gradient: Mask, first_input: Column, inputs: Column, ports: Column, first_reader: Column, readers: Column
 ) -> npt.NDArray[np.uint8]:
     """Return the phase of each node.
 
@@ -41,24 +41,24 @@ def find_phases(
     return phase
 
 
-def _after(marks: Marks, first_reader: Column, readers: Column) -> Marks:
+def _after(marks: Mask, first_reader: Column, readers: Column) -> Mask:
     """All that reads one of the marked nodes or waits for it, directly or not, and they themselves."""
     seen = marks.copy()
     frontier = np.flatnonzero(marks)
     while len(frontier):
-        places, _ = ragged(first_reader, frontier)
+        places, _ = csr_entries(first_reader, frontier)
         following = readers[places]
         frontier = distinct(following[~seen[following]])
         seen[frontier] = True
     return seen
 
 
-def _before(marks: Marks, among: Marks, first_input: Column, inputs: Column, ports: Column) -> Marks:
+def _before(marks: Mask, among: Mask, first_input: Column, inputs: Column, ports: Column) -> Mask:
     """Those among some nodes whose values reach a marked node, and the marked ones."""
     seen = marks.copy()
     frontier = np.flatnonzero(marks)
     while len(frontier):
-        places, _ = ragged(first_input, frontier)
+        places, _ = csr_entries(first_input, frontier)
         places = places[(ports[places] != CONTROL) & (inputs[places] < len(marks))]
         before = inputs[places]
         frontier = distinct(before[among[before] & ~seen[before]])
@@ -72,11 +72,11 @@ def _spread(
     """Give to the optimizer what nobody else reads, step by step further back."""
     frontier = np.flatnonzero(phase == OPTIMIZER)
     for _ in range(_ROUNDS):
-        places, _counts = ragged(first_input, frontier)
+        places, _counts = csr_entries(first_input, frontier)
         before = distinct(inputs[places])
         before = before[before < len(phase)]
         before = before[phase[before] == FORWARD]
-        places, counts = ragged(first_reader, before)
+        places, counts = csr_entries(first_reader, before)
         others = np.concatenate([[0], np.cumsum(phase[readers[places]] != OPTIMIZER)])
         ends = np.cumsum(counts)
         frontier = before[others[ends] == others[ends - counts]]

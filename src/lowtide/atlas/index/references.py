@@ -8,10 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from lowtide.atlas.index.names import part_seeds
-from lowtide.atlas.index.text import CARET, COLON, BytePlaces, Bytes, Hashes, Places, hash_pieces
+from lowtide.atlas.index.text import CARET, COLON, BytePositions, Bytes, Hashes, Indices, hash_spans
 
 CONTROL = np.uint16(0xFFFF)
 """The port of an input that is only waited for."""
+MISSING = np.uint32(0xFFFFFFFF)
+"""The source of an input that names no node."""
 # A port behind this is taken for the last one that a column can tell.
 _LAST_PORT = 0xFFFE
 _DIGITS = 5
@@ -25,24 +27,24 @@ class References:
     port: npt.NDArray[np.uint16]
 
 
-def read_references(data: Bytes, starts: Places, ends: Places, part: npt.NDArray[np.uint32]) -> References:
+def read_references(data: Bytes, starts: Indices, ends: Indices, part: npt.NDArray[np.uint32]) -> References:
     """Read inputs such as `name`, `name:1`, `^name`, and in functions `name:output:0`."""
     filled = starts < ends
     is_control = np.zeros(len(starts), np.bool_)
     is_control[filled] = data[starts[filled]] == CARET
     starts = starts + is_control
     # The name ends at the first colon, and the number begins behind the last one.
-    colons = BytePlaces(data, starts, ends, COLON)
+    colons = BytePositions(data, starts, ends, COLON)
     name_end, last = colons.first(starts, ends), colons.last(starts, ends)
     numbered = np.flatnonzero(last >= starts)
     port = np.zeros(len(starts), np.int64)
     port[numbered] = _read_numbers(data, last[numbered] + 1, ends[numbered])
     port = np.minimum(port, _LAST_PORT)
     port[is_control] = CONTROL
-    return References(hash_pieces(data, starts, name_end) + part_seeds(part), port.astype(np.uint16))
+    return References(hash_spans(data, starts, name_end) + part_seeds(part), port.astype(np.uint16))
 
 
-def _read_numbers(data: Bytes, starts: Places, ends: Places) -> Places:
+def _read_numbers(data: Bytes, starts: Indices, ends: Indices) -> Indices:
     """Whole numbers in decimal digits, as far as they go."""
     value = np.zeros(len(starts), np.int64)
     reading = starts < ends

@@ -7,23 +7,23 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.atlas.index.columns import offsets, ragged
+from lowtide.atlas.index.columns import csr_entries, offsets
 
 # No graph has as many scopes as would need more; a scope takes a few dozen bytes while they are ordered.
-Numbers = npt.NDArray[np.int32]
+Int32s = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class ScopeTree:
     """A forest of scopes: `place[s]` is the place of scope `s` in depth-first order, and `size` counts its scopes."""
 
-    place: Numbers
-    size: Numbers
+    place: Int32s
+    size: Int32s
     """By scope as numbered before, itself included."""
-    depth: Numbers
+    depth: Int32s
 
 
-def depth_first(parent: npt.NDArray[np.uint32], roots: npt.NDArray[np.int64], node: Numbers) -> Tree:
+def depth_first(parent: npt.NDArray[np.uint32], roots: npt.NDArray[np.int64], node: Int32s) -> ScopeTree:
     """Order scopes whose parents are numbered before them; siblings by `node`, the first node directly in each."""
     count = len(parent)
     is_root = np.zeros(count, np.bool_)
@@ -49,14 +49,14 @@ def depth_first(parent: npt.NDArray[np.uint32], roots: npt.NDArray[np.int64], no
         of_others = before[np.flatnonzero(is_first)][np.cumsum(is_first) - 1]
         place[level] = place[above] + 1 + before - of_others
         depth[level] = number
-    return Tree(place, size, depth)
+    return ScopeTree(place, size, depth)
 
 
-def _levels(first: npt.NDArray[np.int64], children: Numbers, roots: Numbers) -> list[Numbers]:
+def _levels(first: npt.NDArray[np.int64], children: Int32s, roots: Int32s) -> list[Int32s]:
     """The scopes by depth, those of one parent together."""
     levels = [roots]
     while True:
-        places, _ = ragged(first, levels[-1])
+        places, _ = csr_entries(first, levels[-1])
         if not len(places):
             return levels
         levels.append(children[places])

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lowtide.atlas.index.columns import offsets, ragged
+from lowtide.atlas.index.columns import csr_entries, offsets
 from lowtide.atlas.index.outputs import Outputs, read_outputs
-from lowtide.atlas.index.text import Bytes, Hashes, Places, hash_pieces
+from lowtide.atlas.index.text import Bytes, Hashes, Indices, hash_spans
 from lowtide.sources.protobuf.wire_columns import Fields
 
 # Longer attributes are constants most often, and no two of those are alike.
 _LONG = 512
 
 
-def read_alike(data: Bytes, count: int, attributes: Fields, op: Hashes) -> Outputs:
+def read_distinct_outputs(data: Bytes, count: int, attributes: Fields, op: Hashes) -> Outputs:
     """Read what the attributes of `count` nodes say, as `read_outputs` does; most nodes are like one before."""
     kinds = _Kinds.of(data, count, attributes, op)
     place = np.full(count, -1, np.int64)
@@ -29,8 +29,8 @@ def read_alike(data: Bytes, count: int, attributes: Fields, op: Hashes) -> Outpu
 class _Kinds:
     """Which nodes are alike: the first node of each kind, and the kind of each node."""
 
-    first: Places
-    kind: Places
+    first: Indices
+    kind: Indices
 
     @staticmethod
     def of(data: Bytes, count: int, attributes: Fields, op: Hashes) -> _Kinds:
@@ -40,18 +40,18 @@ class _Kinds:
         end[attributes.owner] = attributes.end
         is_long = end - start > _LONG
         # With nothing in common a long one is of a kind of its own: its place in the file is its hash.
-        mark = hash_pieces(data, start, np.where(is_long, start, end)) + op
+        mark = hash_spans(data, start, np.where(is_long, start, end)) + op
         mark[is_long] += start[is_long].astype(np.uint64) * np.uint64(0xD1342543DE82EF95)
         _, first, kind = np.unique(mark, return_index=True, return_inverse=True)
         return _Kinds(first, kind)
 
 
-def _spread(outputs: Outputs, kind: Places) -> Outputs:
+def _spread(outputs: Outputs, kind: Indices) -> Outputs:
     """What was read of each kind, told of each node."""
-    places, counts = ragged(offsets(outputs.count), kind)
+    places, counts = csr_entries(offsets(outputs.count), kind)
     caller, start, end = outputs.calls
     by_caller = np.argsort(caller, kind="stable")
-    calls, called = ragged(offsets(np.bincount(caller, minlength=len(outputs.count))), kind)
+    calls, called = csr_entries(offsets(np.bincount(caller, minlength=len(outputs.count))), kind)
     chosen = by_caller[calls]
     return Outputs(
         counts,

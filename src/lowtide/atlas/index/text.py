@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 Bytes = npt.NDArray[np.uint8]
-Places = npt.NDArray[np.int64]
+Indices = npt.NDArray[np.int64]
 Hashes = npt.NDArray[np.uint64]
-Numbers = npt.NDArray[np.uint32]
+Ids = npt.NDArray[np.uint32]
 
 SLASH, COLON, CARET = b"/:^"
 
@@ -34,7 +34,7 @@ _FEW = 1 << 14
 _RECENT_SHARE = 0.125
 
 
-def hash_pieces(data: Bytes, starts: Places, ends: Places) -> Hashes:
+def hash_spans(data: Bytes, starts: Indices, ends: Indices) -> Hashes:
     """A number for each piece `data[starts[i]:ends[i]]`; equal pieces have equal ones."""
     length = ends - starts
     sums = np.zeros(len(starts), np.uint64)
@@ -44,14 +44,14 @@ def hash_pieces(data: Bytes, starts: Places, ends: Places) -> Hashes:
     at, left = starts[rows], length[rows]
     place = np.uint64(0)
     while len(rows):
-        sums[rows] += mixed(_words(data, at, left), place)
+        sums[rows] += mix(_words(data, at, left), place)
         place += np.uint64(1)
         go_on = np.flatnonzero(left > _WORD)
         rows, at, left = rows[go_on], at[go_on] + _WORD, left[go_on] - _WORD
-    return mixed(sums, length.astype(np.uint64) * _LENGTH)
+    return mix(sums, length.astype(np.uint64) * _LENGTH)
 
 
-def mixed(words: Hashes, place: Hashes | np.uint64) -> Hashes:
+def mix(words: Hashes, place: Hashes | np.uint64) -> Hashes:
     """Words that each depend on every bit of what they were, and on a place."""
     # Wrapping around is what hashing does; for single numbers NumPy would warn of it.
     with np.errstate(over="ignore"):
@@ -64,7 +64,7 @@ def mixed(words: Hashes, place: Hashes | np.uint64) -> Hashes:
     return words
 
 
-def _words(data: Bytes, at: Places, left: Places) -> Hashes:
+def _words(data: Bytes, at: Indices, left: Indices) -> Hashes:
     """The eight bytes at each place, with zeros for those behind the end of a piece."""
     whole = len(data) - _WORD + 1
     outside = np.flatnonzero(at >= whole)
@@ -88,38 +88,38 @@ def _hash_long(data: Bytes, start: int, end: int) -> np.uint64:
         at = np.arange(low, min(low + _REGION, end), _WORD)
         place = ((at - start) // _WORD).astype(np.uint64)
         with np.errstate(over="ignore"):
-            total += mixed(_words(data, at, end - at), place).sum(dtype=np.uint64)
+            total += mix(_words(data, at, end - at), place).sum(dtype=np.uint64)
     return np.uint64(total)
 
 
-def hash_of(text: str) -> int:
+def hash_text(text: str) -> int:
     """The hash of one text."""
-    return int(hashes_of_texts([text.encode()])[0])
+    return int(hash_texts([text.encode()])[0])
 
 
-def hashes_of_texts(texts: Sequence[bytes]) -> Hashes:
+def hash_texts(texts: Sequence[bytes]) -> Hashes:
     """The hashes of some texts."""
     content = np.frombuffer(b"".join(texts), np.uint8)
     ends = np.cumsum(np.array([len(text) for text in texts], np.int64))
-    return hash_pieces(content, np.concatenate([np.zeros(1, np.int64), ends])[:-1], ends)
+    return hash_spans(content, np.concatenate([np.zeros(1, np.int64), ends])[:-1], ends)
 
 
-def gather(data: Bytes, starts: Places, ends: Places) -> Bytes:
+def gather(data: Bytes, starts: Indices, ends: Indices) -> Bytes:
     """The pieces `data[starts[i]:ends[i]]`, one after the other."""
     lengths = ends - starts
     before = np.cumsum(lengths) - lengths
     return np.asarray(data[np.arange(int(lengths.sum())) + np.repeat(starts - before, lengths)])
 
 
-class BytePlaces:
+class BytePositions:
     """Where a byte stands in pieces of a file, and perhaps between them."""
 
-    def __init__(self, data: Bytes, starts: Places, ends: Places, byte: int) -> None:
+    def __init__(self, data: Bytes, starts: Indices, ends: Indices, byte: int) -> None:
         low = int(starts.min()) if len(starts) else 0
         high = int(ends.max()) if len(ends) else 0
         if high - low <= _REGION:
             # What lies between the pieces is looked at too: that is cheaper than to copy them.
-            self.places: Places = np.flatnonzero(data[low:high] == byte) + low
+            self.places: Indices = np.flatnonzero(data[low:high] == byte) + low
             return
         lengths = ends - starts
         found = np.flatnonzero(gather(data, starts, ends) == byte)
@@ -127,21 +127,21 @@ class BytePlaces:
         owner = np.searchsorted(first, found, side="right") - 1
         self.places = np.sort(found - first[owner] + starts[owner])
 
-    def first(self, starts: Places, ends: Places) -> Places:
+    def first(self, starts: Indices, ends: Indices) -> Indices:
         """Where it first stands in each piece; its end where it does not."""
         if not len(self.places):
             return ends.copy()
         place = self.places[np.minimum(np.searchsorted(self.places, starts), len(self.places) - 1)]
         return np.where((place >= starts) & (place < ends), place, ends)
 
-    def last(self, starts: Places, ends: Places) -> Places:
+    def last(self, starts: Indices, ends: Indices) -> Indices:
         """Where it last stands in each piece; one before its begin where it does not."""
         if not len(self.places):
             return starts - 1
         place = self.places[np.maximum(np.searchsorted(self.places, ends) - 1, 0)]
         return np.where((place >= starts) & (place < ends), place, starts - 1)
 
-    def within(self, starts: Places, ends: Places) -> tuple[Places, Places]:
+    def within(self, starts: Indices, ends: Indices) -> tuple[Indices, Indices]:
         """All places in the pieces: of which piece, and where."""
         low, high = np.searchsorted(self.places, starts), np.searchsorted(self.places, ends)
         counts = high - low
@@ -150,7 +150,7 @@ class BytePlaces:
         return np.repeat(np.arange(len(starts)), counts), self.places[rows]
 
 
-def begin_with(content: Bytes, starts: Places, ends: Places, beginning: bytes) -> Places:
+def starting_with(content: Bytes, starts: Indices, ends: Indices, beginning: bytes) -> Indices:
     """Which of the pieces `content[starts[i]:ends[i]]` begin so; byte by byte, since most differ early."""
     rows = np.flatnonzero(ends - starts >= len(beginning))
     for offset, byte in enumerate(beginning):
@@ -158,7 +158,7 @@ def begin_with(content: Bytes, starts: Places, ends: Places, beginning: bytes) -
     return rows
 
 
-def next_parts(content: Bytes, starts: Places, ends: Places, separators: bytes) -> tuple[Places, Hashes]:
+def next_parts(content: Bytes, starts: Indices, ends: Indices, separators: bytes) -> tuple[Indices, Hashes]:
     """The length and the hash of what each piece begins with, up to a separator that is not its first byte."""
     is_separator = np.zeros(256, np.bool_)
     is_separator[list(separators)] = True
@@ -171,28 +171,28 @@ def next_parts(content: Bytes, starts: Places, ends: Places, separators: bytes) 
         length[rows] += 1
         offset += 1
         rows = rows[starts[rows] + offset < ends[rows]]
-    return length, hash_pieces(content, starts, starts + length)
+    return length, hash_spans(content, starts, starts + length)
 
 
-class Numbering:
+class HashNumbering:
     """Numbers for hashes, in the order in which each came first."""
 
     def __init__(self) -> None:
         self._count = 0
         # What came last is in a table of its own until it is large enough to be merged: a table of millions is
         # written anew a few times, not with every batch.
-        self._tables = [_Table.empty(), _Table.empty()]
+        self._tables = [_SortedHashes.empty(), _SortedHashes.empty()]
 
     def __len__(self) -> int:
         return self._count
 
-    def columns(self) -> tuple[Hashes, Numbers]:
+    def columns(self) -> tuple[Hashes, Ids]:
         """The hashes in ascending order, and the number of each."""
         known, recent = self._tables
-        self._tables = [known.merged(recent), _Table.empty()]
+        self._tables = [known.merged(recent), _SortedHashes.empty()]
         return self._tables[0].hashes, self._tables[0].numbers
 
-    def find(self, hashes: Hashes) -> tuple[Numbers, npt.NDArray[np.bool_]]:
+    def find(self, hashes: Hashes) -> tuple[Ids, npt.NDArray[np.bool_]]:
         """The number of each hash, and which are known at all; in ascending order they are found fastest."""
         known, recent = self._tables
         numbers, is_known = known.find(hashes)
@@ -201,7 +201,7 @@ class Numbering:
             numbers[rest], is_known[rest] = recent.find(hashes[rest])
         return numbers, is_known
 
-    def add(self, hashes: Hashes) -> tuple[Numbers, Places]:
+    def add(self, hashes: Hashes) -> tuple[Ids, Indices]:
         """The number of each hash, and where in `hashes` those stand that were not known, in their order."""
         if len(self) <= _FEW:
             # Most batches bring nothing new, and in a small table that shows sooner than they are sorted.
@@ -218,58 +218,58 @@ class Numbering:
         numbers[fresh] = np.arange(len(self), len(self) + len(fresh), dtype=np.uint32)
         self._count += len(fresh)
         largest, recent = self._tables
-        recent = recent.merged(_Table(distinct[added], numbers[added]))
+        recent = recent.merged(_SortedHashes(distinct[added], numbers[added]))
         if len(recent.hashes) > len(largest.hashes) * _RECENT_SHARE:
-            largest, recent = largest.merged(recent), _Table.empty()
+            largest, recent = largest.merged(recent), _SortedHashes.empty()
         self._tables = [largest, recent]
         return numbers[which], first[fresh]
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
+class _SortedHashes:
     """Some hashes in ascending order, and the number of each."""
 
     hashes: Hashes
-    numbers: Numbers
+    numbers: Ids
 
     @staticmethod
-    def empty() -> _Table:
-        return _Table(np.zeros(0, np.uint64), np.zeros(0, np.uint32))
+    def empty() -> _SortedHashes:
+        return _SortedHashes(np.zeros(0, np.uint64), np.zeros(0, np.uint32))
 
-    def find(self, hashes: Hashes) -> tuple[Numbers, npt.NDArray[np.bool_]]:
+    def find(self, hashes: Hashes) -> tuple[Ids, npt.NDArray[np.bool_]]:
         if not len(self.hashes):
             return np.zeros(len(hashes), np.uint32), np.zeros(len(hashes), np.bool_)
         place = np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
         return self.numbers[place], self.hashes[place] == hashes
 
-    def merged(self, other: _Table) -> _Table:
+    def merged(self, other: _SortedHashes) -> _SortedHashes:
         """Both as one; they have no hash in common."""
         if not len(self.hashes) or not len(other.hashes):
             return self if len(self.hashes) else other
         place = np.searchsorted(self.hashes, other.hashes)
-        return _Table(np.insert(self.hashes, place, other.hashes), np.insert(self.numbers, place, other.numbers))
+        return _SortedHashes(np.insert(self.hashes, place, other.hashes), np.insert(self.numbers, place, other.numbers))
 
 
-class Pool:
+class TextPool:
     """Distinct texts in a file, each once, found again by number."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("wb")
-        self.numbering = Numbering()
-        self._lengths: list[Places] = []
+        self.numbering = HashNumbering()
+        self._lengths: list[Indices] = []
 
     def __len__(self) -> int:
         return len(self.numbering)
 
-    def add(self, data: Bytes, starts: Places, ends: Places, hashes: Hashes | None = None) -> Numbers:
+    def add(self, data: Bytes, starts: Indices, ends: Indices, hashes: Hashes | None = None) -> Ids:
         """The number of each text `data[starts[i]:ends[i]]`, whose hashes may be known already."""
-        numbers, fresh = self.numbering.add(hash_pieces(data, starts, ends) if hashes is None else hashes)
+        numbers, fresh = self.numbering.add(hash_spans(data, starts, ends) if hashes is None else hashes)
         if len(fresh):
             self._file.write(gather(data, starts[fresh], ends[fresh]).tobytes())
             self._lengths.append(ends[fresh] - starts[fresh])
         return numbers
 
-    def close(self) -> Places:
+    def close(self) -> Indices:
         """Where each text begins in the file, and where the last one ends."""
         self._file.close()
         lengths = np.concatenate([np.zeros(1, np.int64), *self._lengths])

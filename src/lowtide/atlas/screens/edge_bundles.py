@@ -9,11 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from lowtide.atlas.atlas import Atlas
-from lowtide.atlas.index.arrange import MISSING
-from lowtide.atlas.index.columns import ragged
-from lowtide.atlas.index.references import CONTROL
+from lowtide.atlas.index.columns import csr_entries
+from lowtide.atlas.index.references import CONTROL, MISSING
 
-Places = npt.NDArray[np.int64]
+Indices = npt.NDArray[np.int64]
 Amounts = npt.NDArray[np.float64]
 
 # So many nodes are looked at at once.
@@ -24,12 +23,12 @@ _CHUNK = 1 << 16
 class Ranges:
     """Ranges of nodes, each belonging to one of `count` groups."""
 
-    first: Places
-    last: Places
-    group: Places
+    first: Indices
+    last: Indices
+    group: Indices
     count: int
 
-    def chunks(self) -> Iterator[tuple[Places, Places]]:
+    def chunks(self) -> Iterator[tuple[Indices, Indices]]:
         """All nodes with their groups, some hundred thousand at a time."""
         sizes = self.last - self.first
         pieces = (np.cumsum(sizes) - 1) // _CHUNK
@@ -40,7 +39,7 @@ class Ranges:
                 yield nodes[low : low + _CHUNK], groups[low : low + _CHUNK]
 
 
-def _expand(first: Places, sizes: Places) -> tuple[Places, Places]:
+def _expand(first: Indices, sizes: Indices) -> tuple[Indices, Indices]:
     before = np.cumsum(sizes) - sizes
     return np.arange(int(sizes.sum())) + np.repeat(first - before, sizes), sizes
 
@@ -49,25 +48,25 @@ def _expand(first: Places, sizes: Places) -> tuple[Places, Places]:
 class Bundles:
     """Edges among groups, and between groups and what is outside of all of them."""
 
-    source: Places
-    target: Places
-    count: Places
-    control: Places
-    bytes: Places
-    incoming: Places
-    incoming_bytes: Places
-    outgoing: Places
+    source: Indices
+    target: Indices
+    count: Indices
+    control: Indices
+    bytes: Indices
+    incoming: Indices
+    incoming_bytes: Indices
+    outgoing: Indices
 
 
 def bundle(atlas: Atlas, ranges: Ranges) -> Bundles:
     """Bundle the edges that begin or end in any of the ranges. A group's edges to itself are not told."""
     low, high = int(ranges.first.min()), int(ranges.last.max())
-    table = _Table(ranges, low, high)
+    table = _GroupLookup(ranges, low, high)
     count = ranges.count
     edges, waits, sizes = np.zeros(count * count), np.zeros(count * count), np.zeros(count * count)
     incoming, incoming_bytes, outgoing = np.zeros(count), np.zeros(count), np.zeros(count)
     for nodes, groups in ranges.chunks():
-        places, counts = ragged(atlas.first_input, nodes)
+        places, counts = csr_entries(atlas.first_input, nodes)
         target = np.repeat(groups, counts)
         source, port = atlas.inputs[places], atlas.input_port[places]
         known = source != MISSING
@@ -82,10 +81,10 @@ def bundle(atlas: Atlas, ranges: Ranges) -> Bundles:
         outside = of == count
         incoming += np.bincount(target[outside], minlength=count)
         incoming_bytes += np.bincount(target[outside], weight[outside], minlength=count)
-        places, counts = ragged(atlas.first_reader, nodes)
+        places, counts = csr_entries(atlas.first_reader, nodes)
         reading = table.group_of(atlas.readers[places]) == count
         outgoing += np.bincount(np.repeat(groups, counts)[reading], minlength=count)
-        give_back(atlas, nodes)
+        release_after_chunk(atlas, nodes)
     pairs = np.flatnonzero(edges)
     return Bundles(
         pairs // count,
@@ -99,7 +98,7 @@ def bundle(atlas: Atlas, ranges: Ranges) -> Bundles:
     )
 
 
-def give_back(atlas: Atlas, nodes: Places) -> None:
+def release_after_chunk(atlas: Atlas, nodes: Indices) -> None:
     """Give back the memory of the columns after a whole chunk: who looks at millions of nodes looks at each once."""
     if len(nodes) == _CHUNK:
         atlas.release()
@@ -115,7 +114,7 @@ def edge_bytes(atlas: Atlas, source: npt.NDArray[np.uint32], port: npt.NDArray[n
     return weight
 
 
-class _Table:
+class _GroupLookup:
     """Which group each node is in; `count` is the answer for those in none."""
 
     def __init__(self, ranges: Ranges, low: int, high: int) -> None:
@@ -127,7 +126,7 @@ class _Table:
             nodes, counts = _expand(ranges.first, ranges.last - ranges.first)
             self._table[nodes - low] = np.repeat(ranges.group, counts)
 
-    def group_of(self, nodes: npt.NDArray[np.uint32]) -> Places:
+    def group_of(self, nodes: npt.NDArray[np.uint32]) -> Indices:
         place = nodes.astype(np.int64) - self._low
         inside = (place >= 0) & (place < self._high - self._low)
         return self._table[np.where(inside, place, self._high - self._low)].astype(np.int64)

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.atlas.index.text import begin_with, next_parts
-from lowtide.atlas.screens.members import Members
+from lowtide.atlas.index.text import next_parts, starting_with
+from lowtide.atlas.screens.scope_entries import ScopeEntries
 
 LIMIT = 60
 """So many items a screen has at the most, where folding can bring it there."""
@@ -32,10 +32,10 @@ _RANGE = re.compile(r"@(\d+)-(\d+)")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Group:
+class FoldGroup:
     """Some members that are shown as one item; a group of one is that member itself."""
 
-    members: Members
+    members: ScopeEntries
     step: str = ""
     """Leads from the fold above to this group."""
     kind: str = CLUSTER
@@ -47,7 +47,7 @@ class FoldError(ValueError):
     """A fold that leads nowhere."""
 
 
-def unfold(members: Members, fold: str) -> tuple[Members, int]:
+def unfold(members: ScopeEntries, fold: str) -> tuple[ScopeEntries, int]:
     """Follow a fold; the members that it leads to, and how many bytes of their names its steps used."""
     prefix = 0
     for step in filter(None, fold.split("|")):
@@ -73,14 +73,14 @@ def unfold(members: Members, fold: str) -> tuple[Members, int]:
     return members, prefix
 
 
-def fold_members(members: Members, fold: str = "", prefix: int = 0) -> list[Group]:
+def fold_members(members: ScopeEntries, fold: str = "", prefix: int = 0) -> list[FoldGroup]:
     """Put members into groups, no more than a screen has room for, in the order of the file.
 
     `fold` is how they were come by: what names did not tell apart is not asked of names again.
     """
     step = fold.rpartition("|")[2]
     if len(members) <= (MOST if fold else LIMIT):
-        groups = [Group(members.take(np.array([row]))) for row in range(len(members))]
+        groups = [FoldGroup(members.take(np.array([row]))) for row in range(len(members))]
     elif step == _REST:
         groups = _by_kind(members)
     elif step.startswith(("*", "@")):
@@ -95,12 +95,12 @@ def fold_members(members: Members, fold: str = "", prefix: int = 0) -> list[Grou
 # -- by name ----------------------------------------------------------------------------------------------
 
 
-def _by_name(members: Members, prefix: int) -> list[Group] | None:
+def _by_name(members: ScopeEntries, prefix: int) -> list[FoldGroup] | None:
     """Split by the next part of the names, then the largest of what came out, while there is room.
 
     None where the names have more different parts than a screen has room for.
     """
-    whole = Group(members, prefix=prefix)
+    whole = FoldGroup(members, prefix=prefix)
     groups = _split(whole, MOST)
     # What all have in common tells nothing.
     while groups is not None and len(groups) == 1 and groups[0].prefix > whole.prefix:
@@ -108,7 +108,7 @@ def _by_name(members: Members, prefix: int) -> list[Group] | None:
         groups = _split(whole, MOST)
     if groups is None:
         return None
-    done: list[Group] = []
+    done: list[FoldGroup] = []
     while groups:
         largest = max(groups, key=lambda group: len(group.members))
         groups.remove(largest)
@@ -121,17 +121,17 @@ def _by_name(members: Members, prefix: int) -> list[Group] | None:
     return done
 
 
-def _split(group: Group, most: int) -> list[Group] | None:
+def _split(group: FoldGroup, most: int) -> list[FoldGroup] | None:
     """Split by what comes next in the names, up to a separator; None where that gives more than `most` groups."""
-    parts = _Parts.of(group)
+    parts = _NameParts.of(group)
     return parts.groups(np.arange(len(parts.count))) if len(parts.count) <= most else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Parts:
+class _NameParts:
     """The members of a group by the next part of their names."""
 
-    group: Group
+    group: FoldGroup
     length: npt.NDArray[np.int64]
     """Of each member, how long the next part of its name is."""
     order: npt.NDArray[np.int64]
@@ -140,14 +140,14 @@ class _Parts:
     """How many members each part has."""
 
     @staticmethod
-    def of(group: Group) -> _Parts:
+    def of(group: FoldGroup) -> _NameParts:
         members = group.members
         starts, ends = members.places()
         length, hashes = next_parts(members.atlas.texts, starts + group.prefix, ends, _SEPARATORS)
         _, which, count = np.unique(hashes, return_inverse=True, return_counts=True)
-        return _Parts(group, length, np.argsort(which, kind="stable"), count)
+        return _NameParts(group, length, np.argsort(which, kind="stable"), count)
 
-    def groups(self, parts: npt.NDArray[np.int64]) -> list[Group]:
+    def groups(self, parts: npt.NDArray[np.int64]) -> list[FoldGroup]:
         """Some of the parts as groups."""
         members, ends = self.group.members, np.cumsum(self.count)
         found = []
@@ -157,15 +157,15 @@ class _Parts:
             prefix = self.group.prefix + int(self.length[rows[0]])
             begin = int(inside.places()[0][0])
             text = members.atlas.texts[begin : begin + prefix].tobytes().decode(errors="surrogateescape")
-            found.append(Group(inside, _escape(text), _kind_of(inside), prefix))
+            found.append(FoldGroup(inside, _escape(text), _kind_of(inside), prefix))
         return found
 
 
-def _begins(members: Members, text: str) -> npt.NDArray[np.int64]:
+def _begins(members: ScopeEntries, text: str) -> npt.NDArray[np.int64]:
     """Which members have names that begin so, up to a separator or their end."""
     wanted = text.encode(errors="surrogateescape")
     starts, ends = members.places()
-    rows = begin_with(members.atlas.texts, starts, ends, wanted)
+    rows = starting_with(members.atlas.texts, starts, ends, wanted)
     behind = starts[rows] + len(wanted)
     at_end = behind == ends[rows]
     following = members.atlas.texts[np.where(at_end, 0, behind)]
@@ -174,7 +174,7 @@ def _begins(members: Members, text: str) -> npt.NDArray[np.int64]:
     return whole if len(whole) else rows
 
 
-def _kind_of(members: Members) -> str:
+def _kind_of(members: ScopeEntries) -> str:
     """A series is of one op, or of scopes alone; anything else is a cluster."""
     ops = members.op()
     return SERIES if len(ops) and (ops == ops[0]).all() else CLUSTER
@@ -183,69 +183,69 @@ def _kind_of(members: Members) -> str:
 # -- by kind, and in ranges -------------------------------------------------------------------------------
 
 
-def _largest(members: Members, prefix: int) -> list[Group]:
+def _largest(members: ScopeEntries, prefix: int) -> list[FoldGroup]:
     """Of too many parts of names those that most members have, for half of a screen."""
-    whole = Group(members, prefix=prefix)
-    parts = _Parts.of(whole)
+    whole = FoldGroup(members, prefix=prefix)
+    parts = _NameParts.of(whole)
     while len(parts.count) == 1 and parts.length.max() > 0:
         whole = parts.groups(np.array([0]))[0]
-        parts = _Parts.of(whole)
+        parts = _NameParts.of(whole)
     by_count = np.argsort(-parts.count, kind="stable")[: LIMIT // 2]
     return parts.groups(by_count[parts.count[by_count] > 1])
 
 
-def _largest_and_rest(members: Members, prefix: int) -> list[Group]:
+def _largest_and_rest(members: ScopeEntries, prefix: int) -> list[FoldGroup]:
     kept = _largest(members, prefix)
     left = _rest(members, kept)
-    return [*kept, Group(left, _REST)] if kept and len(left) else kept
+    return [*kept, FoldGroup(left, _REST)] if kept and len(left) else kept
 
 
-def _rest(members: Members, kept: list[Group]) -> Members:
+def _rest(members: ScopeEntries, kept: list[FoldGroup]) -> ScopeEntries:
     """What none of the groups has."""
     taken = [_identity(group.members) for group in kept]
     return members.take(~np.isin(_identity(members), np.concatenate(taken))) if taken else members
 
 
-def _identity(members: Members) -> npt.NDArray[np.int64]:
+def _identity(members: ScopeEntries) -> npt.NDArray[np.int64]:
     return members.id * 2 + members.is_scope
 
 
-def _by_kind(members: Members) -> list[Group]:
+def _by_kind(members: ScopeEntries) -> list[FoldGroup]:
     """By op, the frequent ones alone, the rare ones together, and all scopes together."""
     ops, rare = members.op(), _rare_ops(members)
     groups = [
-        Group(members.take(ops == op), _OP + members.atlas.ops[op])
+        FoldGroup(members.take(ops == op), _OP + members.atlas.ops[op])
         for op in np.unique(ops)
         if op < len(members.atlas.ops) and op not in rare
     ]
     is_rare = np.isin(ops, rare)
     if members.is_scope.any():
-        groups.append(Group(members.take(members.is_scope), _SCOPES))
+        groups.append(FoldGroup(members.take(members.is_scope), _SCOPES))
     if is_rare.any():
-        groups.append(Group(members.take(is_rare), _OTHER))
+        groups.append(FoldGroup(members.take(is_rare), _OTHER))
     return groups
 
 
-def _rare_ops(members: Members) -> npt.NDArray[np.int64]:
+def _rare_ops(members: ScopeEntries) -> npt.NDArray[np.int64]:
     """The ops that are too seldom to have a group of their own: all but the most frequent third of a screen."""
     counts = np.bincount(members.op(), minlength=len(members.atlas.ops) + 1)[: len(members.atlas.ops)]
     order = np.argsort(-counts, kind="stable")
     return np.sort(order[LIMIT // 3 :])
 
 
-def _ranges(members: Members) -> list[Group]:
+def _ranges(members: ScopeEntries) -> list[FoldGroup]:
     """Pieces of equal size in the order of the file; round numbers are easier to read: 1,000 rather than 977."""
     order = _in_file_order(members)
     least = max(-(-len(members) // LIMIT), 10)
     power = 10 ** (len(str(least)) - 1)
     size = next(power * step for step in (1, 2, 5, 10) if power * step >= least)
     return [
-        Group(members.take(order[low : low + size]), f"@{low}-{min(low + size, len(members)) - 1}", RANGE)
+        FoldGroup(members.take(order[low : low + size]), f"@{low}-{min(low + size, len(members)) - 1}", RANGE)
         for low in range(0, len(members), size)
     ]
 
 
-def _in_file_order(members: Members) -> npt.NDArray[np.int64]:
+def _in_file_order(members: ScopeEntries) -> npt.NDArray[np.int64]:
     return np.argsort(members.atlas.position[members.first], kind="stable")
 
 

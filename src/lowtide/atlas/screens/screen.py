@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from lowtide.atlas.atlas import Atlas
-from lowtide.atlas.details import outputs_of
 from lowtide.atlas.index.phases import PHASES
-from lowtide.atlas.node_file import read_node, shape_text
-from lowtide.atlas.screens.edge_bundles import Bundles, Ranges, bundle, give_back
-from lowtide.atlas.screens.folding import RANGE, SERIES, FoldError, Group, fold_members, unfold
-from lowtide.atlas.screens.members import Members
+from lowtide.atlas.node_details import outputs_of
+from lowtide.atlas.node_message import read_node, shape_text
+from lowtide.atlas.screens.edge_bundles import Bundles, Ranges, bundle, release_after_chunk
+from lowtide.atlas.screens.folding import RANGE, SERIES, FoldError, FoldGroup, fold_members, unfold
+from lowtide.atlas.screens.scope_entries import ScopeEntries
 from lowtide.errors import LowtideError
 
 # So many bundles are drawn at the most: the heaviest.
@@ -25,7 +25,7 @@ _NUMBER = re.compile(r"_?\d+")
 # A group is of a phase if nearly all of it is.
 _MOSTLY = 0.95
 
-Places = npt.NDArray[np.int64]
+Indices = npt.NDArray[np.int64]
 Values = Callable[[npt.NDArray[np.int64]], npt.NDArray[np.float64]]
 """What colours nodes: an amount for each of some nodes, which is summed over a group."""
 
@@ -79,7 +79,7 @@ def make_screen(atlas: Atlas, part: int = 0, path: str = "", fold: str = "", val
     scope = atlas.find_scope(path, part) if 0 <= part < len(atlas.parts) else None
     if scope is None:
         raise LowtideError("there is no such scope in the graph", given=path or f"part {part}", cure="search for it")
-    everything = Members.of(atlas, scope)
+    everything = ScopeEntries.of(atlas, scope)
     try:
         members, prefix = unfold(everything, fold)
     except FoldError as error:
@@ -90,11 +90,11 @@ def make_screen(atlas: Atlas, part: int = 0, path: str = "", fold: str = "", val
 
 
 def make_node_screen(
-    atlas: Atlas, nodes: Places, part: int, title: str, hidden: int = 0, values: Values | None = None
+    atlas: Atlas, nodes: Indices, part: int, title: str, hidden: int = 0, values: Values | None = None
 ) -> Screen:
     """A screen of some nodes, wherever they lie."""
-    members = Members.of_nodes(atlas, np.sort(nodes))
-    groups = [Group(members.take(np.array([row]))) for row in range(len(members))]
+    members = ScopeEntries.of_nodes(atlas, np.sort(nodes))
+    groups = [FoldGroup(members.take(np.array([row]))) for row in range(len(members))]
     screen = _draw(atlas, groups, part, "", "", title, len(members), values, whole_names=True)
     return Screen(**{**_shallow(screen), "hidden_items": hidden})
 
@@ -105,7 +105,7 @@ def _shallow(screen: Screen) -> dict[str, Any]:
 
 def _draw(
     atlas: Atlas,
-    groups: list[Group],
+    groups: list[FoldGroup],
     part: int,
     path: str,
     fold: str,
@@ -155,8 +155,8 @@ def _edge(bundles: Bundles, row: int) -> tuple[int, int, int, int, int]:
 class _Totals:
     """Sums over the nodes of each group."""
 
-    nodes: Places
-    bytes: Places
+    nodes: Indices
+    bytes: Indices
     phase: npt.NDArray[np.float64]
     """How many nodes of each phase, by group."""
     device: list[str | None]
@@ -177,7 +177,7 @@ def _totals(atlas: Atlas, ranges: Ranges, values: Values | None) -> _Totals:
         is_on[groups, atlas.device[nodes]] = True
         if values is not None:
             value += np.bincount(groups, values(nodes), minlength=count)
-        give_back(atlas, nodes)
+        release_after_chunk(atlas, nodes)
     nodes_in = np.bincount(ranges.group, ranges.last - ranges.first, minlength=count)
     return _Totals(
         nodes_in.astype(np.int64),
@@ -189,7 +189,9 @@ def _totals(atlas: Atlas, ranges: Ranges, values: Values | None) -> _Totals:
     )
 
 
-def _item(atlas: Atlas, group: Group, row: int, path: str, fold: str, totals: _Totals, *, whole_names: bool) -> Item:
+def _item(
+    atlas: Atlas, group: FoldGroup, row: int, path: str, fold: str, totals: _Totals, *, whole_names: bool
+) -> Item:
     members = group.members
     nodes = int(totals.nodes[row])
     share = totals.phase[row] / max(nodes, 1)
@@ -223,7 +225,7 @@ def _item(atlas: Atlas, group: Group, row: int, path: str, fold: str, totals: _T
     )
 
 
-def fold_label(group: Group) -> str:
+def fold_label(group: FoldGroup) -> str:
     """What a fold is called: the first and the last of a series, the op of a cluster, what its names begin with."""
     members, step = group.members, group.step
     if step.startswith("*op "):

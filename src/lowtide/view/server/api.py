@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 
 import lowtide
 from lowtide.atlas.atlas import Atlas
-from lowtide.atlas.compare import compare_screens
-from lowtide.atlas.details import node_details
+from lowtide.atlas.breadth_first import BOTH, INPUTS, READERS, ReachedNodes, around, shortest_paths
 from lowtide.atlas.index.phases import PHASES
-from lowtide.atlas.locate import COLOURS, locate
+from lowtide.atlas.node_details import node_details
+from lowtide.atlas.screens.breadcrumbs import breadcrumbs_to_node, breadcrumbs_to_scope
+from lowtide.atlas.screens.comparison import compare_screens
 from lowtide.atlas.screens.screen import Values, make_node_screen
 from lowtide.atlas.screens.screen_cache import screen_data
-from lowtide.atlas.screens.trail import trail_to_node, trail_to_scope
 from lowtide.atlas.search import Query, search
-from lowtide.atlas.walks import BOTH, INPUTS, READERS, Found, around, shortest_ways
+from lowtide.atlas.tide_overlay import COLOUR_MODES, find_tensor_nodes
 from lowtide.sources.graphs.find_graphs import Span
 from lowtide.view.server.indexes import Index, Indexes
 from lowtide.view.server.library import File, Library
@@ -207,7 +207,7 @@ class Answers:
         return screen_data(atlas, part, path, fold, self._values(atlas, parameters))
 
     def _values(self, atlas: Atlas, parameters: Parameters) -> Values | None:
-        tide, colour = parameters.text("tide"), parameters.choice("colour", ("", *COLOURS))
+        tide, colour = parameters.text("tide"), parameters.choice("colour", ("", *COLOUR_MODES))
         return self._tides.values(atlas, self._file_of(tide, "tide"), colour) if tide and colour else None
 
     def _around(self, atlas: Atlas, parameters: Parameters) -> Answer:
@@ -218,12 +218,12 @@ class Answers:
 
     def _paths(self, atlas: Atlas, parameters: Parameters) -> Answer:
         start, end = _node_named(atlas, parameters, "from"), _node_named(atlas, parameters, "to")
-        found = shortest_ways(atlas, start, end)
+        found = shortest_paths(atlas, start, end)
         if found is None:
             raise Refusal(404, "no path leads from one to the other", "exchange them, or choose others")
         return self._nodes(atlas, found, f"from {atlas.name(start)} to {atlas.name(end)}", parameters)
 
-    def _nodes(self, atlas: Atlas, found: Found, title: str, parameters: Parameters) -> Answer:
+    def _nodes(self, atlas: Atlas, found: ReachedNodes, title: str, parameters: Parameters) -> Answer:
         values = self._values(atlas, parameters)
         return make_node_screen(atlas, found.nodes, _part(atlas, parameters), title, found.hidden, values).to_dict()
 
@@ -314,7 +314,7 @@ def _search(atlas: Atlas, parameters: Parameters) -> Answer:
 
 
 def _locate(atlas: Atlas, parameters: Parameters) -> Answer:
-    (node,) = locate(atlas, [parameters.needed("tensor")])
+    (node,) = find_tensor_nodes(atlas, [parameters.needed("tensor")])
     return {"name": None} if node is None else {"part": atlas.part_of(node), "name": atlas.name(node)}
 
 
@@ -324,8 +324,8 @@ def _trail(atlas: Atlas, parameters: Parameters) -> Answer:
     kind = parameters.choice("kind", ("", "node", "scope"))
     node = None if kind == "scope" else atlas.find(name, part)
     if node is not None:
-        return {"kind": "node", "trail": trail_to_node(atlas, node)}
+        return {"kind": "node", "trail": breadcrumbs_to_node(atlas, node)}
     scope = None if kind == "node" else atlas.find_scope(name, part)
     if scope is None:
         raise Refusal(404, "there is no node or scope of this name in the graph", "search for it")
-    return {"kind": "scope", "trail": trail_to_scope(atlas, scope)}
+    return {"kind": "scope", "trail": breadcrumbs_to_scope(atlas, scope)}

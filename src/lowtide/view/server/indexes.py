@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from lowtide.atlas.atlas import Atlas, Source
-from lowtide.atlas.index.store import find_atlas, read_atlas
+from lowtide.atlas.index_cache import find_atlas, read_atlas
 from lowtide.progress import Progress
 from lowtide.sources.graphs.find_graphs import Span
 from lowtide.view.server.background import Background, Message

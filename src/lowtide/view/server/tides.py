@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
 from lowtide.atlas.atlas import Atlas
-from lowtide.atlas.locate import TideValues, locate
+from lowtide.atlas.tide_overlay import TideOverlay, find_tensor_nodes
 from lowtide.planning.plan import Plan
 from lowtide.tide.tide import Tide
 from lowtide.view.plan import PlanReport
@@ -46,11 +46,11 @@ class Tides:
         """The tide of a file."""
         return self._keep(("tide", file.number, file.stamp), lambda: Tide.load(file.path))
 
-    def values(self, atlas: Atlas, file: File, colour: str) -> TideValues:
+    def values(self, atlas: Atlas, file: File, colour: str) -> TideOverlay:
         """What colours the nodes of a graph."""
         tide = self.tide(file)
         key = ("values", atlas.folder, file.number, file.stamp, colour)
-        return self._keep(key, lambda: TideValues(atlas, tide, colour))
+        return self._keep(key, lambda: TideOverlay(atlas, tide, colour))
 
     def of_node(self, atlas: Atlas, file: File, node: int) -> dict[str, Any] | None:
         """What a tide tells of a node; None if nothing."""
@@ -76,7 +76,7 @@ class _NodeTensors:
     def __init__(self, atlas: Atlas, tide: Tide) -> None:
         self._tide = tide
         self._rows: dict[int, list[int]] = {}
-        for row, node in enumerate(locate(atlas, tide.buffers.name)):
+        for row, node in enumerate(find_tensor_nodes(atlas, tide.buffers.name)):
             if node is not None:
                 self._rows.setdefault(node, []).append(row)
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from lowtide.atlas.atlas import Source
-from lowtide.atlas.index.store import build_atlas, cache_folder
+from lowtide.atlas.index_cache import build_atlas, cache_folder
 from lowtide.errors import LowtideError
 from lowtide.progress import Progress
 from lowtide.sources.graphs.find_graphs import find_graphs

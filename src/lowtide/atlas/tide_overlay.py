@@ -12,15 +12,15 @@ from lowtide.tide.explain import alive_at
 from lowtide.tide.tide import Tide
 
 PEAK, PRODUCED, LIFETIME, RECOMPUTED = "peak", "produced", "lifetime", "recomputed"
-COLOURS = (PEAK, PRODUCED, LIFETIME, RECOMPUTED)
+COLOUR_MODES = (PEAK, PRODUCED, LIFETIME, RECOMPUTED)
 
 # What a planned step computes again has the name of the original and this behind it.
 _AGAIN = "/again"
 
-Places = npt.NDArray[np.int64]
+Indices = npt.NDArray[np.int64]
 
 
-def locate(atlas: Atlas, tensors: Sequence[str]) -> list[int | None]:
+def find_tensor_nodes(atlas: Atlas, tensors: Sequence[str]) -> list[int | None]:
     """The node of each tensor of a tide; None where the graph has none.
 
     The graph that ran is not the one that was written: functions were inlined, which put the names of calls before
@@ -43,12 +43,12 @@ def locate(atlas: Atlas, tensors: Sequence[str]) -> list[int | None]:
     return found
 
 
-class TideValues:
+class TideOverlay:
     """What each node of a graph holds by a tide: an amount that screens sum and colour by."""
 
     def __init__(self, atlas: Atlas, tide: Tide, colour: str) -> None:
         rows = np.arange(len(tide.buffers)) if colour != PEAK else np.array(alive_at(tide, tide.peak_event), np.int64)
-        nodes = locate(atlas, [tide.buffers.name[row] for row in rows.tolist()])
+        nodes = find_tensor_nodes(atlas, [tide.buffers.name[row] for row in rows.tolist()])
         known = np.array([node is not None for node in nodes], np.bool_)
         self.found = int(np.count_nonzero(known))
         self.total = len(rows)
@@ -57,7 +57,7 @@ class TideValues:
         order = np.argsort(place[known], kind="stable")
         self._node, self._amount = place[known][order], amount[known][order]
 
-    def __call__(self, nodes: Places) -> npt.NDArray[np.float64]:
+    def __call__(self, nodes: Indices) -> npt.NDArray[np.float64]:
         """The amounts of some nodes."""
         running = np.concatenate([[0.0], np.cumsum(self._amount)])
         low = np.searchsorted(self._node, nodes)
@@ -66,7 +66,7 @@ class TideValues:
         return amounts
 
 
-def _amounts(tide: Tide, rows: Places, colour: str) -> npt.NDArray[np.float64]:
+def _amounts(tide: Tide, rows: Indices, colour: str) -> npt.NDArray[np.float64]:
     buffers = tide.buffers
     if colour == LIFETIME:
         return (buffers.died[rows] - buffers.born[rows]).astype(np.float64)

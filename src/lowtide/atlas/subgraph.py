@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from lowtide.atlas.cuts import selection as choose
 from lowtide.atlas.cuts import stats
 from lowtide.atlas.cuts.collapse import collapse
-from lowtide.atlas.cuts.cut import Box, Cut, whole
-from lowtide.atlas.cuts.opening import open_graph
+from lowtide.atlas.cuts.cut import Box, Cut, whole_graph
 from lowtide.atlas.exports.files import write
+from lowtide.atlas.graph_file import open_graph
 from lowtide.progress import ProgressCallback
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def graph(
     `lowtide.progress.Progress` while the index is built.
     """
     opened = open_graph(Path(path), graph, progress)
-    return Subgraph(whole(opened.atlas), opened.notes)
+    return Subgraph(whole_graph(opened.atlas), opened.notes)
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from lowtide.atlas.atlas import Atlas
-from lowtide.atlas.cuts.cut import Cut, Marks, Places
-from lowtide.atlas.exports.shapes import Shapes, read_shapes_of
+from lowtide.atlas.cuts.cut import Cut, Indices, Mask
+from lowtide.atlas.exports.output_shapes import OutputShapes, read_output_shapes
 from lowtide.atlas.exports.stand_ins import StandIn, make_stand_ins, missing_stand_ins
-from lowtide.atlas.index.columns import ragged
+from lowtide.atlas.index.columns import csr_entries
 from lowtide.atlas.index.references import CONTROL
 from lowtide.atlas.index.text import Bytes
 
@@ -31,7 +31,7 @@ class Rewiring:
     added: dict[int, list[str]]
     """By row the inputs behind all others."""
     stand_ins: list[StandIn]
-    is_changed: Marks
+    is_changed: Mask
     """Of each row whether it is in one of these."""
     notes: tuple[str, ...] = ()
 
@@ -45,15 +45,15 @@ def no_rewiring(count: int) -> Rewiring:
 class _Inputs:
     """Inputs that read what is gone: of which row, at which place, and what."""
 
-    row: Places
-    place: Places
-    source: Places
-    port: Places
+    row: Indices
+    place: Indices
+    source: Indices
+    port: Indices
 
-    def where(self, chosen: Marks) -> _Inputs:
+    def where(self, chosen: Mask) -> _Inputs:
         return _Inputs(*(column[chosen] for column in self.columns()))
 
-    def columns(self) -> tuple[Places, Places, Places, Places]:
+    def columns(self) -> tuple[Indices, Indices, Indices, Indices]:
         return self.row, self.place, self.source, self.port
 
 
@@ -62,15 +62,15 @@ class _Wires:
     """Inputs with what they read instead, and the paths that are left for nodes to be waited for."""
 
     inputs: _Inputs
-    source: Places
-    port: Places
+    source: Indices
+    port: Indices
     left: _Inputs
     """Those for which there is nothing to read."""
-    wait_row: Places
-    wait_source: Places
+    wait_row: Indices
+    wait_source: Indices
 
 
-def rewire(cut: Cut, nodes: Places, data: Bytes) -> Rewiring:
+def rewire(cut: Cut, nodes: Indices, data: Bytes) -> Rewiring:
     """Find what becomes of every input of `nodes` that reads a node outside of them."""
     atlas = cut.atlas
     kept = np.zeros(len(atlas) + 1, np.bool_)
@@ -79,7 +79,7 @@ def rewire(cut: Cut, nodes: Places, data: Bytes) -> Rewiring:
     awaited, read = gone.where(gone.port == CONTROL), gone.where(gone.port != CONTROL)
     paths = _paths(cut, nodes)
     looked_at = np.concatenate([read.source[read.source < len(atlas)], paths[0]])
-    shapes = read_shapes_of(atlas, data, np.unique(looked_at))
+    shapes = read_output_shapes(atlas, data, np.unique(looked_at))
     wires = _find_wires(atlas, shapes, kept, read, paths)
     is_missing = wires.left.source == len(atlas)
     missing, known = wires.left.where(is_missing), wires.left.where(~is_missing)
@@ -100,11 +100,13 @@ def rewire(cut: Cut, nodes: Places, data: Bytes) -> Rewiring:
         added.setdefault(row, []).append(f"^{texts[node]}")
     is_changed = np.zeros(len(nodes), np.bool_)
     is_changed[[*replaced, *added]] = True
-    told = _told(len(wires.source), stand_ins, len(wires.wait_row))
+    told = _rewiring_notes(len(wires.source), stand_ins, len(wires.wait_row))
     return Rewiring(replaced, added, stand_ins, is_changed, told)
 
 
-def _find_wires(atlas: Atlas, shapes: Shapes, kept: Marks, read: _Inputs, paths: tuple[Places, Places]) -> _Wires:
+def _find_wires(
+    atlas: Atlas, shapes: OutputShapes, kept: Mask, read: _Inputs, paths: tuple[Indices, Indices]
+) -> _Wires:
     """Read what was handed on, or a kept node before that gives the same; what remains of the paths is waited for."""
     path_source, path_row = paths
     source, port = _handed_on(atlas, kept, read)
@@ -120,15 +122,15 @@ def _find_wires(atlas: Atlas, shapes: Shapes, kept: Marks, read: _Inputs, paths:
     return _Wires(inputs, new_source, new_port, rest.where(~is_matched), path_row[~is_joined], path_source[~is_joined])
 
 
-def _gone_inputs(atlas: Atlas, nodes: Places, kept: Marks) -> _Inputs:
-    places, counts = ragged(atlas.first_input, nodes)
+def _gone_inputs(atlas: Atlas, nodes: Indices, kept: Mask) -> _Inputs:
+    places, counts = csr_entries(atlas.first_input, nodes)
     source = np.minimum(atlas.inputs[places], len(atlas)).astype(np.int64)
     row = np.repeat(np.arange(len(nodes)), counts)
     place = np.arange(len(places)) - np.repeat(np.cumsum(counts) - counts, counts)
     return _Inputs(row, place, source, atlas.input_port[places].astype(np.int64)).where(~kept[source])
 
 
-def _handed_on(atlas: Atlas, kept: Marks, read: _Inputs) -> tuple[Places, Places]:
+def _handed_on(atlas: Atlas, kept: Mask, read: _Inputs) -> tuple[Indices, Indices]:
     """Of each input what it comes to, back through nodes that only hand on."""
     hands_on = np.append(np.array([op in _HAND_ON for op in atlas.ops], np.bool_)[atlas.op], False)
     source, port = read.source.copy(), read.port.copy()
@@ -146,7 +148,7 @@ def _handed_on(atlas: Atlas, kept: Marks, read: _Inputs) -> tuple[Places, Places
     return source, port
 
 
-def _paths(cut: Cut, nodes: Places) -> tuple[Places, Places]:
+def _paths(cut: Cut, nodes: Indices) -> tuple[Indices, Indices]:
     """The edges that lead through what is gone: from which node, to which row."""
     atlas, edges = cut.atlas, cut.edges
     through = np.flatnonzero(edges.is_through)
@@ -158,7 +160,7 @@ def _paths(cut: Cut, nodes: Places) -> tuple[Places, Places]:
     return source, np.searchsorted(nodes, target)
 
 
-def _matching(atlas: Atlas, shapes: Shapes, rest: _Inputs, path_source: Places, path_row: Places) -> Places:
+def _matching(atlas: Atlas, shapes: OutputShapes, rest: _Inputs, path_source: Indices, path_row: Indices) -> Indices:
     """Of each input a kept node before it whose first output has the dtype and the shape that is read, or none."""
     nobody = len(atlas)
     found = np.full(len(rest.row), nobody, np.int64)
@@ -176,19 +178,19 @@ def _matching(atlas: Atlas, shapes: Shapes, rest: _Inputs, path_source: Places, 
     return found
 
 
-def _keys(atlas: Atlas, shapes: Shapes, row: Places, node: Places) -> npt.NDArray[np.uint64]:
+def _keys(atlas: Atlas, shapes: OutputShapes, row: Indices, node: Indices) -> npt.NDArray[np.uint64]:
     """A number for a row with a dtype and a shape."""
     dtype = atlas.dtype[node].astype(np.uint64)
-    mixed = (row.astype(np.uint64) << np.uint64(8) | dtype) * np.uint64(0x9E3779B97F4A7C15)
-    return mixed ^ shapes.hash(node)
+    key = (row.astype(np.uint64) << np.uint64(8) | dtype) * np.uint64(0x9E3779B97F4A7C15)
+    return key ^ shapes.hash(node)
 
 
-def _names(atlas: Atlas, nodes: Places) -> dict[int, str]:
+def _names(atlas: Atlas, nodes: Indices) -> dict[int, str]:
     distinct = np.unique(nodes)
     return dict(zip(distinct.tolist(), atlas.names(distinct), strict=True))
 
 
-def _pairs(first: Places, second: Places) -> list[tuple[int, int]]:
+def _pairs(first: Indices, second: Indices) -> list[tuple[int, int]]:
     return list(zip(first.tolist(), second.tolist(), strict=True))
 
 
@@ -196,7 +198,7 @@ def _input(name: str, port: int) -> str:
     return f"{name}:{port}" if port else name
 
 
-def _told(rewired: int, stand_ins: list[StandIn], waits: int) -> tuple[str, ...]:
+def _rewiring_notes(rewired: int, stand_ins: list[StandIn], waits: int) -> tuple[str, ...]:
     copies = sum(stand_in.copied is not None for stand_in in stand_ins)
     parts = [
         (rewired, "inputs read the kept node before"),

@@ -37,7 +37,7 @@ class Attribute:
 
 
 @dataclass(slots=True)
-class Node:
+class NodeMessage:
     """What the bytes of a node say."""
 
     inputs: list[str] = field(default_factory=list)
@@ -45,12 +45,12 @@ class Node:
     shapes: list[Shape] = field(default_factory=list)
 
 
-def read_node(atlas: Atlas, node: int) -> Node:
+def read_node(atlas: Atlas, node: int) -> NodeMessage:
     """Read one node from the file; a damaged one as far as it goes."""
     start, end = atlas.bytes_in_file(node)
-    found = Node()
+    found = NodeMessage()
     with atlas.source.path.open("rb") as file:
-        reader = _Reader(file)
+        reader = _MessageReader(file)
         if atlas.made_from[node] != NODE:
             return found
         try:
@@ -65,7 +65,7 @@ def read_node(atlas: Atlas, node: int) -> Node:
     return found
 
 
-class _Reader:
+class _MessageReader:
     """A file that is read field by field; long contents are passed over."""
 
     def __init__(self, file: BinaryIO) -> None:
@@ -102,7 +102,7 @@ class _Reader:
             yield number, kind, first, position
 
 
-def _read_attribute(reader: _Reader, start: int, end: int, node: Node) -> None:
+def _read_attribute(reader: _MessageReader, start: int, end: int, node: NodeMessage) -> None:
     name, value = "", None
     for number, kind, first, last in reader.fields(start, end):
         if number == _KEY and kind == BYTES:
@@ -122,7 +122,7 @@ def _read_attribute(reader: _Reader, start: int, end: int, node: Node) -> None:
     node.attributes.append(Attribute(name, text, last - first, folded))
 
 
-def _value_text(reader: _Reader, start: int, end: int) -> str:
+def _value_text(reader: _MessageReader, start: int, end: int) -> str:
     for number, kind, first, last in reader.fields(start, end):
         if number == _LIST:
             return _list_text(reader, first, last)
@@ -132,7 +132,7 @@ def _value_text(reader: _Reader, start: int, end: int) -> str:
     return ""
 
 
-def _single_text(reader: _Reader, number: int, kind: int, first: int, last: int) -> str:
+def _single_text(reader: _MessageReader, number: int, kind: int, first: int, last: int) -> str:
     if number == _TEXT:
         return _quoted(reader.bytes(first, min(last, first + SHOWN_BYTES)), last - first)
     if number == _INTEGER:
@@ -163,7 +163,7 @@ def _quoted(content: bytes, length: int) -> str:
 _LIST_FUNCTION = 9
 
 
-def _list_text(reader: _Reader, start: int, end: int) -> str:
+def _list_text(reader: _MessageReader, start: int, end: int) -> str:
     shown: list[str] = []
     total = 0
     for number, kind, first, last in reader.fields(start, end):
@@ -177,7 +177,7 @@ def _list_text(reader: _Reader, start: int, end: int) -> str:
     return f"[{', '.join(shown)}{more}]"
 
 
-def _list_items(reader: _Reader, number: int, kind: int, first: int, last: int) -> Iterator[str]:
+def _list_items(reader: _MessageReader, number: int, kind: int, first: int, last: int) -> Iterator[str]:
     if kind == BYTES and number in (_INTEGER, _FLAG, _TYPE):
         packed, at = reader.bytes(first, min(last, first + (1 << 16))), 0
         while at < len(packed):
@@ -201,7 +201,7 @@ _VARINT_ELEMENTS = (7, 10, 11)
 _CONTENT_FORMATS = {"float32": "f", "float64": "d", "int32": "i", "int64": "q", "uint8": "B", "int8": "b", "bool": "?"}
 
 
-def _tensor_text(reader: _Reader, start: int, end: int) -> str:
+def _tensor_text(reader: _MessageReader, start: int, end: int) -> str:
     """Dtype, shape and the first elements where they are plain."""
     dtype = 0
     shape: Shape = ()
@@ -217,7 +217,7 @@ def _tensor_text(reader: _Reader, start: int, end: int) -> str:
     return f"{described}: {', '.join(values)}" if values else described
 
 
-def _element_texts(reader: _Reader, dtype: str, number: int, kind: int, first: int, last: int) -> list[str]:
+def _element_texts(reader: _MessageReader, dtype: str, number: int, kind: int, first: int, last: int) -> list[str]:
     """The first elements that one field of a TensorProto holds."""
     if number == _TENSOR_CONTENT and kind == BYTES:
         return _fixed_texts(reader, _CONTENT_FORMATS.get(dtype), first, last)
@@ -235,7 +235,7 @@ def _element_texts(reader: _Reader, dtype: str, number: int, kind: int, first: i
     return []
 
 
-def _fixed_texts(reader: _Reader, code: str | None, first: int, last: int) -> list[str]:
+def _fixed_texts(reader: _MessageReader, code: str | None, first: int, last: int) -> list[str]:
     if code is None:
         return []
     size = struct.calcsize(f"<{code}")
@@ -245,7 +245,7 @@ def _fixed_texts(reader: _Reader, code: str | None, first: int, last: int) -> li
     return [f"{value:g}" if isinstance(value, float) else str(value) for value in values] + more
 
 
-def _list_of_shapes(reader: _Reader, start: int, end: int) -> list[Shape]:
+def _list_of_shapes(reader: _MessageReader, start: int, end: int) -> list[Shape]:
     shapes: list[Shape] = []
     for number, kind, first, last in reader.fields(start, end):
         if number != _LIST or kind != BYTES:
@@ -258,7 +258,7 @@ def _list_of_shapes(reader: _Reader, start: int, end: int) -> list[Shape]:
     return shapes
 
 
-def _shape(reader: _Reader, start: int, end: int) -> Shape:
+def _shape(reader: _MessageReader, start: int, end: int) -> Shape:
     sizes: list[int | None] = []
     for number, kind, first, last in reader.fields(start, end):
         if number == 3 and kind == VARINT and first:

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from lowtide.atlas.index.columns import (
     Column,
-    Writer,
+    ColumnWriter,
+    csr_entries,
     find_sorted,
-    in_threads,
     offsets,
     open_column,
-    ragged,
+    run_in_threads,
     smallest_dtype,
 )
+from lowtide.atlas.index.cycles import count_cyclic_nodes
 from lowtide.atlas.index.phases import BACKWARD_FUNCTION, GRADIENT_SCOPES, find_phases
+from lowtide.atlas.index.references import MISSING
 from lowtide.atlas.index.scope_tree import depth_first
-from lowtide.atlas.index.text import begin_with, hash_of
-
-if TYPE_CHECKING:
-    from lowtide.atlas.index.build import Raw
-
-MISSING = np.uint32(0xFFFFFFFF)
-"""The source of an input that names no node."""
+from lowtide.atlas.index.text import hash_text, starting_with
+from lowtide.atlas.index.unordered_nodes import UnorderedNodes
 
 # Edges are resolved so many at a time, and rows moved.
 _CHUNK = 1 << 17
@@ -35,7 +32,7 @@ _ROWS = 1 << 16
 _BeginStage = Callable[[str, float], None]
 
 
-def arrange(raw: Raw, tell: _BeginStage) -> dict[str, Any]:
+def arrange(raw: UnorderedNodes, tell: _BeginStage) -> dict[str, Any]:
     """Write the ordered columns, and return what the header says."""
     writer = raw.writer
     tell("ordering scopes", 0.0)
@@ -79,7 +76,7 @@ def arrange(raw: Raw, tell: _BeginStage) -> dict[str, Any]:
     }
 
 
-def _scope_order(raw: Raw) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.bool_]]:
+def _scope_order(raw: UnorderedNodes) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.bool_]]:
     """Write the scopes in depth-first order; the scope of each node by that order, and who has its scope's name."""
     writer = raw.writer
     roots = raw.scopes.roots(len(raw.parts))
@@ -97,7 +94,7 @@ def _scope_order(raw: Raw) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.bool_
         is_head[low + rows] = True
         scope[low + rows] = by_hash[place]
 
-    in_threads(look_up, range(0, len(scope), _CHUNK))
+    run_in_threads(look_up, range(0, len(scope), _CHUNK))
     writer.write("scope_parent", tree.place[parent[order]].astype(np.uint32))
     writer.write("scope_leaf", leaf[order].astype(smallest_dtype(len(raw.scopes.texts))))
     writer.write("scope_size", tree.size[order].astype(np.uint32))
@@ -121,7 +118,7 @@ def _first_nodes(scope: Column, count: int) -> npt.NDArray[np.int32]:
     return first
 
 
-def _move(raw: Raw, order: npt.NDArray[np.uint32], scope: Column, is_head: Column) -> None:
+def _move(raw: UnorderedNodes, order: npt.NDArray[np.uint32], scope: Column, is_head: Column) -> None:
     """Put the columns of nodes and of their outputs into the new order."""
     writer = raw.writer
     # A search looks at all of these: few names and ops are told by few bytes.
@@ -138,17 +135,17 @@ def _move(raw: Raw, order: npt.NDArray[np.uint32], scope: Column, is_head: Colum
     writer.drop("output_count")
 
 
-def _move_rows(writer: Writer, names: tuple[str, ...], first: Column, order: npt.NDArray[np.uint32]) -> None:
+def _move_rows(writer: ColumnWriter, names: tuple[str, ...], first: Column, order: npt.NDArray[np.uint32]) -> None:
     """Put columns of compressed rows into the new order, some rows at a time."""
     for name in names:
         moved, column = f"{name}_moved", writer.open(name)
         for low in range(0, max(len(order), 1), _ROWS):
-            places, _ = ragged(first, order[low : low + _ROWS].astype(np.int64))
+            places, _ = csr_entries(first, order[low : low + _ROWS].astype(np.int64))
             writer.append(moved, column[places])
         writer.rename(moved, name)
 
 
-def _edges(raw: Raw, writer: Writer, order: Column, rank: Column) -> tuple[int, int]:
+def _edges(raw: UnorderedNodes, writer: ColumnWriter, order: Column, rank: Column) -> tuple[int, int]:
     """Write the inputs of each node in the new order; how many name nobody, and how many names are taken twice."""
     hashes = writer.read("hash")
     # Results are never read by name inside their function: their hashes were turned over. Of several nodes with one
@@ -170,7 +167,7 @@ def _edges(raw: Raw, writer: Writer, order: Column, rank: Column) -> tuple[int, 
     return missing, twice
 
 
-def _resolve(writer: Writer, known: Column, node: Column) -> int:
+def _resolve(writer: ColumnWriter, known: Column, node: Column) -> int:
     """Write the node that each input names, in the order of the file; how many name nobody."""
     references = writer.open("reference")
     resolved = np.full(len(references), MISSING)
@@ -179,12 +176,12 @@ def _resolve(writer: Writer, known: Column, node: Column) -> int:
         rows, place = find_sorted(known, references[low : low + _CHUNK])
         resolved[low + rows] = node[place]
 
-    in_threads(look_up, range(0, len(resolved), _CHUNK))
+    run_in_threads(look_up, range(0, len(resolved), _CHUNK))
     writer.write("input", resolved)
     return int(np.count_nonzero(resolved == MISSING))
 
 
-def _readers(writer: Writer) -> None:
+def _readers(writer: ColumnWriter) -> None:
     """Write who reads each node: the edges turned around."""
     first, inputs = writer.open("first_input"), writer.open("input")
     count = len(first) - 1
@@ -217,12 +214,12 @@ def _lengths(first: Column, low: int, high: int) -> npt.NDArray[np.int64]:
     return np.asarray(np.diff(first[low : high + 1].astype(np.int64)), np.int64)
 
 
-def _phases(raw: Raw, writer: Writer) -> None:
+def _phases(raw: UnorderedNodes, writer: ColumnWriter) -> None:
     """Write each node's phase: gradients are known by the scope or function that they are in, or by how they begin."""
     leaf, parent, size = (writer.read(name) for name in ("scope_leaf", "scope_parent", "scope_size"))
     texts = open_column(writer.folder / "texts", "|u1")
     first = writer.read("texts_first")
-    begins = [begin_with(texts, first[:-1], first[1:], scope.encode()) for scope in GRADIENT_SCOPES]
+    begins = [starting_with(texts, first[:-1], first[1:], scope.encode()) for scope in GRADIENT_SCOPES]
     is_gradient = np.zeros(len(first) - 1, np.bool_)
     is_gradient[np.concatenate(begins)] = True
     tops = np.flatnonzero(is_gradient[leaf] & (parent != np.arange(len(parent))))
@@ -238,10 +235,10 @@ def _phases(raw: Raw, writer: Writer) -> None:
     writer.write("phase", find_phases(nodes, *columns))
 
 
-def _calls(raw: Raw, writer: Writer, rank: Column) -> None:
+def _calls(raw: UnorderedNodes, writer: ColumnWriter, rank: Column) -> None:
     """Write which node names which function of the library."""
     caller, callee = writer.read("caller"), writer.read("callee")
-    parts = np.array([hash_of(name) for name in raw.parts[1:]], np.uint64)
+    parts = np.array([hash_text(name) for name in raw.parts[1:]], np.uint64)
     if not len(parts) or not len(caller):
         writer.write("call_node", np.zeros(0, np.uint32))
         writer.write("call_part", np.zeros(0, np.uint32))
@@ -255,11 +252,9 @@ def _calls(raw: Raw, writer: Writer, rank: Column) -> None:
     writer.write("call_part", part[in_order])
 
 
-def _backwards(writer: Writer) -> str | None:
+def _backwards(writer: ColumnWriter) -> str | None:
     """A note if the file has nodes that read later ones in a circle."""
-    from lowtide.atlas.cuts.cycles import count_in_circles
-
-    in_circles = count_in_circles(
+    in_circles = count_cyclic_nodes(
         *(writer.open(name) for name in ("first_input", "input", "first_reader", "reader", "position"))
     )
     return f"{in_circles:,} nodes read each other in a circle" if in_circles else None

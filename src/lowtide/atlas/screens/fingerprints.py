@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lowtide.atlas.atlas import Atlas
-from lowtide.atlas.index.arrange import MISSING
-from lowtide.atlas.index.columns import ragged
-from lowtide.atlas.index.text import Hashes, Places, hashes_of_texts, mixed
+from lowtide.atlas.index.columns import csr_entries
+from lowtide.atlas.index.references import MISSING
+from lowtide.atlas.index.text import Hashes, Indices, hash_texts, mix
 
 # A sum of so many bits over ten million nodes is still exact in a float.
 _BITS = 28
@@ -28,34 +28,34 @@ class Fingerprints:
         self._atlas = atlas
         self._text = np.zeros(len(atlas.column("texts_by_hash")), np.uint64)
         self._text[atlas.column("texts_by_hash")] = atlas.column("texts_hash")
-        self._op = hashes_of_texts([op.encode(errors="surrogateescape") for op in atlas.ops])
+        self._op = hash_texts([op.encode(errors="surrogateescape") for op in atlas.ops])
 
-    def __call__(self, nodes: Places) -> npt.NDArray[np.float64]:
+    def __call__(self, nodes: Indices) -> npt.NDArray[np.float64]:
         """The numbers of some nodes."""
         atlas = self._atlas
         name, scope = self._names(nodes)
-        prints = mixed(name, _NAME) + mixed(scope, _SCOPE) + mixed(self._op[atlas.op[nodes]], _OP)
-        prints += mixed(atlas.dtype[nodes].astype(np.uint64), _DTYPE)
-        places, counts = ragged(atlas.first_tensor, nodes)
-        prints += _sums(mixed(atlas.tensor_bytes[places].astype(np.uint64), _TENSOR), counts)
-        places, counts = ragged(atlas.first_input, nodes)
+        prints = mix(name, _NAME) + mix(scope, _SCOPE) + mix(self._op[atlas.op[nodes]], _OP)
+        prints += mix(atlas.dtype[nodes].astype(np.uint64), _DTYPE)
+        places, counts = csr_entries(atlas.first_tensor, nodes)
+        prints += _sums(mix(atlas.tensor_bytes[places].astype(np.uint64), _TENSOR), counts)
+        places, counts = csr_entries(atlas.first_input, nodes)
         prints += _sums(self._inputs(places), counts)
-        return (mixed(prints, _ALL) >> np.uint64(64 - _BITS)).astype(np.float64)
+        return (mix(prints, _ALL) >> np.uint64(64 - _BITS)).astype(np.float64)
 
-    def _names(self, nodes: Places) -> tuple[Hashes, Hashes]:
+    def _names(self, nodes: Indices) -> tuple[Hashes, Hashes]:
         """The name of each node, and that of the scope it lies in."""
         atlas = self._atlas
         return self._text[atlas.leaf[nodes]], self._text[atlas.scope_leaf[atlas.scope[nodes]]]
 
-    def _inputs(self, places: Places) -> Hashes:
+    def _inputs(self, places: Indices) -> Hashes:
         sources, port = self._atlas.inputs[places], self._atlas.input_port[places].astype(np.uint64)
         is_there = sources != MISSING
         name, scope = self._names(np.where(is_there, sources, 0).astype(np.int64))
-        found = mixed(name, _INPUT) + mixed(scope, _SOURCE)
-        return mixed(np.where(is_there, found, np.uint64(0)), port)
+        found = mix(name, _INPUT) + mix(scope, _SOURCE)
+        return mix(np.where(is_there, found, np.uint64(0)), port)
 
 
-def _sums(values: Hashes, counts: Places) -> Hashes:
+def _sums(values: Hashes, counts: Indices) -> Hashes:
     """The sum of each run of so many values."""
     running = np.concatenate([np.zeros(1, np.uint64), np.cumsum(values, dtype=np.uint64)])
     last = np.cumsum(counts)

@@ -15,21 +15,21 @@ _TEXTS, _CANDIDATES = 20_000, 2_000
 _SHOWN = 3
 
 
-def near_ops(atlas: Atlas, unknown: Sequence[str]) -> str:
+def suggest_ops(atlas: Atlas, unknown: Sequence[str]) -> str:
     """Ops that are called like these."""
     lower = {op.lower(): op for op in atlas.ops}
     near = [lower[each] for name in unknown for each in get_close_matches(name.lower(), lower, _SHOWN)]
     return _did_you_mean(near) or "lowtide graph PATH lists the ops of a graph"
 
 
-def near_names(atlas: Atlas, name: str) -> str:
+def suggest_names(atlas: Atlas, name: str) -> str:
     """Nodes that are called like this."""
     numbers = _near_texts(atlas, name.rpartition("/")[2])
     nodes = np.flatnonzero(np.isin(atlas.leaf, numbers))[:_CANDIDATES]
     return _did_you_mean(get_close_matches(name, atlas.names(nodes), _SHOWN)) or "lowtide view PATH searches by name"
 
 
-def near_scopes(atlas: Atlas, name: str) -> str:
+def suggest_scopes(atlas: Atlas, name: str) -> str:
     """Scopes that are called like this."""
     name = name.strip("/")
     numbers = _near_texts(atlas, name.rpartition("/")[2])

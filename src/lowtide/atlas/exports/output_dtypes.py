@@ -8,7 +8,7 @@ import numpy as np
 
 from lowtide.atlas.atlas import Atlas
 from lowtide.atlas.index.outputs import LIST_TYPE, VALUE_LIST, VALUE_TYPE, read_attributes
-from lowtide.atlas.index.text import Bytes, hash_of
+from lowtide.atlas.index.text import Bytes, hash_text
 from lowtide.program.dtypes import RESOURCE, STRING, VARIANT
 from lowtide.sources.protobuf.wire import BYTES, VARINT
 from lowtide.sources.protobuf.wire_columns import Fields, scan
@@ -58,7 +58,7 @@ _REFERENCES = re.compile(
 )
 # Lists with one dtype for each output.
 _LISTS = tuple(
-    np.uint64(hash_of(key)) for key in ("Tout", "output_types", "Toutput_types", "component_types", "dtypes", "T")
+    np.uint64(hash_text(key)) for key in ("Tout", "output_types", "Toutput_types", "component_types", "dtypes", "T")
 )
 
 
@@ -74,7 +74,7 @@ def output_dtype(atlas: Atlas, data: Bytes, node: int, port: int) -> int:
     if port == 0:
         return first
     attributes = _attributes(atlas, data, node)
-    named = np.uint64(hash_of(_NAMED[op])) if op in _NAMED else None
+    named = np.uint64(hash_text(_NAMED[op])) if op in _NAMED else None
     for key, number, kind, start, end in attributes:
         if key == named and number == VALUE_TYPE and kind == VARINT:
             return start

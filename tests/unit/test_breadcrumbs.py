@@ -2,8 +2,8 @@
 
 import pytest
 
+from lowtide.atlas.screens.breadcrumbs import MOST_KEYS, breadcrumbs_to_node, breadcrumbs_to_scope
 from lowtide.atlas.screens.screen import make_screen
-from lowtide.atlas.screens.trail import MOST_KEYS, trail_to_node, trail_to_scope
 from tests.unit.graph_bytes import TRAINING
 from tests.unit.protos import node
 
@@ -20,19 +20,19 @@ def keys_along(atlas, trail):
 
 def test_a_node_at_the_top_needs_nothing_opened(atlas_of):
     atlas = atlas_of(*TRAINING)
-    assert trail_to_node(atlas, atlas.find("x")) == []
+    assert breadcrumbs_to_node(atlas, atlas.find("x")) == []
 
 
 def test_a_node_in_scopes_needs_each_of_them(atlas_of):
     atlas = atlas_of(node("a/b/c/d", "Relu"), node("a/x", "Relu"))
-    assert trail_to_node(atlas, atlas.find("a/b/c/d")) == ["a", "a/b", "a/b/c"]
-    assert trail_to_scope(atlas, atlas.find_scope("a/b/c")) == ["a", "a/b"]
+    assert breadcrumbs_to_node(atlas, atlas.find("a/b/c/d")) == ["a", "a/b", "a/b/c"]
+    assert breadcrumbs_to_scope(atlas, atlas.find_scope("a/b/c")) == ["a", "a/b"]
 
 
 def test_a_node_with_the_name_of_a_scope_is_inside_it(atlas_of):
     atlas = atlas_of(node("dense", "Relu"), node("dense/kernel", "Const"))
-    assert trail_to_node(atlas, atlas.find("dense")) == ["dense"]
-    assert trail_to_scope(atlas, atlas.find_scope("dense")) == []
+    assert breadcrumbs_to_node(atlas, atlas.find("dense")) == ["dense"]
+    assert breadcrumbs_to_scope(atlas, atlas.find_scope("dense")) == []
 
 
 @pytest.mark.parametrize("name", ["block_3_layer_7_conv", "Const_4031", "block_19_layer_0_conv", "inner/deep_0/n_9"])
@@ -40,11 +40,11 @@ def test_every_fold_on_the_way_is_on_the_screen_before(atlas_of, name):
     names = [f"block_{block}_layer_{layer}_conv" for block in range(20) for layer in range(30)]
     names += [f"Const_{number}" for number in range(4032)] + [f"inner/deep_0/n_{number}" for number in range(200)]
     atlas = atlas_of(*(node(each, "Relu") for each in names))
-    trail = trail_to_node(atlas, atlas.find(name))
+    trail = breadcrumbs_to_node(atlas, atlas.find(name))
     assert any("|" in key for key in trail)
     assert name in keys_along(atlas, trail)
 
 
 def test_a_trail_has_an_end_however_deep_the_node_lies(atlas_of):
     atlas = atlas_of(node("/".join("abc" * 200), "Relu"))
-    assert len(trail_to_node(atlas, 0)) == MOST_KEYS
+    assert len(breadcrumbs_to_node(atlas, 0)) == MOST_KEYS

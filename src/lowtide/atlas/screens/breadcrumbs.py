@@ -5,19 +5,19 @@ from __future__ import annotations
 import numpy as np
 
 from lowtide.atlas.atlas import Atlas
-from lowtide.atlas.screens.folding import Group, fold_members, unfold
-from lowtide.atlas.screens.members import Members
+from lowtide.atlas.screens.folding import FoldGroup, fold_members, unfold
+from lowtide.atlas.screens.scope_entries import ScopeEntries
 
 # Nobody opens more inside each other; names of ten thousand scopes would take seconds to fold.
 MOST_KEYS = 200
 
 
-def trail_to_node(atlas: Atlas, node: int) -> list[str]:
+def breadcrumbs_to_node(atlas: Atlas, node: int) -> list[str]:
     """The keys of the scopes and folds around a node, the outermost first."""
     return _trail(atlas, atlas.part_of(node), node, None)
 
 
-def trail_to_scope(atlas: Atlas, scope: int) -> list[str]:
+def breadcrumbs_to_scope(atlas: Atlas, scope: int) -> list[str]:
     """The keys of the scopes and folds around a scope, the outermost first."""
     return _trail(atlas, atlas.part_of_scope(scope), int(atlas.scope_first[scope]), scope)
 
@@ -29,11 +29,11 @@ def _trail(atlas: Atlas, part: int, node: int, goal: int | None) -> list[str]:
         path = atlas.scope_name(scope)
         if keys or path:
             keys.append(path)
-        scope = _step(Members.of(atlas, scope), path, node, keys)
+        scope = _step(ScopeEntries.of(atlas, scope), path, node, keys)
     return keys
 
 
-def _step(everything: Members, path: str, node: int, keys: list[str]) -> int | None:
+def _step(everything: ScopeEntries, path: str, node: int, keys: list[str]) -> int | None:
     """Go through the folds of a scope; the scope that comes next, or None where the node itself does."""
     fold = ""
     while True:
@@ -47,5 +47,5 @@ def _step(everything: Members, path: str, node: int, keys: list[str]) -> int | N
         keys.append(f"{path}|{fold}")
 
 
-def _holds(group: Group, node: int) -> bool:
+def _holds(group: FoldGroup, node: int) -> bool:
     return bool(np.any((group.members.first <= node) & (node < group.members.last)))

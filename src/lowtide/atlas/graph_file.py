@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lowtide.atlas.atlas import Atlas, Source
-from lowtide.atlas.index.store import cache_folder, open_atlas
+from lowtide.atlas.index_cache import cache_folder, open_atlas
 from lowtide.errors import LowtideError
 from lowtide.progress import ProgressCallback
 from lowtide.sources.graphs.files import MODEL_FILES
@@ -16,14 +16,14 @@ _SHOWN = 5
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenedGraph:
     """The graph that was asked for, and what is to be said of the file and of the graph."""
 
     atlas: Atlas
     notes: tuple[str, ...]
 
 
-def open_graph(path: Path, graph: str | int | None = None, tell: ProgressCallback | None = None) -> Opened:
+def open_graph(path: Path, graph: str | int | None = None, tell: ProgressCallback | None = None) -> OpenedGraph:
     """Index the graph of a file, the first unless another is named by its label or number, or find its index again."""
     found, spans = _find(path)
     span = _choose(spans, graph, path)
@@ -35,7 +35,7 @@ def open_graph(path: Path, graph: str | int | None = None, tell: ProgressCallbac
     if others and graph is None:
         more = f" and {len(others) - _SHOWN:,} more" if len(others) > _SHOWN else ""
         notes = (*notes, f"this is graph 0 ({span.label}); others in the file: {', '.join(others[:_SHOWN])}{more}")
-    return Opened(atlas, notes)
+    return OpenedGraph(atlas, notes)
 
 
 def _find(path: Path) -> tuple[Found, tuple[Span, ...]]:

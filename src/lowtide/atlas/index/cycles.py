@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from lowtide.atlas.index.arrange import MISSING
-from lowtide.atlas.index.columns import Column, ragged
+from lowtide.atlas.index.columns import Column, csr_entries
+from lowtide.atlas.index.references import MISSING
 
 _CHUNK = 1 << 20
 
 
-def count_in_circles(
+def count_cyclic_nodes(
     first_input: Column, inputs: Column, first_reader: Column, readers: Column, position: Column
 ) -> int:
     """How many nodes lie on a circle or behind one; 0 at once where the file has each node behind what it reads."""
@@ -23,7 +23,7 @@ def count_in_circles(
     ready = np.flatnonzero(waiting == 0)
     while len(ready):
         done += len(ready)
-        places, _ = ragged(first_reader, ready)
+        places, _ = csr_entries(first_reader, ready)
         following = readers[places]
         np.subtract.at(waiting, following, 1)
         following = np.unique(following)

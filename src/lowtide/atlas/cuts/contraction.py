@@ -1,4 +1,4 @@
-"""Paths that lead from a kept node to another through nodes that are left out, without looking at every path."""
+"""Edge contraction: the pairs of kept nodes that are joined by paths through nodes that were left out."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.atlas.index.columns import offsets, ragged
+from lowtide.atlas.index.columns import csr_entries, offsets
 
-Marks = npt.NDArray[np.bool_]
-Numbers = npt.NDArray[np.int32]
-Places = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+Int32s = npt.NDArray[np.int32]
+Indices = npt.NDArray[np.int64]
 
 # So many kept nodes are remembered for each one that is left out: the nearest. Without a bound a hub that feeds and is
 # fed by thousands would become millions of edges.
-MOST = 8
+MOST_SOURCES = 8
 # A round over columns costs as much as some dozens of pairs one by one.
 _FEW = 32
 
 
 @dataclass(frozen=True)
-class Paths:
+class ContractedEdges:
     """From which kept node to which a path leads through others, each pair once."""
 
-    source: Numbers
-    target: Numbers
+    source: Int32s
+    target: Int32s
     crowded: int
     """How many of those left out have more kept nodes before them than are remembered."""
 
 
-def lead_through(source: Numbers, target: Numbers, kept: Marks) -> Paths:
-    """Find the pairs of kept nodes that are joined by edges through others, for the nearest `MOST` of each of those."""
-    search = _Search(source, target, kept)
+def contract_paths(source: Int32s, target: Int32s, kept: Mask) -> ContractedEdges:
+    """Find the pairs of kept nodes that are joined by paths through dropped nodes."""
+    search = _ContractionSearch(source, target, kept)
     begins = kept[source] & ~kept[target]
     found = search.accept(target[begins].astype(np.int64), source[begins].astype(np.int64))
     while len(found[0]):
@@ -40,10 +40,10 @@ def lead_through(source: Numbers, target: Numbers, kept: Marks) -> Paths:
     return search.paths(source, target)
 
 
-class _Search:
+class _ContractionSearch:
     """A search in breadth from all kept nodes at once, so that each node left out hears of the nearest first."""
 
-    def __init__(self, source: Numbers, target: Numbers, kept: Marks) -> None:
+    def __init__(self, source: Int32s, target: Int32s, kept: Mask) -> None:
         self.kept = kept
         dropped = np.flatnonzero(~kept)
         self.row = np.zeros(len(kept), np.int64)
@@ -55,10 +55,10 @@ class _Search:
         self.readers = target[order]
         self.known = np.zeros(len(dropped), np.uint8)
         # Past the last node: nobody.
-        self.before = np.full((len(dropped), MOST), len(kept), np.int32)
+        self.before = np.full((len(dropped), MOST_SOURCES), len(kept), np.int32)
         self.is_crowded = np.zeros(len(dropped), np.bool_)
 
-    def accept(self, node: Places, origin: Places) -> tuple[Places, Places]:
+    def accept(self, node: Indices, origin: Indices) -> tuple[Indices, Indices]:
         """Remember which kept node leads to which one left out; returns the pairs that are new and were taken."""
         node, origin = np.divmod(_distinct(node * len(self.kept) + origin), len(self.kept))
         row = self.row[node]
@@ -71,18 +71,18 @@ class _Search:
         begin = np.flatnonzero(is_first)
         rank = np.arange(len(row)) - begin[np.cumsum(is_first) - 1]
         place = self.known[row] + rank
-        taken = place < MOST
+        taken = place < MOST_SOURCES
         self.is_crowded[row[~taken]] = True
         self.before[row[taken], place[taken]] = origin[taken]
-        self.known[row[begin]] = np.minimum(self.known[row[begin]] + np.diff(begin, append=len(row)), MOST)
+        self.known[row[begin]] = np.minimum(self.known[row[begin]] + np.diff(begin, append=len(row)), MOST_SOURCES)
         return node[taken], origin[taken]
 
-    def step(self, node: Places, origin: Places) -> tuple[Places, Places]:
+    def step(self, node: Indices, origin: Indices) -> tuple[Indices, Indices]:
         """Pass what was taken on to those that read these nodes."""
-        places, counts = ragged(self.first, node)
+        places, counts = csr_entries(self.first, node)
         return self.accept(self.readers[places].astype(np.int64), np.repeat(origin, counts))
 
-    def step_few(self, node: Places, origin: Places) -> tuple[Places, Places]:
+    def step_few(self, node: Indices, origin: Indices) -> tuple[Indices, Indices]:
         """The same for a handful: a chain of a million nodes has a million rounds."""
         taken: list[tuple[int, int]] = []
         for each, begin in zip(node.tolist(), origin.tolist(), strict=True):
@@ -91,7 +91,7 @@ class _Search:
                 count = int(self.known[row])
                 if begin in self.before[row, :count].tolist():
                     continue
-                if count == MOST:
+                if count == MOST_SOURCES:
                     self.is_crowded[row] = True
                     continue
                 self.before[row, count] = begin
@@ -100,7 +100,7 @@ class _Search:
         pairs = np.array(taken, np.int64).reshape(-1, 2)
         return pairs[:, 0], pairs[:, 1]
 
-    def paths(self, source: Numbers, target: Numbers) -> Paths:
+    def paths(self, source: Int32s, target: Int32s) -> ContractedEdges:
         """Put what each node left out has heard together with the kept nodes that read it."""
         ends = np.flatnonzero(~self.kept[source] & self.kept[target])
         before = self.before[self.row[source[ends]]]
@@ -109,10 +109,12 @@ class _Search:
         pairs = _distinct(begin * len(self.kept) + end)
         begin, end = np.divmod(pairs, len(self.kept))
         other = begin != end
-        return Paths(begin[other].astype(np.int32), end[other].astype(np.int32), int(np.count_nonzero(self.is_crowded)))
+        return ContractedEdges(
+            begin[other].astype(np.int32), end[other].astype(np.int32), int(np.count_nonzero(self.is_crowded))
+        )
 
 
-def _distinct(values: Places) -> Places:
+def _distinct(values: Indices) -> Indices:
     """Each value once, in ascending order; several times faster than np.unique, which hashes."""
     values = np.sort(values)
     is_new = np.ones(len(values), np.bool_)

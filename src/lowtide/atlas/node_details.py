@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from lowtide.atlas.atlas import MISSING, Atlas
-from lowtide.atlas.index.references import CONTROL
-from lowtide.atlas.node_file import SHOWN_BYTES, Node, Shape, read_node
+from lowtide.atlas.atlas import Atlas
+from lowtide.atlas.index.references import CONTROL, MISSING
+from lowtide.atlas.node_message import SHOWN_BYTES, NodeMessage, Shape, read_node
 from lowtide.program.dtypes import RESOURCE, dtype_name, element_bytes
 
 # Of many inputs and readers so many are told at a time.
@@ -24,7 +24,7 @@ class Output:
     bytes: int | None
 
 
-def outputs_of(atlas: Atlas, node: int, read: Node) -> list[Output]:
+def outputs_of(atlas: Atlas, node: int, read: NodeMessage) -> list[Output]:
     """The outputs that a node is known to have; of the first one the dtype is known too."""
     first, last = int(atlas.first_tensor[node]), int(atlas.first_tensor[node + 1])
     number = int(atlas.dtype[node])
@@ -77,7 +77,7 @@ def node_details(atlas: Atlas, node: int, inputs_from: int = 0, readers_from: in
     }
 
 
-def _input(atlas: Atlas, source: int, port: int, read: Node, place: int) -> dict[str, Any]:
+def _input(atlas: Atlas, source: int, port: int, read: NodeMessage, place: int) -> dict[str, Any]:
     is_control = port == int(CONTROL)
     if source == int(MISSING):
         given = read.inputs[place] if place < len(read.inputs) else "?"

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 from lowtide.atlas.atlas import Atlas
-from lowtide.atlas.fingerprints import Fingerprints
+from lowtide.atlas.screens.fingerprints import Fingerprints
 from lowtide.atlas.screens.screen import Item, Screen, make_screen
 from lowtide.errors import LowtideError
 

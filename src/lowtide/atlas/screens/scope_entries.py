@@ -10,30 +10,30 @@ import numpy.typing as npt
 
 from lowtide.atlas.atlas import Atlas
 
-Places = npt.NDArray[np.int64]
-Marks = npt.NDArray[np.bool_]
+Indices = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Members:
+class ScopeEntries:
     """Nodes and scopes: each is a range of nodes, `first` up to `last`, under one name."""
 
     atlas: Atlas
-    is_scope: Marks
-    id: Places
+    is_scope: Mask
+    id: Indices
     """The number of the node, or of the scope."""
-    first: Places
-    last: Places
+    first: Indices
+    last: Indices
 
     def __len__(self) -> int:
         return len(self.id)
 
     @staticmethod
-    def of(atlas: Atlas, scope: int) -> Members:
+    def of(atlas: Atlas, scope: int) -> ScopeEntries:
         """All that lies directly in a scope, in the order of the file."""
         children, direct = atlas.children(scope), atlas.direct(scope)
         nodes = np.arange(direct.start, direct.stop)
-        return Members(
+        return ScopeEntries(
             atlas,
             np.concatenate([np.zeros(len(nodes), np.bool_), np.ones(len(children), np.bool_)]),
             np.concatenate([nodes, children]),
@@ -42,16 +42,16 @@ class Members:
         )
 
     @staticmethod
-    def of_nodes(atlas: Atlas, nodes: Places) -> Members:
+    def of_nodes(atlas: Atlas, nodes: Indices) -> ScopeEntries:
         """Some nodes, wherever they lie."""
-        return Members(atlas, np.zeros(len(nodes), np.bool_), nodes, nodes, nodes + 1)
+        return ScopeEntries(atlas, np.zeros(len(nodes), np.bool_), nodes, nodes, nodes + 1)
 
-    def take(self, rows: npt.NDArray[Any]) -> Members:
+    def take(self, rows: npt.NDArray[Any]) -> ScopeEntries:
         """Some of them, by mark or by place."""
-        return Members(self.atlas, self.is_scope[rows], self.id[rows], self.first[rows], self.last[rows])
+        return ScopeEntries(self.atlas, self.is_scope[rows], self.id[rows], self.first[rows], self.last[rows])
 
     @property
-    def text(self) -> Places:
+    def text(self) -> Indices:
         """The number of each one's own name."""
         atlas = self.atlas
         text = np.zeros(len(self), np.int64)
@@ -59,7 +59,7 @@ class Members:
         text[~self.is_scope] = atlas.leaf[self.id[~self.is_scope]]
         return text
 
-    def op(self) -> Places:
+    def op(self) -> Indices:
         """The number of each node's op; scopes have none, which is one more than there are."""
         op = np.full(len(self), len(self.atlas.ops), np.int64)
         op[~self.is_scope] = self.atlas.op[self.id[~self.is_scope]]
@@ -78,7 +78,7 @@ class Members:
         identity = int(self.id[row])
         return self.atlas.scope_name(identity) if self.is_scope[row] else self.atlas.name(identity)
 
-    def places(self) -> tuple[Places, Places]:
+    def places(self) -> tuple[Indices, Indices]:
         """Where each one's own name begins and ends among the texts of the atlas."""
         first, text = self.atlas.texts_first, self.text
         return first[text], first[text + 1]

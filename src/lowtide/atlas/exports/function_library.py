@@ -7,8 +7,8 @@ from typing import BinaryIO
 import numpy as np
 
 from lowtide.atlas.atlas import Atlas
-from lowtide.atlas.cuts.cut import Marks, Places
-from lowtide.atlas.exports.patch import Patch, fields, patch_node
+from lowtide.atlas.cuts.cut import Indices, Mask
+from lowtide.atlas.exports.node_patch import Patch, fields, patch_node
 from lowtide.atlas.index.node_spans import FUNCTION_NODE, GRAPH_LIBRARY, LIBRARY_FUNCTION
 from lowtide.atlas.index.text import Bytes
 from lowtide.sources.protobuf.encode import encode_bytes
@@ -18,7 +18,7 @@ _GRADIENT = 2
 
 
 def write_library(
-    file: BinaryIO, atlas: Atlas, called: Marks, data: Bytes, start: int, end: int, limit: int | None
+    file: BinaryIO, atlas: Atlas, called: Mask, data: Bytes, start: int, end: int, limit: int | None
 ) -> int:
     """Write the functions of the called parts; how many attributes were emptied."""
     names = {atlas.parts[part] for part in np.flatnonzero(called).tolist()}
@@ -40,7 +40,7 @@ def write_library(
     return emptied
 
 
-def called_parts(atlas: Atlas, nodes: Places) -> Marks:
+def called_parts(atlas: Atlas, nodes: Indices) -> Mask:
     """Which functions some nodes call, directly or through others."""
     node, part = _calls(atlas)
     called = np.zeros(len(atlas.parts), np.bool_)
@@ -54,7 +54,7 @@ def called_parts(atlas: Atlas, nodes: Places) -> Marks:
     return called
 
 
-def _calls(atlas: Atlas) -> tuple[Places, Places]:
+def _calls(atlas: Atlas) -> tuple[Indices, Indices]:
     """Which node calls which part: by an attribute, or because its op is the name of the function."""
     number = {name: part for part, name in enumerate(atlas.parts) if part}
     by_op = np.array([number.get(op, 0) for op in atlas.ops], np.int64)

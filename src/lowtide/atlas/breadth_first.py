@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from lowtide.atlas.atlas import Atlas
-from lowtide.atlas.index.arrange import MISSING
-from lowtide.atlas.index.columns import Column, ragged
+from lowtide.atlas.index.columns import Column, csr_entries
+from lowtide.atlas.index.references import MISSING
 
-Places = npt.NDArray[np.int64]
+Indices = npt.NDArray[np.int64]
 
 MOST_NODES = 120
 _MANY = 100_000
@@ -19,14 +19,14 @@ BOTH, INPUTS, READERS = "both", "inputs", "readers"
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ReachedNodes:
     """Nodes that a walk came to, and how many more it would have come to; of very many, how many at least."""
 
-    nodes: Places
+    nodes: Indices
     hidden: int = 0
 
 
-def around(atlas: Atlas, node: int, hops: int, direction: str = BOTH, most: int = MOST_NODES) -> Found:
+def around(atlas: Atlas, node: int, hops: int, direction: str = BOTH, most: int = MOST_NODES) -> ReachedNodes:
     """The nodes within so many hops; the nearest ones where there are more than `most`."""
     seen = np.zeros(len(atlas), np.bool_)
     seen[node] = True
@@ -47,10 +47,10 @@ def around(atlas: Atlas, node: int, hops: int, direction: str = BOTH, most: int 
         # Around a hub is everything: how many more there are, to the last one, is worth nobody's memory.
         if not len(frontier) or hidden > _MANY:
             break
-    return Found(np.concatenate(found), hidden)
+    return ReachedNodes(np.concatenate(found), hidden)
 
 
-def shortest_ways(atlas: Atlas, start: int, end: int, most: int = MOST_NODES) -> Found | None:
+def shortest_paths(atlas: Atlas, start: int, end: int, most: int = MOST_NODES) -> ReachedNodes | None:
     """All nodes on the shortest ways along the edges from one node to another; None if none leads there."""
     distance = _distances(atlas, start, end)
     if distance is None:
@@ -66,7 +66,7 @@ def shortest_ways(atlas: Atlas, start: int, end: int, most: int = MOST_NODES) ->
         frontier = frontier[:room]
         found.append(frontier)
     nodes = np.concatenate(found)
-    return Found(nodes[: max(most, 1)], hidden + max(len(nodes) - most, 0))
+    return ReachedNodes(nodes[: max(most, 1)], hidden + max(len(nodes) - most, 0))
 
 
 def _distances(atlas: Atlas, start: int, end: int) -> npt.NDArray[np.int32] | None:
@@ -83,7 +83,7 @@ def _distances(atlas: Atlas, start: int, end: int) -> npt.NDArray[np.int32] | No
     return None if distance[end] < 0 else distance
 
 
-def _next(first: Column, entries: Column, nodes: Places) -> Places:
-    places, _ = ragged(first, nodes)
+def _next(first: Column, entries: Column, nodes: Indices) -> Indices:
+    places, _ = csr_entries(first, nodes)
     following = entries[places]
     return np.asarray(following[following != MISSING], np.int64)

@@ -64,7 +64,7 @@ def patch_node(node: memoryview, patch: Patch) -> tuple[bytes, int]:
     return b"".join(pieces), len(emptied)
 
 
-def head(number: int, length: int) -> bytes:
+def encode_header(number: int, length: int) -> bytes:
     """Tag and length of a message."""
     return encode_tag(number) + encode_varint(length)
 
