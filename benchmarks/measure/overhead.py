@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# lowtide records the steps 1 to 2 and 11 to 13: EARLY_STEPS and SETTLED_STEP of lowtide.tf.record.recorder. The first
+# lowtide records the steps 1 to 2 and 11 to 13: EARLY_STEPS and FIRST_STEADY_STEP of lowtide.tf.record.recorder. Step 1
 # is left out, because tracing takes most of its time.
 RECORDED_STEPS = (2, 11, 12, 13)
 # The second window opens with a look at where the variables are.

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from lowtide.tf.record.addresses import Lookup
+from lowtide.tf.record.addresses import AddressLookup
 from lowtide.tf.references.holders import address_of
 
 
@@ -10,7 +10,7 @@ def test_variables_are_found_again_after_some_were_moved_and_one_became_a_copy()
     variables = [tf.Variable(tf.zeros([size, 8]), name=f"lowtide_place_{size}") for size in range(1, 41)]
     rows = tf.Variable(tf.zeros([50, 8]), name="lowtide_place_rows")
     large = tf.Variable(tf.zeros([600, 600]), name="lowtide_place_large")
-    lookup = Lookup()
+    lookup = AddressLookup()
 
     def found():
         seen = {place.name: place for place in lookup.places((), ())}
@@ -32,6 +32,6 @@ def test_variables_are_found_again_after_some_were_moved_and_one_became_a_copy()
     del kept
     # From now on each read of it is a copy, and it stays where it is.
     rows.scatter_update(tf.IndexedSlices(tf.ones([1, 8]), tf.constant([3])))
-    lookup.look_anew()
+    lookup.forget_shared_reads()
     for _ in range(2):
         assert found()[rows.name].address == after[rows.name].address

@@ -201,7 +201,7 @@ def test_what_cannot_be_rebuilt_elsewhere_is_told_how_to_get_a_record(there, nam
 def test_errors_of_a_child_come_back_in_one_line(there):
     assert "ValueError: this step is broken" in there.error("broken")
     line = there.error("greedy")
-    assert "greedy ran out of memory while it was measured: 16 GiB were asked for" in line
+    assert "greedy ran out of memory while it was measured: 16 GiB were requested" in line
 
 
 def test_no_child_is_left(there):

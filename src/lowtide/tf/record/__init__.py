@@ -1,1 +1,5 @@
-"""Recording real steps: in a child process (`lt.measure`) or inside a user's script (`lowtide run`)."""
+"""Recorded steps: the allocator's events while a step runs, for `lt.measure` and inside a script under `lowtide run`.
+
+This room knows TensorFlow's profiler, the addresses of variables, and how to inspect the function of a recorded step.
+It may import `tf.hooks`, `tf.references`, `tf.trace` and `tf.plan`, and the rooms below `tf`.
+"""

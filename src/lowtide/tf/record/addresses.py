@@ -1,4 +1,4 @@
-"""Whose memory an address is: the variables and the arguments that Python knows of."""
+"""The addresses of the variables and arguments that Python knows, and their owners."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from lowtide.tide.layers import find_owner, find_slot_owners
 
 
 def live_objects() -> tuple[list[Any], list[Any]]:
-    """The variables of this process, and the Keras layers and optimizers that may own them."""
+    """The variables of this process, and the Keras layers and optimizers of which some own them."""
     found = instances_of(BaseResourceVariable, keras.Layer, keras.optimizers.Optimizer)
     variables = [each for each in found if issubclass(type(each), BaseResourceVariable)]
     return variables, [each for each in found if not issubclass(type(each), BaseResourceVariable)]
 
 
-# Larger variables are read one by one.
-_LARGEST_TOGETHER = 1 << 20
-# TensorFlow takes as long as for several looks to make the op for reading them together; only who looks often gains.
-_LOOKS_ONE_BY_ONE = 2
+# Variables up to this size are read together, by one op.
+_MAX_BYTES_TOGETHER = 1 << 20
+# Creating that op takes as long as reading the variables one by one several times, so the first lookups do without.
+_SINGLE_LOOKUPS = 2
 
 
-class Lookup:
-    """Finds the addresses of variables again and again: an update may move one."""
+class AddressLookup:
+    """Finds the addresses of variables repeatedly: an update may move a variable."""
 
     def __init__(self) -> None:
         self.layers: frozenset[str] = frozenset()
@@ -45,24 +45,24 @@ class Lookup:
         self._known: list[tuple[weakref.ref[Any], str, str, str | None]] = []
         self._seen: set[int] = set()
         self._last: dict[int, int] = {}
-        """Where each variable was last, by the identity of its handle."""
+        """The last known address of each variable, by the identity of its handle."""
         self._shared: set[int] = set()
-        """Variables whose reads share their memory, as far as is known since the last refresh."""
+        """Variables that were found to share their memory with their reads since the last refresh."""
         self._copied: set[int] = set()
-        """Variables of which every read is a copy, after an update of single rows: they stay where they are."""
+        """Variables of which every read is a copy, after an update of single rows: they are not moved any more."""
         self._places: dict[int, Any] = {}
-        """What was said of each variable last, by the identity of its handle."""
-
-        self._looks = 0
-        """How often these variables were looked at."""
+        """The last result for each variable, by the identity of its handle."""
+        self._lookups = 0
+        """How often these variables were looked up."""
 
     def refresh(self) -> None:
-        """Look for the variables that exist by now."""
+        """Find the variables that exist now."""
         variables, owners = live_objects()
         self._known = [
-            (weakref.ref(variable), name, kind, layer) for variable, name, kind, layer in described(variables, owners)
+            (weakref.ref(variable), name, kind, layer)
+            for variable, name, kind, layer in _describe_variables(variables, owners)
         ]
-        # Models may be gone when their steps are looked at; their names are not.
+        # A model may be deleted before its steps are inspected; the names of its layers are kept.
         self.layers |= layer_names(owners)
         self.kinds |= {
             id(variable.handle): (kind, name)
@@ -71,25 +71,25 @@ class Lookup:
         self._seen = {id(variable) for variable in variables}
         self._shared.clear()
         self._places.clear()
-        self._looks = 0
+        self._lookups = 0
 
-    def look_anew(self) -> None:
-        """Time has passed: reads that shared a variable's memory may be copies now."""
+    def forget_shared_reads(self) -> None:
+        """Check again whether reads share the memory of variables: they may be copies now."""
         self._shared.clear()
 
     def places(self, captured: Iterable[Any], inputs: Iterable[Any]) -> tuple[Place, ...]:
-        """Where all variables lie, among them those that a call captured, and the call's arguments."""
+        """The places of all variables, including those that a call captured, and of the call's arguments."""
         if not self._known or any(id(variable) not in self._seen for variable in captured):
             self.refresh()
-        self._looks += 1
+        self._lookups += 1
         living = [(variable, about) for reference, *about in self._known if (variable := reference()) is not None]
         variables = [variable for variable, _ in living]
-        # A session may run it inside a graph of the script's.
+        # The script may be inside of a graph that a session runs.
         with context.eager_mode(), without_garbage_collection():
             first = self._read_together(variables)
             second = self._read_together([each for each in variables if id(each.handle) not in self._shared])
             found = [self._place_of(variable, about, first, second) for variable, about in living]
-            # As many tensors would set the collector off, which takes longer than all the rest.
+            # Freed before the garbage collector is enabled again: a collection would take longer than the lookup.
             first = second = {}
         for position, tensor in enumerate(inputs):
             if isinstance(tensor, tf.Tensor):
@@ -97,27 +97,27 @@ class Lookup:
         return tuple(place for place in found if place is not None)
 
     def _read_together(self, variables: list[Any]) -> dict[int, Any]:
-        """The values of variables that were read before, by the identity of the handle: one op for all.
+        """The values of variables that were read before, by the identity of the handle, read by one op.
 
-        Large ones are left out: should they be copies by now, they had better not be there at the same time.
+        Large variables are left out: if their reads are copies now, the copies should not exist at the same time.
         """
         small = []
-        for variable in variables if self._looks > _LOOKS_ONE_BY_ONE else ():
+        for variable in variables if self._lookups > _SINGLE_LOOKUPS else ():
             place = self._places.get(id(variable.handle))
-            if place is not None and place.bytes <= _LARGEST_TOGETHER and id(variable.handle) not in self._copied:
+            if place is not None and place.bytes <= _MAX_BYTES_TOGETHER and id(variable.handle) not in self._copied:
                 small.append((variable.handle, variable.dtype.as_datatype_enum))
-        return _values(small) if small else {}
+        return _read_values(small) if small else {}
 
     def _place_of(self, variable: Any, about: list[Any], first: dict[int, Any], second: dict[int, Any]) -> Place | None:
-        """A variable's place; `about` are its name, kind and layer, `first` and `second` what was read together."""
+        """A variable's place; `about` is its name, kind and layer, `first` and `second` are values read together."""
         key = id(variable.handle)
         if key not in self._copied:
-            value = first[key] if key in first else _value(variable)
+            value = first[key] if key in first else _read_value(variable)
             address = None if value is None else address_of(value)
             if not address:
                 return None
-            # A second read shares the first one's memory, if they share the variable's.
-            if key in self._shared or address == address_of(second[key] if key in second else _value(variable)):
+            # Two reads have the same address if they share the variable's memory.
+            if key in self._shared or address == address_of(second[key] if key in second else _read_value(variable)):
                 self._shared.add(key)
                 self._last[key] = address
                 place = self._places.get(key)
@@ -132,26 +132,26 @@ class Lookup:
         address = self._last.get(key, NOWHERE_KNOWN)
         return Place(address, math.prod(shape) * dtype.size, name, kind, layer, dtype.name, shape)
 
-    def everything(self) -> tuple[Place, ...]:
-        """Where all variables lie that exist now."""
+    def all_places(self) -> tuple[Place, ...]:
+        """The places of all variables that exist now."""
         self.refresh()
         return self.places((), ())
 
 
-# Smaller tensors that Python keeps ran nobody out of memory.
-_SMALLEST_KEPT = 4096
+# Smaller tensors that Python keeps do not explain why memory ran out.
+_MIN_KEPT_BYTES = 4096
 
 
 def kept_places() -> tuple[Place, ...]:
-    """Where the tensors lie that Python keeps, each under the name of who keeps it; runs nothing of TensorFlow's."""
+    """The places of the tensors that Python keeps, each named after its holder; runs no op of TensorFlow."""
     return tuple(
         Place(each.address, each.bytes, each.holder, "other", None, each.dtype, each.shape)
-        for each in kept_tensors(_SMALLEST_KEPT)
+        for each in kept_tensors(_MIN_KEPT_BYTES)
         if each.address is not None
     )
 
 
-def described(variables: list[Any], owners: list[Any]) -> Iterator[tuple[Any, str, str, str | None]]:
+def _describe_variables(variables: list[Any], owners: list[Any]) -> Iterator[tuple[Any, str, str, str | None]]:
     """Each variable with its name, kind and layer."""
     kinds = variable_kinds([owner for owner in owners if getattr(owner, "built", True)], variables)
     layers = layer_names(owners)
@@ -163,25 +163,25 @@ def described(variables: list[Any], owners: list[Any]) -> Iterator[tuple[Any, st
         yield variable, path, kind, layer
 
 
-def _value(variable: Any) -> Any:
+def _read_value(variable: Any) -> Any:
     if not isinstance(variable.handle, EagerTensor):
-        # Only a session could read a variable of a graph.
+        # A variable of a graph, which only a session can read.
         return None
     try:
         return gen_resource_variable_ops.read_variable_op(variable.handle, variable.dtype)
     except tf.errors.OpError:
-        # It has no value yet.
+        # The variable has no value yet.
         return None
 
 
-def _values(variables: list[tuple[Any, int]]) -> dict[int, Any]:
-    """The values of some variables, given by handle and type, by the identity of the handle."""
+def _read_values(variables: list[tuple[Any, int]]) -> dict[int, Any]:
+    """The values of variables, given as handle and type, by the identity of the handle; empty if reading fails."""
     handles, types = zip(*variables, strict=True)
     attributes = ("N", len(handles), "dtypes", types)
     try:
         read = execute.execute(b"_ReadVariablesOp", len(handles), list(handles), attributes, context.context())
     except (tf.errors.OpError, AttributeError, TypeError, ValueError):
-        # One that is gone or on another device, or a TensorFlow without this op of its own: one by one, then.
+        # A variable is deleted or on another device, or TensorFlow lacks this internal op: read them one by one.
         return {}
     return {id(handle): value for handle, value in zip(handles, read, strict=True)}
 

@@ -1,7 +1,7 @@
-"""A function that a script called, as a step: the batch that it drew from a data set becomes its arguments.
+"""The program of a function that a script called: a batch that it takes from an iterator becomes its arguments.
 
-`fit` hands its function an iterator, and the function draws the batch itself. Nothing outside can say how large it
-was; but the allocator noted the shape of every tensor, and the traced graph says which axis was left open.
+`fit` passes an iterator to its function, and the function takes the batch itself. The size of the batch is inferred:
+the allocator recorded the shape of every tensor, and the traced graph says which axis is unknown.
 """
 
 from __future__ import annotations
@@ -21,34 +21,41 @@ from lowtide.sources.profiles.compiled_modules import Signature
 from lowtide.tf.trace.convert import graph_from_def
 from lowtide.tf.trace.trace import Program, Trace, executed_graph, without_garbage_collection
 
-_DRAW = ("IteratorGetNext", "IteratorGetNextSync", "IteratorGetNextAsOptional")
-_ARGUMENT = ("_Arg", "_DeviceArg")
+_ITERATOR_OPS = ("IteratorGetNext", "IteratorGetNextSync", "IteratorGetNextAsOptional")
+_ARGUMENT_OPS = ("_Arg", "_DeviceArg")
 
 
 @dataclass(frozen=True)
-class Heard:
-    """What the allocator was asked for while a step ran."""
+class StepAllocations:
+    """The requests to the allocator while a step ran."""
 
     tensors: tuple[tuple[str, tuple[int, ...]], ...] = ()
-    """Node and shape of each tensor that has both."""
+    """Node and shape of each tensor for which both are known."""
     sizes: tuple[int, ...] = ()
-    """Bytes of all that was asked for."""
-    around_sizes: tuple[int, ...] = ()
-    """The same in the steps before and after it too: a batch may be made while the step before runs."""
+    """The bytes of all requests."""
+    surrounding_sizes: tuple[int, ...] = ()
+    """The same including the neighbouring steps: a batch may be made while the step before runs."""
     modules: tuple[Signature, ...] = ()
-    """What XLA had compiled."""
+    """The modules that XLA compiled."""
 
 
-def program_of_call(concrete: Any, shapes: Sequence[Shape | None], heard: Heard) -> Program:
-    """The graph that a call runs, with the shapes of this call; `shapes` are those of its arguments."""
+def program_of_call(concrete: Any, shapes: Sequence[Shape | None], allocations: StepAllocations) -> Program:
+    """The graph that a call executes, with the shapes of this call; `shapes` are those of its arguments."""
     captured = list(concrete.captured_inputs)
     inputs = concrete.inputs[: len(concrete.inputs) - len(captured)]
     started = time.perf_counter()
     handle = tf.Variable(0.0, trainable=False)
-    graph_def = executed_graph(concrete, lambda dtype: _stand_in(dtype, handle))
-    known = [_joined(tensor, given) for tensor, given in zip(inputs, _padded(shapes, len(inputs)), strict=True)]
-    batch = _batch_by_modules(graph_def, heard) or batch_size_of(concrete, heard) or _batch_by_bytes(graph_def, heard)
-    arguments = _draw_as_arguments(graph_def, inputs, known, batch)
+    graph_def = executed_graph(concrete, lambda dtype: _placeholder(dtype, handle))
+    given = [*shapes[: len(inputs)], *[None] * (len(inputs) - len(shapes))]
+    known = [
+        _static_shape(tensor.shape) if shape is None else shape for tensor, shape in zip(inputs, given, strict=True)
+    ]
+    batch = (
+        _batch_by_modules(graph_def, allocations)
+        or batch_size_of(concrete, allocations)
+        or _batch_by_bytes(graph_def, allocations)
+    )
+    arguments = _replace_iterators(graph_def, inputs, known, batch)
     optimized = time.perf_counter()
     with without_garbage_collection():
         graph = graph_from_def(graph_def)
@@ -57,7 +64,7 @@ def program_of_call(concrete: Any, shapes: Sequence[Shape | None], heard: Heard)
         concrete=concrete,
         graph=graph,
         graph_def=graph_def,
-        argument_shapes=[*arguments, *(_plain(tensor.shape) for tensor in captured)],
+        argument_shapes=[*arguments, *(_static_shape(tensor.shape) for tensor in captured)],
         input_count=len(arguments),
         traced_nodes=traced.nodes,
         graph_bytes=traced.graph_bytes,
@@ -66,66 +73,66 @@ def program_of_call(concrete: Any, shapes: Sequence[Shape | None], heard: Heard)
     return program
 
 
-def batch_size_of(concrete: Any, heard: Heard) -> int | None:
-    """The size that most recorded tensors have in an axis that the traced graph leaves open."""
-    open_shapes = _open_shapes(concrete)
+def batch_size_of(concrete: Any, allocations: StepAllocations) -> int | None:
+    """The first size that most recorded tensors have where the traced graph does not know it."""
+    batched_shapes = _batched_shapes(concrete)
     votes: collections.Counter[int] = collections.Counter()
-    for node, shape in heard.tensors:
-        traced = _traced_shape(open_shapes, node)
+    for node, shape in allocations.tensors:
+        traced = _traced_shape(batched_shapes, node)
         if traced is not None and len(traced) == len(shape) and traced[1:] == shape[1:]:
             votes[shape[0]] += 1
     return votes.most_common(1)[0][0] if votes else None
 
 
-def _batch_by_modules(graph_def: graph_pb2.GraphDef, heard: Heard) -> int | None:
-    """The batch that compiled modules were made for, of those that ran in the step.
+def _batch_by_modules(graph_def: graph_pb2.GraphDef, allocations: StepAllocations) -> int | None:
+    """The batch that XLA compiled modules for, of those modules that ran in the step.
 
-    An array of NumPy's may serve as a tensor where it lies: then the allocator never hears of the batch.
+    A tensor may share the memory of a NumPy array: then the allocator never sees the batch.
     """
-    asked = set(heard.sizes)
-    drawn = {(dtype.name, sizes[1:]) for dtype, sizes in _open_draws(graph_def)}
+    requested = set(allocations.sizes)
+    batch_types = {(dtype.name, sizes[1:]) for dtype, sizes in _batch_outputs(graph_def)}
     votes: collections.Counter[int] = collections.Counter()
-    for module in heard.modules:
-        if module.largest_block >= _SMALLEST_BLOCK and module.largest_block in asked:
-            shapes = (shape for shape in module.parameters if (shape.dtype, shape.dimensions[1:]) in drawn)
-            # A weight, and all that an optimizer keeps of it, may look like one of the drawn, but not like several.
-            # What a step draws comes before its variables, and the first of equals is taken.
+    for module in allocations.modules:
+        if module.largest_block >= _SMALLEST_BLOCK and module.largest_block in requested:
+            shapes = (shape for shape in module.parameters if (shape.dtype, shape.dimensions[1:]) in batch_types)
+            # A weight and its optimizer slots may match one of the batch's tensors, but not several. The batch comes
+            # before the variables, and of equal counts the first one is chosen.
             votes.update(shape[0] for shape in dict.fromkeys(shape.dimensions for shape in shapes))
     return votes.most_common(1)[0][0] if votes else None
 
 
-# Smaller blocks are asked for by everybody.
+# Many unrelated allocations are smaller than this.
 _SMALLEST_BLOCK = 4096
 
 
-def _batch_by_bytes(graph_def: graph_pb2.GraphDef, heard: Heard) -> int | None:
-    """The batch whose tensors, as a step draws them, all have a size that was asked for, as often as there are such.
+def _batch_by_bytes(graph_def: graph_pb2.GraphDef, allocations: StepAllocations) -> int | None:
+    """The batch size for which every tensor of the batch has a matching request.
 
-    What XLA compiles shows no shapes; but somebody made the batch, in this step or before it, and its rows have a
-    known size.
+    Compiled code shows no shapes; but the batch was allocated, in this step or before it, and the size of its rows is
+    known.
     """
     rows = collections.Counter(_row_bytes(graph_def))
-    return _fitting_batch(rows, heard.sizes) or _fitting_batch(rows, heard.around_sizes)
+    return _fitting_batch(rows, allocations.sizes) or _fitting_batch(rows, allocations.surrounding_sizes)
 
 
 def _fitting_batch(rows: collections.Counter[int], sizes: Sequence[int]) -> int | None:
-    asked = collections.Counter(sizes)
+    requests = collections.Counter(sizes)
     largest = max(rows, default=0)
-    batches = {size // largest for size in asked if largest and size and size % largest == 0}
-    fitting = [batch for batch in batches if all(asked[batch * row] >= count for row, count in rows.items())]
-    return max(fitting, key=lambda batch: (asked[batch * largest], -batch), default=None)
+    batches = {size // largest for size in requests if largest and size and size % largest == 0}
+    fitting = [batch for batch in batches if all(requests[batch * row] >= count for row, count in rows.items())]
+    return max(fitting, key=lambda batch: (requests[batch * largest], -batch), default=None)
 
 
 def _row_bytes(graph_def: graph_pb2.GraphDef) -> Iterator[int]:
-    """The bytes of one row of each tensor that is drawn with an open first axis, and no other."""
-    for dtype, sizes in _open_draws(graph_def):
+    """The bytes of one row of each tensor of the batch."""
+    for dtype, sizes in _batch_outputs(graph_def):
         yield math.prod(sizes[1:]) * dtype.size
 
 
-def _open_draws(graph_def: graph_pb2.GraphDef) -> Iterator[tuple[tf.DType, tuple[int, ...]]]:
-    """Type and shape of each tensor that is drawn with an open first axis, and no other."""
+def _batch_outputs(graph_def: graph_pb2.GraphDef) -> Iterator[tuple[tf.DType, tuple[int, ...]]]:
+    """Type and shape of each tensor from an iterator of which only the first size is unknown."""
     for node in graph_def.node:
-        if node.op not in _DRAW:
+        if node.op not in _ITERATOR_OPS:
             continue
         types, shapes = node.attr["output_types"].list.type, node.attr["output_shapes"].list.shape
         for dtype, shape in zip(types, shapes, strict=True):
@@ -134,8 +141,8 @@ def _open_draws(graph_def: graph_pb2.GraphDef) -> Iterator[tuple[tf.DType, tuple
                 yield tf.as_dtype(dtype), sizes
 
 
-def _open_shapes(concrete: Any) -> dict[str, tuple[int | None, ...]]:
-    """The first output's shape of every traced op whose leading size is open, and nothing else of it."""
+def _batched_shapes(concrete: Any) -> dict[str, tuple[int | None, ...]]:
+    """The shape of the first output of every traced op, where only the first size is unknown."""
     graphs = [concrete.graph]
     found: dict[str, tuple[int | None, ...]] = {}
     seen: set[int] = set()
@@ -153,13 +160,13 @@ def _open_shapes(concrete: Any) -> dict[str, tuple[int | None, ...]]:
 
 
 def _traced_shape(shapes: dict[str, tuple[int | None, ...]], node: str) -> tuple[int | None, ...] | None:
-    """A function that is inlined puts the name of its call before the names of its nodes."""
+    """The shape of a node whose name may begin with the calls that it was inlined from."""
     while node not in shapes and "/" in node:
         node = node.partition("/")[2]
     return shapes.get(node)
 
 
-def _stand_in(dtype: tf.DType, handle: tf.Variable) -> Any:
+def _placeholder(dtype: tf.DType, handle: tf.Variable) -> Any:
     if dtype == tf.resource:
         return handle.handle
     if dtype == tf.variant:
@@ -167,48 +174,41 @@ def _stand_in(dtype: tf.DType, handle: tf.Variable) -> Any:
     return tf.zeros([], dtype) if dtype != tf.string else tf.constant("")
 
 
-def _padded(shapes: Sequence[Shape | None], count: int) -> list[Shape | None]:
-    return [*shapes[:count], *[None] * (count - len(shapes))]
-
-
-def _joined(tensor: Any, given: Shape | None) -> Shape | None:
-    traced = _plain(tensor.shape)
-    return given if given is not None else traced
-
-
-def _plain(shape: tf.TensorShape) -> Shape | None:
+def _static_shape(shape: tf.TensorShape) -> Shape | None:
     return None if shape.rank is None else tuple(-1 if size is None else size for size in shape.as_list())
 
 
-def _draw_as_arguments(
+def _replace_iterators(
     graph_def: graph_pb2.GraphDef, inputs: Sequence[Any], shapes: Sequence[Shape | None], batch: int | None
 ) -> list[Shape | None]:
-    """Put arguments in the place of what draws from an iterator; returns the shapes of all inputs, in order."""
+    """Replace ops that read an iterator by arguments; returns the shapes of all arguments, in order."""
     kept = [position for position, tensor in enumerate(inputs) if tensor.dtype not in (tf.resource, tf.variant)]
     arguments = [shapes[position] for position in kept]
-    draws = [node for node in graph_def.node if node.op in _DRAW]
+    readers = [node for node in graph_def.node if node.op in _ITERATOR_OPS]
     names: dict[str, str] = {}
     added = []
-    for node in draws:
-        types, drawn = node.attr["output_types"].list.type, node.attr["output_shapes"].list.shape
-        for port, (dtype, shape) in enumerate(zip(types, drawn, strict=True)):
+    for node in readers:
+        types, output_shapes = node.attr["output_types"].list.type, node.attr["output_shapes"].list.shape
+        for port, (dtype, shape) in enumerate(zip(types, output_shapes, strict=True)):
             argument = node_def_pb2.NodeDef(name=f"{node.name}/{port}", op="_Arg", device=node.device)
             argument.attr["T"].type = dtype
             argument.attr["index"].i = len(arguments)
             added.append(argument)
             names[node.name if port == 0 else f"{node.name}:{port}"] = argument.name
-            arguments.append(_filled(shape, batch))
-    if not draws and len(kept) == len(inputs):
+            arguments.append(_with_batch(shape, batch))
+    if not readers and len(kept) == len(inputs):
         return arguments
-    gone = {node.name for node in draws}
+    removed = {node.name for node in readers}
     for node in graph_def.node:
-        if node.op in _ARGUMENT:
+        if node.op in _ARGUMENT_OPS:
             _renumber(node, kept, len(inputs), len(arguments))
-        wanted = [names.get(name, name) for name in node.input if name.removeprefix("^") not in gone or name in names]
+        wanted = [
+            names.get(name, name) for name in node.input if name.removeprefix("^") not in removed or name in names
+        ]
         if wanted != list(node.input):
             del node.input[:]
             node.input.extend(wanted)
-    rest = [node for node in graph_def.node if node.name not in gone]
+    rest = [node for node in graph_def.node if node.name not in removed]
     del graph_def.node[:]
     graph_def.node.extend([*added, *rest])
     return arguments
@@ -221,11 +221,11 @@ def _renumber(node: node_def_pb2.NodeDef, kept: Sequence[int], before: int, afte
     elif index in kept:
         node.attr["index"].i = kept.index(index)
     else:
-        # An iterator is no argument any more. What is left of it is read by nobody.
+        # An iterator is not an argument any more, and nothing reads it: any unused index will do.
         node.attr["index"].i = after + before + index + (1 << 20)
 
 
-def _filled(shape: Any, batch: int | None) -> Shape | None:
+def _with_batch(shape: Any, batch: int | None) -> Shape | None:
     if shape.unknown_rank:
         return None
     sizes = [dimension.size for dimension in shape.dim]

@@ -1,8 +1,8 @@
-"""A process that dies by a signal: time to write down what was heard.
+"""Writes the results of a recording when a fatal signal ends the process.
 
-On the CPU a oneDNN kernel that gets no memory writes to address zero. The handler holds the dying thread; another one,
-which waited for this, ends the recording as at the end of a script, and then lets the process die as it would have: by
-the handler that was there before, if the script has one.
+On the CPU a oneDNN kernel that gets no memory writes to address zero. The signal handler holds the crashing thread
+while another thread, started beforehand, finishes the recording. Then the process dies as it would have: by the handler
+that was installed before, if there is one.
 """
 
 from __future__ import annotations
@@ -12,70 +12,63 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from lowtide.run.record import report_failure
 
-# Where a look at a large step takes longer, the record alone has to do.
-LONGEST_SECONDS = 120.0
-# The dying thread may be in the recorder itself.
-LOCK_SECONDS = 1.0
-_FATAL = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT)
-_Handler = ctypes.CFUNCTYPE(None, ctypes.c_int)
+# The process dies after this time even if the results are not complete; the recorded events are saved by then.
+MAX_SECONDS = 120.0
+_FATAL_SIGNALS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT)
+_SignalHandler = ctypes.CFUNCTYPE(None, ctypes.c_int)
 
-# The C library keeps the addresses of the handlers; Python must not free them.
-_KEPT: list[Any] = []
+# Keeps the handlers alive: the C library has their addresses only.
+_installed: list[Any] = []
 
 
-def listen(recorder: Any) -> None:
-    """From now on, dying takes a little longer."""
-    dying, process = threading.Event(), os.getpid()
-    caught: list[int] = []
-    before: dict[int, int | None] = {}
+def install_crash_handler(folder: Path, finish: Callable[[], None]) -> None:
+    """Call `finish` in a separate thread when a fatal signal arrives; its errors are reported in `folder`."""
+    crashed, process = threading.Event(), os.getpid()
+    received: list[int] = []
+    previous: dict[int, int | None] = {}
 
-    def speak() -> None:
-        dying.wait()
+    def finish_after_crash() -> None:
+        crashed.wait()
         try:
-            _write_down(recorder)
+            finish()
         except BaseException:
-            report_failure(recorder.folder)
-        _die(caught[0], before[caught[0]])
+            report_failure(folder)
+        _die(received[0], previous[received[0]])
 
     def hold(number: int) -> None:
-        # A fork of the script has nobody who speaks.
-        if os.getpid() == process and threading.current_thread() is not speaker:
-            # A second thread may die of the same cause.
-            caught.append(number)
-            dying.set()
-            # Sleeping gives the other thread the interpreter. It ends the process; if it cannot, this does.
-            time.sleep(LONGEST_SECONDS)
-        _die(number, before[number])
+        # The other thread does not exist in a fork of the script.
+        if os.getpid() == process and threading.current_thread() is not finisher:
+            # A second thread may crash of the same cause.
+            received.append(number)
+            crashed.set()
+            # Sleeping releases the interpreter to the other thread, which ends the process.
+            time.sleep(MAX_SECONDS)
+        _die(number, previous[number])
 
-    handler = _Handler(hold)
+    handler = _SignalHandler(hold)
     library = ctypes.CDLL(None)
     library.signal.restype = ctypes.c_void_p
-    library.signal.argtypes = [ctypes.c_int, _Handler]
-    speaker = threading.Thread(target=speak, name="lowtide last words", daemon=True)
-    for number in _FATAL:
-        before[int(number)] = library.signal(int(number), handler)
-    _KEPT.extend((handler, speaker))
-    speaker.start()
-
-
-def _write_down(recorder: Any) -> None:
-    from lowtide.tf.record.finish_recording import conclude
-
-    recorder.end(patience=LOCK_SECONDS)
-    conclude(recorder, is_dying=True)
+    library.signal.argtypes = [ctypes.c_int, _SignalHandler]
+    finisher = threading.Thread(target=finish_after_crash, name="lowtide crash handler", daemon=True)
+    for number in _FATAL_SIGNALS:
+        previous[int(number)] = library.signal(int(number), handler)
+    _installed.extend((handler, finisher))
+    finisher.start()
 
 
 def _die(number: int, handler: int | None) -> None:
-    """End as the signal would have ended the process."""
+    """End the process as the signal would have done under the previous handler."""
     library = ctypes.CDLL(None)
     library.signal.restype = ctypes.c_void_p
     library.signal.argtypes = [ctypes.c_int, ctypes.c_void_p]
     library.signal(number, handler)
-    # It is held back from a thread that is handling it.
+    # A signal is blocked in a thread that is handling it.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [number])
     os.kill(os.getpid(), number)
     time.sleep(1.0)

@@ -1,6 +1,6 @@
-"""The end of a recorded run, still inside the script's process: what was heard becomes a tide.
+"""Writes the results of a recording, inside the recorded process: the tide of a step, the prediction, heap owners.
 
-Only here are the traced functions and the Keras objects at hand that give names to what the allocator saw.
+The traced functions and Keras objects that give names to buffers exist in this process only.
 """
 
 from __future__ import annotations
@@ -26,131 +26,139 @@ from lowtide.run.recorded_tide import RecordedStep, choose_step, recorded_tide, 
 from lowtide.sources.profiles.compiled_modules import read_signatures
 from lowtide.sources.profiles.xplane import AllocationRecord, read_profile
 from lowtide.tf.record.addresses import kept_places
-from lowtide.tf.record.called_function import Heard, batch_size_of
-from lowtide.tf.record.inspect_step import Look, look_at, look_at_nothing
+from lowtide.tf.record.called_function import StepAllocations, batch_size_of
+from lowtide.tf.record.inspect_step import StepInspection, inspect_function, uninspected
+from lowtide.tf.record.recorder import Recorder
 from lowtide.tf.trace.source_lines import inner_functions, line_of_frames, source_finder
 from lowtide.tf.trace.step import StepMetadata
 from lowtide.tf.trace.trace import Trace, count_nodes
 from lowtide.tide.tide import Tide
 
+SteadyStep = tuple[Stretch, RecordedStep, list[RecordedStep]]
+# Smaller constants of a graph do not explain why memory ran out.
+_LARGE_CONSTANT_BYTES = 1 << 20
 
-def conclude(recorder: Any, error: BaseException | None = None, *, is_dying: bool = False) -> None:
-    """Write what is known of the run: the tide of a steady step, what was predicted, and who held what at the end."""
-    folder: Path = recorder.folder
-    stretches = stretches_of(recorder)
+
+def finish_recording(recorder: Recorder, error: BaseException | None = None, *, is_crashing: bool = False) -> None:
+    """Write the tide of a steady step, what was predicted for it, and the owners of the heap if memory ran out."""
+    folder = recorder.folder
+    stretches = recorded_stretches(recorder)
     if not stretches:
         return
-    heap_file = last_heap(folder)
+    heap_file = _last_heap_dump(folder)
     steady = choose_step(stretches)
-    look = look_at_step(recorder, stretches, steady)
+    inspection = inspect_step(recorder, stretches, steady)
     if steady is not None:
-        tide_of_step(recorder, steady, look).save(folder / "step.tide")
-    # Where a tape was around the function, it is only a part of the step.
+        tide_of_step(recorder, steady, inspection).save(folder / "step.tide")
+    # Where a tape was opened around the function, the function is only a part of the step.
     is_whole = steady is None or TAPE not in steady[1].functions
-    predicted = _predict(look, folder) if is_whole else None
+    predicted = _predict(inspection, folder) if is_whole else None
     if predicted is not None:
         predicted.save(folder / "predicted.tide")
     if heap_file is not None:
         heap = read_memory_dump(heap_file, limit_bytes=recorder.limit_bytes)
-        # A process that dies runs no more ops; where its variables were at the last step is near enough.
-        variables = recorder.last_places() if is_dying else recorder.lookup.everything()
-        short = _Shortage(heap_file.name, heap, variables, error, predicted)
-        # What is known is written down before each thing that may be the end: a search that takes its time, and the
-        # question where the tensors lie that Python keeps, for one that got no memory may be among them.
-        _explain_shortage(recorder, short, stretches, look)
-        short = replace(short, **_what_fits(look, predicted, recorder.limit_bytes or heap.limit_bytes))
-        _explain_shortage(recorder, short, stretches, look)
-        _explain_shortage(recorder, replace(short, places=(*kept_places(), *variables)), stretches, look)
+        # A process that crashes must not run more ops: the addresses at the last step have to do.
+        variables = recorder.last_places() if is_crashing else recorder.lookup.all_places()
+        exhausted = _ExhaustedHeap(heap_file.name, heap, variables, error, predicted)
+        # Results are written before each stage that may not return: the search for what fits may take long, and
+        # asking for the address of a tensor whose allocation failed may end the process.
+        _write_heap_owners(recorder, exhausted, stretches, inspection)
+        exhausted = replace(exhausted, **_what_fits(inspection, predicted, recorder.limit_bytes or heap.limit_bytes))
+        _write_heap_owners(recorder, exhausted, stretches, inspection)
+        exhausted = replace(exhausted, places=(*kept_places(), *variables))
+        _write_heap_owners(recorder, exhausted, stretches, inspection)
 
 
-def last_heap(folder: Path) -> Path | None:
-    """The allocator's last dump. It writes one at each attempt to get memory, and some attempts succeed later."""
+def _last_heap_dump(folder: Path) -> Path | None:
+    """The allocator's last dump: it writes one at each failed attempt, and later attempts may succeed."""
     dumps = sorted(folder.glob("heap_*"), key=lambda path: int(path.suffix.removeprefix(".") or 0))
     return dumps[-1] if dumps else None
 
 
-def stretches_of(recorder: Any) -> list[Stretch]:
-    """What a recorder heard, window by window."""
+def recorded_stretches(recorder: Recorder) -> list[Stretch]:
+    """The recorded events with the chunks they allocate, one stretch for each window."""
     windows = recorder.record().windows
     profiles = [read_profile(recorder.folder / window.profile) for window in windows]
     allocator = busiest_allocator(profiles)
     return [] if allocator is None else follow(windows, profiles, allocator)
 
 
-Steady = tuple[Stretch, RecordedStep, list[RecordedStep]]
-
-
-def tide_of_step(recorder: Any, steady: Steady, look: Look) -> Tide:
+def tide_of_step(recorder: Recorder, steady: SteadyStep, inspection: StepInspection) -> Tide:
     """The tide of one recorded step."""
     stretch, step, steps = steady
     return recorded_tide(
         stretch,
         step,
         steps,
-        look.names,
+        inspection.names,
         target="step",
-        batch_size=look.batch_size,
+        batch_size=inspection.batch_size,
         limit_bytes=recorder.limit_bytes,
-        building=look.building,
+        building=inspection.building,
         notes=tuple(recorder.notes),
     )
 
 
-def look_at_step(
-    recorder: Any, stretches: list[Stretch], steady: Steady | None, progress: ProgressCallback | None = None
-) -> Look:
-    """Look at the largest function of the step; where that fails, names have to speak for themselves."""
+def inspect_step(
+    recorder: Recorder,
+    stretches: list[Stretch],
+    steady: SteadyStep | None,
+    progress: ProgressCallback | None = None,
+) -> StepInspection:
+    """Inspect the largest function of a step; if that fails, only the names of layers are known."""
     lookup = recorder.lookup
-    belongings = StepMetadata(lookup.layers, lookup.kinds)
+    metadata = StepMetadata(lookup.layers, lookup.kinds)
     functions = steady[1].functions if steady is not None else tuple(recorder.functions)
     present = [name for name in functions if name in recorder.functions]
     if not present:
-        return look_at_nothing(belongings)
+        return uninspected(metadata)
     name = max(present, key=lambda each: count_nodes(recorder.functions[each]))
     concrete = recorder.functions[name]
     stretch, inside = (steady[0], slice(steady[1].first, steady[1].end)) if steady else (stretches[-1], slice(None))
     events = stretch.events
     pairs = zip(events.operation[inside], events.shape[inside], strict=True)
-    heard = Heard(
+    allocations = StepAllocations(
         tensors=tuple((operation, shape) for operation, shape in pairs if operation and shape),
-        sizes=_sizes(events, inside),
-        around_sizes=_sizes(events, slice(None)),
+        sizes=_requested_sizes(events, inside),
+        surrounding_sizes=_requested_sizes(events, slice(None)),
         modules=read_signatures(recorder.folder / stretch.window.profile),
     )
     if not recorder.has_room(Trace(concrete, 0.0, None).graph_bytes):
-        recorder.notes.append("there was no memory left for a look at the step's graph")
-        return look_at_nothing(belongings, batch_size_of(concrete, heard))
+        recorder.notes.append("there was not enough memory left to inspect the step's graph")
+        return uninspected(metadata, batch_size_of(concrete, allocations))
     try:
-        return look_at(concrete, recorder.arguments.get(name, ()), heard, belongings, progress or _tell)
+        return inspect_function(
+            concrete, recorder.arguments.get(name, ()), allocations, metadata, progress or _print_progress
+        )
     except LowtideError as error:
-        recorder.notes.append(f"the step's graph could not be looked at: {error}")
-        return look_at_nothing(belongings, batch_size_of(concrete, heard))
+        recorder.notes.append(f"the step's graph could not be inspected: {error}")
+        return uninspected(metadata, batch_size_of(concrete, allocations))
 
 
-def _sizes(events: AllocationRecord, inside: slice) -> tuple[int, ...]:
+def _requested_sizes(events: AllocationRecord, inside: slice) -> tuple[int, ...]:
     return tuple(events.requested_bytes[inside][events.is_allocation[inside]].tolist())
 
 
-def _tell(progress: Progress) -> None:
-    # The script has ended; a person who waits wants to know for what.
+def _print_progress(progress: Progress) -> None:
+    # The script has ended, but its process has not: say why in a terminal.
     if sys.stderr is not None and sys.stderr.isatty():
         print(f"lowtide: {progress}", file=sys.stderr, flush=True)
 
 
-def _predict(look: Look, folder: Path) -> Tide | None:
+def _predict(inspection: StepInspection, folder: Path) -> Tide | None:
     try:
-        return look.predict("step")
+        return inspection.predict("step")
     except LowtideError:
         return None
     except Exception:
-        # What was recorded stands without it.
+        # The recorded tide is complete without a prediction.
         report_failure(folder)
         return None
 
 
 @dataclass(frozen=True)
-class _Shortage:
-    """What is known of the moment beside the record."""
+class _ExhaustedHeap:
+    """What is known, besides the record, of the moment when memory ran out."""
 
     file: str
     heap: Heap
@@ -161,24 +169,28 @@ class _Shortage:
     planned_slowdown: float | None = None
 
 
-def _explain_shortage(recorder: Any, short: _Shortage, stretches: list[Stretch], look: Look) -> None:
+def _write_heap_owners(
+    recorder: Recorder, exhausted: _ExhaustedHeap, stretches: list[Stretch], inspection: StepInspection
+) -> None:
     stretch = stretches[-1]
-    # If the window was open when it happened, every block is known by its own allocation.
-    moment = moment_of(short.heap, stretch) if recorder.was_recording else None
+    # If a window was open at that moment, every chunk is known by its own allocation.
+    moment = moment_of(exhausted.heap, stretch) if recorder.was_recording else None
     alive = [chunk for chunk in stretch.chunks if chunk.is_alive_at(len(stretch.events) if moment is None else moment)]
-    holders = holders_of(short.heap, alive, short.places, alike_by_size(stretches), look.names)
-    request = _request(short.error)
-    fact = look.names.nodes.get(request.node or "")
+    names = inspection.names
+    holders = holders_of(exhausted.heap, alive, exhausted.places, alike_by_size(stretches), names)
+    request = _failed_request(exhausted.error)
+    fact = names.nodes.get(request.node or "")
+    source = names.source_of(request.node) if request.node is not None and names.source_of is not None else None
     save_held(
         Held(
-            heap=short.file,
+            heap=exhausted.file,
             step=recorder.step or None,
-            batch_size=look.batch_size,
-            step_peak_bytes=None if short.predicted is None else short.predicted.peak_bytes,
-            largest_batch_size=short.largest_batch_size,
-            planned_slowdown=short.planned_slowdown,
+            batch_size=inspection.batch_size,
+            step_peak_bytes=None if exhausted.predicted is None else exhausted.predicted.peak_bytes,
+            largest_batch_size=exhausted.largest_batch_size,
+            planned_slowdown=exhausted.planned_slowdown,
             request_kind=None if fact is None else fact.kind,
-            request_source=_source(look, request.node) or line_of_frames(_stack(short.error)),
+            request_source=source or line_of_frames(_script_stack(exhausted.error)),
             holders=holders,
             constants=tuple(_large_constants(recorder.functions.values())),
         ),
@@ -186,50 +198,42 @@ def _explain_shortage(recorder: Any, short: _Shortage, stretches: list[Stretch],
     )
     step = None if moment is None else step_until(stretch, moment)
     if step is not None:
-        tide_of_step(recorder, (stretch, step, [step]), look).save(recorder.folder / "failed.tide")
-
-
-# An array in a graph that is smaller than this ran nobody out of memory.
-_LARGE_CONSTANT = 1 << 20
+        tide_of_step(recorder, (stretch, step, [step]), inspection).save(recorder.folder / "failed.tide")
 
 
 def _large_constants(functions: Iterable[Any]) -> Iterator[Constant]:
-    """Arrays that were written into the graphs of a program; their values are not looked at."""
+    """The large constants in the graphs of functions; their values are not read."""
     for concrete in functions:
         source = source_finder(concrete)
         for graph in (concrete.graph, *inner_functions(concrete.graph).values()):
             for operation in graph.get_operations():
                 shape = operation.outputs[0].shape if operation.type == "Const" else None
                 size = (shape.num_elements() or 0) * operation.outputs[0].dtype.size if shape is not None else 0
-                if size >= _LARGE_CONSTANT:
+                if size >= _LARGE_CONSTANT_BYTES:
                     yield Constant(operation.name, size, source(operation.name))
 
 
-def _request(error: BaseException | None) -> Request:
+def _failed_request(error: BaseException | None) -> Request:
     found = list(read_log_evidence(line.encode() for line in str(error or "").splitlines()))
     return found[-1].request if found else Request()
 
 
-def _stack(error: BaseException | None) -> list[tuple[str, int]]:
-    """Where the script was: where it raised, or where its main thread still is."""
+def _script_stack(error: BaseException | None) -> list[tuple[str, int]]:
+    """The files and lines where the script raised, or where its main thread is now; outermost first."""
     if error is not None:
         return [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
     frame = sys._current_frames().get(threading.main_thread().ident or 0)
     return [(each.f_code.co_filename, line) for each, line in traceback.walk_stack(frame)][::-1] if frame else []
 
 
-def _source(look: Look, node: str | None) -> str | None:
-    return None if node is None or look.names.source_of is None else look.names.source_of(node)
-
-
-def _what_fits(look: Look, predicted: Tide | None, budget: int | None) -> dict[str, Any]:
-    """What would have fitted: a smaller batch, or the same one as planned. A step that fits anyway needs no plan."""
+def _what_fits(inspection: StepInspection, predicted: Tide | None, budget: int | None) -> dict[str, Any]:
+    """The largest batch that would have fit, and the cost of a plan for a step that does not fit."""
     if budget is None:
         return {}
     found: dict[str, Any] = {}
     with contextlib.suppress(LowtideError):
-        found["largest_batch_size"] = look.largest_batch(budget)
+        found["largest_batch_size"] = inspection.largest_batch(budget)
     if predicted is not None and predicted.safe_bytes > budget:
         with contextlib.suppress(LowtideError):
-            found["planned_slowdown"] = look.planned_slowdown(predicted, budget)
+            found["planned_slowdown"] = inspection.planned_slowdown(predicted, budget)
     return found

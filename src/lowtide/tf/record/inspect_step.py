@@ -1,4 +1,4 @@
-"""What can be said of a recorded step by looking at its function: names, layers, lines, and what was predicted."""
+"""Inspects the function of a recorded step: names, layers and source lines of its nodes, and its prediction."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lowtide.program.graph import Shape
 from lowtide.progress import Progress, ProgressCallback
 from lowtide.run.graph_names import Names
 from lowtide.tf.plan.planning_context import first_aim, pose
-from lowtide.tf.record.called_function import Heard, batch_size_of, program_of_call
+from lowtide.tf.record.called_function import StepAllocations, batch_size_of, program_of_call
 from lowtide.tf.trace.layer_origins import layer_finder
 from lowtide.tf.trace.predict import solve_batch
 from lowtide.tf.trace.simulated_step import SimulatedStep
@@ -33,12 +33,12 @@ from lowtide.tide.describe import node_owners
 from lowtide.tide.owner import Owner
 from lowtide.tide.tide import Tide
 
-LARGEST_BATCH = 1 << 20
+MAX_BATCH = 1 << 20
 
 
 @dataclass(frozen=True)
-class Look:
-    """What is known of a step's function."""
+class StepInspection:
+    """What the function of a step says about the step."""
 
     names: Names
     batch_size: int | None
@@ -46,22 +46,22 @@ class Look:
     step: SimulatedStep | CompiledStep | None
 
     def predict(self, label: str) -> Tide | None:
-        """What `predict` says of this step."""
+        """The predicted tide of this step; None if its function is not known or not the whole step."""
         return None if self.step is None else self.step.tide(self.batch_size, None, label)
 
     def largest_batch(self, budget: int) -> int | None:
-        """The largest batch whose safe bound stays in the budget; None where the step says nothing of other sizes."""
+        """The largest batch whose safe bound fits the budget; None if the step cannot be rescaled."""
         step, batch = self.step, self.batch_size
         if step is None or batch is None or not getattr(step, "rescales", False):
             return None
-        found = solve_batch(step.safe_bytes, budget, LARGEST_BATCH, batch)
-        # A step that any batch fits into is not a matter of the batch.
-        return found if found < LARGEST_BATCH else None
+        found = solve_batch(step.safe_bytes, budget, MAX_BATCH, batch)
+        # If any batch fits, memory did not run out because of the batch.
+        return found if found < MAX_BATCH else None
 
     def planned_slowdown(self, predicted: Tide, budget: int) -> float | None:
-        """What it would cost to run this step within the budget, by the planner's own figures; None where it cannot.
+        """The extra time, as a share, of a plan that fits the budget, as the planner estimates it; None if none does.
 
-        Nothing is rewritten: the process may be dying, and a plan is made in the one that trains.
+        Nothing is rewritten: the process may be crashing.
         """
         if not isinstance(self.step, SimulatedStep) or not self.step.rescales:
             return None
@@ -71,74 +71,86 @@ class Look:
         return answer.flood.extra_us / max(problem.total_us, 1e-9) if answer.within else None
 
 
-def look_at_nothing(belongings: StepMetadata, batch_size: int | None = None) -> Look:
-    """A step without a function of its own: the names of layers are all that is known."""
-    return Look(Names(layers=belongings.layers), batch_size, Building(0, 0, 0, None), None)
+def uninspected(metadata: StepMetadata, batch_size: int | None = None) -> StepInspection:
+    """A step whose function is not known: only the names of layers are."""
+    return StepInspection(Names(layers=metadata.layers), batch_size, Building(0, 0, 0, None), None)
 
 
-def look_at(
-    concrete: Any, shapes: Sequence[Shape | None], heard: Heard, belongings: StepMetadata, progress: ProgressCallback
-) -> Look:
-    """Look at the function of a call with these shapes."""
-    look = _look_at_compiled if is_compiled(concrete) else _look_at_graph
+def inspect_function(
+    concrete: Any,
+    shapes: Sequence[Shape | None],
+    allocations: StepAllocations,
+    metadata: StepMetadata,
+    progress: ProgressCallback,
+) -> StepInspection:
+    """Inspect the function of a call; `shapes` are those of its arguments."""
+    inspect = _inspect_compiled if is_compiled(concrete) else _inspect_graph
     try:
-        return look(concrete, shapes, heard, belongings, progress)
+        return inspect(concrete, shapes, allocations, metadata, progress)
     except LowtideError:
         raise
     except Exception as error:
-        # Programs are of many kinds, and what was recorded is worth more than names.
+        # The recorded tide is useful without names, so no function may make it fail.
         raise LowtideError(str(error).partition("\n")[0], given=concrete.name) from error
 
 
-def _look_at_graph(
-    concrete: Any, shapes: Sequence[Shape | None], heard: Heard, belongings: StepMetadata, progress: ProgressCallback
-) -> Look:
-    progress(Progress("looking at the graph of the step"))
-    program = program_of_call(concrete, shapes, heard)
+def _inspect_graph(
+    concrete: Any,
+    shapes: Sequence[Shape | None],
+    allocations: StepAllocations,
+    metadata: StepMetadata,
+    progress: ProgressCallback,
+) -> StepInspection:
+    progress(Progress("inspecting the graph of the step"))
+    program = program_of_call(concrete, shapes, allocations)
     batch = program.batch_size
-    step = SimulatedStep(program, belongings, concrete.name)
+    step = SimulatedStep(program, metadata, concrete.name)
     graph = program.graph_at(batch)
     source = source_finder(concrete)
-    layers = belongings.layers
-    find = layer_finder(concrete, layers, belongings.kinds)
+    layers = metadata.layers
+    find = layer_finder(concrete, layers, metadata.kinds)
     blocks: dict[int, tuple[Owner, ...]] = {}
     for _, memory in compiled_calls(program, graph):
         blocks |= block_parts(memory, lambda name: (find(name), source(name)))
     names = Names(
         nodes=node_owners(graph, step.labels()),
         layers=layers,
-        input_bytes=frozenset(_drawn_bytes(program)),
+        input_bytes=frozenset(_input_bytes(program)),
         blocks=blocks,
         source_of=source,
     )
     building = Building(program.traced_nodes, len(program.graph), program.graph_bytes, None)
-    # What a data set runs is not in the graph that is given it.
+    # The functions of a dataset are not in the graph that receives the dataset.
     is_whole = not any(tensor.dtype == tf.variant for tensor in concrete.inputs)
-    return Look(names, batch, building, step if is_whole else None)
+    return StepInspection(names, batch, building, step if is_whole else None)
 
 
-def _look_at_compiled(
-    concrete: Any, shapes: Sequence[Shape | None], heard: Heard, belongings: StepMetadata, progress: ProgressCallback
-) -> Look:
-    progress(Progress("compiling the step once more"))
+def _inspect_compiled(
+    concrete: Any,
+    shapes: Sequence[Shape | None],
+    allocations: StepAllocations,
+    metadata: StepMetadata,
+    progress: ProgressCallback,
+) -> StepInspection:
+    progress(Progress("compiling the step again"))
     inputs = concrete.inputs[: len(concrete.inputs) - len(concrete.captured_inputs)]
     specs = [
         tf.TensorSpec(shape if shape is not None else tensor.shape, tensor.dtype)
         for tensor, shape in zip(inputs, [*shapes, *[None] * len(inputs)], strict=False)
     ]
-    step = CompiledStep(Trace(concrete, 0.0, None), belongings, concrete.name, specs)
+    step = CompiledStep(Trace(concrete, 0.0, None), metadata, concrete.name, specs)
     source = source_finder(concrete)
-    layers = belongings.layers
-    find = layer_finder(concrete, layers, belongings.kinds)
+    layers = metadata.layers
+    find = layer_finder(concrete, layers, metadata.kinds)
     blocks = block_parts(step.memory, lambda name: (find(name), source(name)))
     names = Names(layers=layers, blocks=blocks, source_of=source)
     leading = {spec.shape[0] for spec in specs if spec.shape.rank}
-    batch = leading.pop() if len(leading) == 1 else batch_size_of(concrete, heard)
-    return Look(names, batch, step.building, step)
+    batch = leading.pop() if len(leading) == 1 else batch_size_of(concrete, allocations)
+    return StepInspection(names, batch, step.building, step)
 
 
-def _drawn_bytes(program: Program) -> Iterable[int]:
-    """Sizes of what the step draws from a data set, or is given."""
+def _input_bytes(program: Program) -> Iterable[int]:
+    """The sizes of the step's inputs, including the batch that it takes from a dataset."""
     graph = program.graph
     for node, op in enumerate(graph.ops):
         index = graph.attributes[node].get("index") if op in ("_Arg", "_DeviceArg") else None

@@ -1,7 +1,7 @@
-"""Recording a script that knows nothing of it: which calls are steps, and when the allocator is listened to.
+"""Records the allocator's events during some steps of a program.
 
-The recorder hears of every call that a program makes (`passages`), counts those that train as steps, and turns
-TensorFlow's profiler on for a bounded number of them.
+The recorder is notified of every call that the program makes (`call_listener`), counts those that train as steps, and
+runs TensorFlow's profiler during a bounded number of them.
 """
 
 from __future__ import annotations
@@ -24,23 +24,21 @@ from tensorflow.python.profiler.internal import _pywrap_profiler, _pywrap_tracem
 
 from lowtide.run.record import Call, Place, Record, Window, report_failure, save_record
 from lowtide.sources.profiles.xplane import MARK
-from lowtide.tf.record import call_hooks as passages
 
-# The first steps create variables and trace; the allocator settles within about ten.
+# The first steps create variables and trace; the allocator reaches a steady state within about ten.
 EARLY_STEPS = 2
-SETTLED_STEP = 11
-# Bytes in use after every step, thinned out when there are more than this.
-MOST_SAMPLES = 4096
-
-# What a look at a step's graph takes beside its constants.
-ROOM_TO_LOOK = 8 << 20
+FIRST_STEADY_STEP = 11
+# Samples of the bytes in use after a step; every other one is dropped when there are more.
+MAX_SAMPLES = 4096
+# Memory that inspecting a step's graph needs, besides a copy of the graph's constants.
+INSPECTION_BYTES = 8 << 20
 
 OTHER_PROFILER = "the script's own profiler was running, so some steps were not recorded"
 
 
 @dataclass
 class OpenWindow:
-    """What is noted while the profiler runs."""
+    """What is recorded while the profiler runs."""
 
     session: Any
     profile: str
@@ -49,29 +47,29 @@ class OpenWindow:
 
 
 class Recorder:
-    """Counts steps, and records the first and some settled ones."""
+    """Counts steps, and records the first ones and some steady ones."""
 
     def __init__(self, folder: Path, steps: int, limit_bytes: int | None = None) -> None:
         self.folder = folder
-        self.settled_steps = steps
-        self.settled_from = SETTLED_STEP
+        self.steady_steps = steps
+        self.first_steady_step = FIRST_STEADY_STEP
         self.limit_bytes = limit_bytes
         self.step = 0
-        """Counted from 1, by the calls that train; until something trains, by all calls."""
+        """The current step, counted from 1: calls that train are counted, or all calls until one trains."""
         self.functions: dict[str, Any] = {}
-        """The function of the last call of each kind: at the end, its graph tells names."""
+        """The last called function of each name; its graph gives names to buffers at the end."""
         self._variables: dict[str, tuple[Any, ...]] = {}
         self.arguments: dict[str, tuple[tuple[int, ...] | None, ...]] = {}
         self.windows: list[Window] = []
         self.samples: list[tuple[int, int]] = []
         self.notes: list[str] = []
         self.was_recording = False
-        """Whether a window was open when the script ended."""
+        """Whether a window was open when recording ended."""
         self._counts: dict[str, int] = {}
         self._calls = 0
         self._training: dict[tuple[str, int], bool] = {}
         self._has_trained = False
-        self._last_settled: int | None = None
+        self._last_steady_step: int | None = None
         self._open: OpenWindow | None = None
         self._process = os.getpid()
         self._inside = threading.local()
@@ -80,42 +78,39 @@ class Recorder:
 
     @cached_property
     def lookup(self) -> Any:
-        """Made at the first step: when TensorFlow has just been imported, Keras may be half imported."""
-        from lowtide.tf.record.addresses import Lookup
+        """Created at the first step: it needs Keras, which may be partly imported when TensorFlow has just been."""
+        from lowtide.tf.record.addresses import AddressLookup
 
-        return Lookup()
+        return AddressLookup()
 
     # -- calls ------------------------------------------------------------------------------------
 
-    def begin(self, function: str, concrete: Any, inputs: Sequence[Any], trains: Callable[[], bool]) -> int:
-        """An outermost call of something that may be a step, or a part of one, begins."""
+    def begin_call(self, function: str, concrete: Any, inputs: Sequence[Any], trains: Callable[[], bool]) -> int:
+        """Record that an outermost call begins, which may be a step or a part of one; returns the call's number."""
         self._inside.depth = 1
         try:
-            return self._begin(function, concrete, inputs, trains)
+            return self._begin_call(function, concrete, inputs, trains)
         except Exception:
-            # Whatever goes wrong here must not change what the script does.
+            # A failure of the recorder must not change what the script does.
             self._open = None
             report_failure(self.folder)
             return 0
 
-    def end_call(self, number: int) -> None:
-        """A call has returned."""
+    def end_call(self, number: int, has_failed: bool = False) -> None:
+        """Record that a call has ended; the end of one that raised is not marked."""
         self._inside.depth = 0
-        self._mark(2 * number + 1)
-
-    def fail_call(self) -> None:
-        """A call has raised: a step without an end."""
-        self._inside.depth = 0
+        if not has_failed:
+            self._mark(2 * number + 1)
 
     @property
     def is_inside(self) -> bool:
-        """Whether a call is part of one that was counted, or made in a fork of the script: that is another program."""
+        """Whether a call that begins now is part of another one, or is made in a fork of the script."""
         return getattr(self._inside, "depth", 0) > 0 or os.getpid() != self._process
 
-    def _begin(self, function: str, concrete: Any, inputs: Sequence[Any], trains: Callable[[], bool]) -> int:
+    def _begin_call(self, function: str, concrete: Any, inputs: Sequence[Any], trains: Callable[[], bool]) -> int:
         with self.lock:
             if concrete is not None:
-                self._keep(function, concrete)
+                self._keep_function(function, concrete)
             if self._is_counted(function, concrete, trains):
                 count = self._counts[function] = self._counts.get(function, 0) + 1
                 if count > self.step:
@@ -129,17 +124,17 @@ class Recorder:
                 self._mark(call.begin_mark)
             return number
 
-    def _keep(self, function: str, concrete: Any) -> None:
-        """A function knows its variables by weak references, though it keeps their memory."""
+    def _keep_function(self, function: str, concrete: Any) -> None:
+        """Keep a function and its variables, to which it has weak references only."""
         if self.functions.get(function) is concrete:
             return
-        # What a tape runs backward takes its values from the way forward, and says nothing by itself.
+        # A backward function captures values of the forward pass and cannot be inspected by itself.
         if all(isinstance(each, EagerTensor) for each in concrete.captured_inputs):
             self.functions[function] = concrete
             self._variables[function] = tuple(_variables(concrete.graph))
 
     def _is_counted(self, function: str, concrete: Any, trains: Callable[[], bool]) -> bool:
-        # Finding out means going through a graph: once for each, however often a program changes between them.
+        # `trains` searches a graph, so its result is kept for each function.
         key = (function, id(concrete))
         if key not in self._training:
             self._training[key] = trains()
@@ -150,13 +145,13 @@ class Recorder:
         return self._training[key] or not self._has_trained
 
     def _start_over(self) -> None:
-        """What came before was an evaluation, or made variables: steps are counted from here."""
-        if self._open is not None and self._last_settled is None:
+        """Count steps from here: the calls before were evaluations, or created variables."""
+        if self._open is not None and self._last_steady_step is None:
             self._open.calls.clear()
         else:
             self.close_window()
             self.open_window()
-        self.step, self._last_settled, self._sampled_every = 0, None, 1
+        self.step, self._last_steady_step, self._sampled_every = 0, None, 1
         self._counts.clear()
         self.samples.clear()
 
@@ -165,17 +160,17 @@ class Recorder:
             self._sample()
         self.step = step
         if step <= EARLY_STEPS:
-            # A process may die before the first window closes.
+            # The process may die before the first window closes.
             self.save()
-        if step > (self._last_settled or EARLY_STEPS):
-            self.look_once_more()
+        if step > (self._last_steady_step or EARLY_STEPS):
+            self.record_final_addresses()
             self.close_window()
-        # While the script's own profiler runs it does not open, and later steps are as good.
-        if step >= self.settled_from and self._last_settled is None and self.open_window():
-            self._last_settled = step + self.settled_steps - 1
+        # No window opens while the script's own profiler runs; later steps are recorded then.
+        if step >= self.first_steady_step and self._last_steady_step is None and self.open_window():
+            self._last_steady_step = step + self.steady_steps - 1
 
-    def look_once_more(self) -> None:
-        """The last step has moved variables like any other; nobody begins another one that would find out."""
+    def record_final_addresses(self) -> None:
+        """Record where the last step of a window left its variables: no call follows that would."""
         if self._open is not None:
             number = self._calls = self._calls + 1
             self._open.places[2 * number] = self.lookup.places((), ())
@@ -185,7 +180,7 @@ class Recorder:
         if self.step % self._sampled_every:
             return
         self.samples.append((self.step, bytes_in_use()))
-        if len(self.samples) > MOST_SAMPLES:
+        if len(self.samples) > MAX_SAMPLES:
             self._sampled_every *= 2
             self.samples = [sample for sample in self.samples if sample[0] % self._sampled_every == 0]
 
@@ -196,7 +191,7 @@ class Recorder:
     # -- windows ----------------------------------------------------------------------------------
 
     def open_window(self) -> bool:
-        """Listen to the allocator; False where somebody else does."""
+        """Start recording the allocator's events; False if another profiler runs."""
         session = _pywrap_profiler.ProfilerSession()
         try:
             session.start(str(self.folder / "profile"), {})
@@ -204,14 +199,14 @@ class Recorder:
             if OTHER_PROFILER not in self.notes:
                 self.notes.append(OTHER_PROFILER)
             return False
-        _leave_out_thread_pools()
+        _disable_thread_pool_events()
         self._open = OpenWindow(session, f"window-{len(self.windows) + 1}.xplane.pb")
         if self.step:
-            self.lookup.look_anew()
+            self.lookup.forget_shared_reads()
         return True
 
     def close_window(self) -> None:
-        """Stop listening, and write down what was heard."""
+        """Stop recording, and write the recorded events to a file."""
         opened, self._open = self._open, None
         if opened is None:
             return
@@ -223,13 +218,13 @@ class Recorder:
         self.save()
 
     def last_places(self) -> tuple[Place, ...]:
-        """Where variables and arguments were when the last recorded call began."""
+        """The addresses of variables and arguments when the last recorded call began."""
         places = self.windows[-1].places if self.windows else {}
         return places[max(places)] if places else ()
 
     @contextmanager
-    def pausing(self) -> Iterator[None]:
-        """Neither listen nor count calls meanwhile."""
+    def paused(self) -> Iterator[None]:
+        """Neither record events nor count calls meanwhile."""
         was_open = self._open is not None
         self.close_window()
         self._inside.depth = 1
@@ -247,12 +242,12 @@ class Recorder:
         save_record(self.record(), self.folder)
 
     def has_room(self, graph_bytes: int) -> bool:
-        """Whether the allocator has enough left for a look at a graph, whose constants are made once more."""
-        return self.limit_bytes is None or self.limit_bytes - bytes_in_use() > ROOM_TO_LOOK + 2 * graph_bytes
+        """Whether enough memory is left to inspect a graph, which copies its constants."""
+        return self.limit_bytes is None or self.limit_bytes - bytes_in_use() > INSPECTION_BYTES + 2 * graph_bytes
 
-    def end(self, patience: float = -1) -> None:
-        """No more is recorded; a call that is being noted is waited for, at most so many seconds."""
-        held = self.lock.acquire(timeout=patience)
+    def end(self, lock_seconds: float = -1) -> None:
+        """Stop recording, after waiting at most `lock_seconds` for a call that another thread is recording."""
+        held = self.lock.acquire(timeout=lock_seconds)
         self.was_recording = self._open is not None
         self.close_window()
         self.save()
@@ -260,10 +255,10 @@ class Recorder:
             self.lock.release()
 
 
-def _leave_out_thread_pools() -> None:
-    """The profiler notes each piece of work that a thread pool is given, takes up and ends: 40 to 67% of its events.
+def _disable_thread_pool_events() -> None:
+    """Turn off the profiler's events of thread pools: 40 to 67% of all events, which nothing here reads.
 
-    Nothing here reads them, and no option turns them off; TensorFlow's own switch does. Without it they only cost time.
+    No public option does this. If the internal function is missing, the events only cost time.
     """
     with suppress(OSError, AttributeError, TypeError):
         library = ctypes.CDLL(str(Path(tf.sysconfig.get_lib()) / "libtensorflow_framework.so.2"))
@@ -271,7 +266,7 @@ def _leave_out_thread_pools() -> None:
 
 
 def _variables(graph: Any) -> Iterator[Any]:
-    """The variables of a function that are still there; a graph that is asked for all fails where one is not."""
+    """The variables of a function that still exist; `graph.variables` raises if one does not."""
     for reference in graph._weak_variables:
         variable = reference()
         if variable is not None:
@@ -284,61 +279,19 @@ def _shape(tensor: Any) -> tuple[int, ...] | None:
 
 
 def device_name() -> str:
-    """The device whose allocator is looked at: the first GPU, else the CPU."""
+    """The device whose allocator is recorded: the first GPU, or the CPU."""
     return "GPU:0" if tf.config.list_physical_devices("GPU") else "CPU:0"
 
 
 def limit_bytes() -> int | None:
-    """The hard limit that the environment gave to the CPU's allocator."""
+    """The hard limit that the environment sets for the CPU's allocator."""
     limit = os.environ.get("TF_CPU_BFC_MEM_LIMIT_IN_MB")
     return int(limit) << 20 if limit and limit.isdigit() else None
 
 
 def bytes_in_use() -> int:
-    """What the allocator has given out; 0 where it does not count."""
+    """The allocator's bytes in use; 0 if it keeps no statistics."""
     try:
         return int(context.context().get_memory_info(device_name())["current"])
     except (tf.errors.OpError, ValueError):
         return 0
-
-
-_RECORDER: Recorder | None = None
-
-
-def start(folder: Path, steps: int) -> Recorder:
-    """Begin to record this process; TensorFlow has just been imported."""
-    global _RECORDER
-    recorder = _RECORDER = Recorder(folder, steps, limit_bytes())
-    recorder.save()
-    recorder.open_window()
-    passages.watch_functions(recorder)
-    passages.watch_sessions(recorder)
-    passages.watch_tapes(recorder)
-    passages.make_way_for_the_scripts_profiler(recorder)
-    from lowtide.tf.record.crash_handler import listen
-
-    listen(recorder)
-    return recorder
-
-
-@contextmanager
-def aside() -> Iterator[None]:
-    """TensorFlow has one profiler: the record of a script pauses while lowtide itself runs steps in its process."""
-    if _RECORDER is None:
-        yield
-        return
-    with _RECORDER.pausing():
-        yield
-
-
-def finish(error: BaseException | None) -> None:
-    """The script has ended: say what is known of its steps."""
-    global _RECORDER
-    recorder, _RECORDER = _RECORDER, None
-    if recorder is None:
-        return
-    from lowtide.tf.record.finish_recording import conclude
-
-    recorder.end()
-    if error is None or not isinstance(error, KeyboardInterrupt):
-        conclude(recorder, error)

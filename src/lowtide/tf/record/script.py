@@ -1,35 +1,80 @@
-"""The part of `lowtide run` that lives in the script's own process, once the script has imported TensorFlow."""
+"""The part of `lowtide run` that runs inside the script's process, after the script has imported TensorFlow."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import tensorflow as tf
 from tensorflow.python.eager import context
 
-from lowtide.tf.record import recorder
+from lowtide.tf.hooks import add_listener, remove_listener
+from lowtide.tf.record.call_listener import ScriptListener
+from lowtide.tf.record.crash_handler import install_crash_handler
+from lowtide.tf.record.recorder import Recorder, limit_bytes
+
+# The crashing thread may hold the recorder's lock.
+LOCK_SECONDS = 1.0
+
+_listener: ScriptListener | None = None
 
 
 def limit_gpus(limit_bytes: int) -> None:
-    """Give each GPU a hard limit, as the environment gives one to the CPU; it comes before devices are used."""
+    """Give each GPU a hard limit, as the environment does for the CPU; must be called before devices are used."""
     gpus = tf.config.list_physical_devices("GPU")
     for gpu in gpus:
         limit = tf.config.LogicalDeviceConfiguration(memory_limit=limit_bytes >> 20)
         tf.config.set_logical_device_configuration(gpu, [limit])
     if gpus:
-        # TensorFlow refuses growth for a device that has a limit, and scripts that ask for it would end there.
+        # TensorFlow raises if a script enables memory growth for a device that has a limit.
         context.context().set_memory_growth = lambda device, enable: None
 
 
 def begin(folder: str, steps: int) -> bool:
-    """Record so many steady steps from now on; True says that it has begun."""
-    recorder.start(Path(folder), steps)
+    """Start recording this process, with this number of steady steps; returns True."""
+    global _listener
+    recorder = Recorder(Path(folder), steps, limit_bytes())
+    recorder.save()
+    recorder.open_window()
+    _listener = ScriptListener(recorder)
+    add_listener(_listener)
+    install_crash_handler(recorder.folder, lambda: _finish_after_crash(recorder))
     return True
 
 
 def end(process: int) -> None:
-    """Write what is left to write; Python itself remembers the exception that ended the script, if one did."""
-    if os.getpid() == process:
-        recorder.finish(getattr(sys, "last_value", None))
+    """Write the results when the script has ended; `process` is the id of the recorded process."""
+    global _listener
+    listener, _listener = _listener, None
+    if listener is None or os.getpid() != process:
+        return
+    remove_listener(listener)
+    recorder = listener.recorder
+    recorder.end()
+    # Python keeps the exception that ended the script, if one did.
+    error = getattr(sys, "last_value", None)
+    if not isinstance(error, KeyboardInterrupt):
+        # Imported late: it needs Keras, which may be partly imported when recording begins.
+        from lowtide.tf.record.finish_recording import finish_recording
+
+        finish_recording(recorder, error)
+
+
+def _finish_after_crash(recorder: Recorder) -> None:
+    from lowtide.tf.record.finish_recording import finish_recording
+
+    recorder.end(LOCK_SECONDS)
+    finish_recording(recorder, is_crashing=True)
+
+
+@contextmanager
+def recording_paused() -> Iterator[None]:
+    """Pause the recording of the script: TensorFlow has one profiler, which `lt.measure` needs too."""
+    if _listener is None:
+        yield
+        return
+    with _listener.recorder.paused():
+        yield

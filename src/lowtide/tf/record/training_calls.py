@@ -1,4 +1,4 @@
-"""Which calls of a program train: the others evaluate, predict, or make variables, and are no steps of a training."""
+"""Which calls of a program train: the others evaluate, predict or create variables, and are not steps."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import tensorflow as tf
 
 from lowtide.tf.trace.source_lines import inner_functions
 
-# In the names of what a tape adds to a graph, and of what TensorFlow 1 added.
+# In the names of the ops that a tape adds to a graph, and of those that TensorFlow 1 added.
 _TAPE, _GRADIENTS = "gradient_tape/", "gradients"
-# In the name of a function that a tape made of another one.
+# In the name of a function that a tape derived from another one.
 _BACKWARD = "__backward_"
 
 
@@ -19,18 +19,18 @@ def function_trains(concrete: Any) -> bool:
     if _BACKWARD in tf.compat.as_str(concrete.name):
         return True
     graphs = (concrete.graph, *inner_functions(concrete.graph).values())
-    return any(is_backward(operation.name) for graph in graphs for operation in graph.get_operations())
+    return any(_is_gradient(operation.name) for graph in graphs for operation in graph.get_operations())
 
 
 def fetches_train(graph: Any, fetches: Any) -> bool:
-    """Whether what a session is asked for needs gradients."""
+    """Whether the fetches of a session's run depend on gradients."""
     waiting = [_operation(graph, fetch) for fetch in _flat(fetches)]
     seen: set[int] = set()
     for operation in waiting:
         if operation is None or id(operation) in seen:
             continue
         seen.add(id(operation))
-        if is_backward(operation.name):
+        if _is_gradient(operation.name):
             return True
         waiting += [tensor.op for tensor in operation.inputs]
         waiting += operation.control_inputs
@@ -38,11 +38,11 @@ def fetches_train(graph: Any, fetches: Any) -> bool:
 
 
 def fetched_names(fetches: Any) -> str:
-    """What a session is asked for, in words that are the same from run to run."""
+    """The names of the fetches of a session's run."""
     return " ".join(_name(fetch) for fetch in _flat(fetches))
 
 
-def is_backward(name: str) -> bool:
+def _is_gradient(name: str) -> bool:
     """Whether an op of this name computes a gradient."""
     return _TAPE in name or _GRADIENTS in name.split("/")[:-1]
 
@@ -51,7 +51,7 @@ def _flat(fetches: Any) -> list[Any]:
     try:
         return list(tf.nest.flatten(fetches))
     except (TypeError, ValueError):
-        # A session knows how to ask for more than can be put in an order.
+        # A session accepts more kinds of fetches than tf.nest can flatten.
         return [fetches]
 
 

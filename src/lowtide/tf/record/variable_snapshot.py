@@ -1,4 +1,4 @@
-"""What every variable held before some steps were run, so that it holds the same afterwards."""
+"""Copies of all variables before some steps, to restore them afterwards."""
 
 from __future__ import annotations
 
@@ -12,64 +12,64 @@ import tensorflow as tf
 from lowtide.tf.record.addresses import live_objects
 
 
-class Snapshot:
+class VariableSnapshot:
     """Copies of variables on the host, made before the first step that could change them.
 
-    A step may change any variable of the process: weights, what optimizers keep, metrics, averages, the seeds of random
-    numbers. Some come into being only when it is called for the first time.
+    A step may change any variable of the process: weights, optimizer slots, metrics, averages, states of random number
+    generators. Some are created only when the step is called for the first time.
     """
 
     def __init__(self) -> None:
-        self._kept: dict[int, tuple[Any, np.ndarray]] = {}
-        self.keep(live_objects()[0])
+        self._values: dict[int, tuple[Any, np.ndarray]] = {}
+        self.add(live_objects()[0])
 
-    def keep(self, variables: Iterable[Any]) -> None:
-        """Copy those that are not known yet."""
+    def add(self, variables: Iterable[Any]) -> None:
+        """Copy the variables that were not copied before."""
         for variable in variables:
-            if id(variable) not in self._kept:
-                value = _contents(variable)
+            if id(variable) not in self._values:
+                value = _copy_value(variable)
                 if value is not None:
-                    self._kept[id(variable)] = (variable, value)
+                    self._values[id(variable)] = (variable, value)
 
     @contextmanager
-    def keeping_new_ones(self) -> Iterator[None]:
-        """Copy variables that are created meanwhile, outside of traced functions, right after they are created."""
+    def adding_new_variables(self) -> Iterator[None]:
+        """Copy the variables that are created meanwhile, outside of traced functions, right after their creation."""
 
         def create(next_creator: Any, **settings: Any) -> Any:
             variable = next_creator(**settings)
-            self.keep([variable])
+            self.add([variable])
             return variable
 
         with tf.variable_creator_scope(create):
             yield
 
     def changed(self) -> list[Any]:
-        """The variables that hold something else by now."""
-        return [variable for variable, value in self._kept.values() if not _same(value, _contents(variable))]
+        """The variables whose values differ from their copies."""
+        return [variable for variable, value in self._values.values() if not _is_same(value, _copy_value(variable))]
 
     def restore(self) -> None:
-        """Put back what was there."""
+        """Assign the copied values to the variables that changed."""
         for variable in self.changed():
             with tf.device(variable.device):
-                variable.assign(_in_the_allocator(self._kept[id(variable)][1]))
+                variable.assign(_allocated(self._values[id(variable)][1]))
 
 
-def _contents(variable: Any) -> np.ndarray | None:
-    """A copy of what it holds; None if it holds nothing, or belongs to a graph that a session runs."""
+def _copy_value(variable: Any) -> np.ndarray | None:
+    """A copy of the value; None if the variable has no value, or belongs to a graph that a session runs."""
     try:
         return np.array(variable.numpy())
     except (NotImplementedError, AttributeError, ValueError, tf.errors.OpError):
         return None
 
 
-def _in_the_allocator(value: np.ndarray) -> tf.Tensor:
-    """A tensor of the device's own: a variable that is given an array lies outside of the allocator from then on."""
+def _allocated(value: np.ndarray) -> tf.Tensor:
+    """A tensor in the allocator's memory: a variable would otherwise share the memory of the NumPy array."""
     tensor = tf.convert_to_tensor(value)
     return tensor if tensor.dtype == tf.string else tf.raw_ops.DeepCopy(x=tensor)
 
 
-def _same(one: np.ndarray, other: np.ndarray | None) -> bool:
-    """Bit for bit: what is not a number equals itself here."""
+def _is_same(one: np.ndarray, other: np.ndarray | None) -> bool:
+    """Whether two values are equal bit for bit, so that NaN equals itself."""
     if other is None or one.shape != other.shape or one.dtype != other.dtype:
         return False
     if one.dtype == object:

@@ -13,8 +13,8 @@ from tensorflow.python.framework import ops
 from tensorflow.python.util import tf_decorator
 
 from lowtide.tf.trace.source_lines import is_users
+from lowtide.tf.watch.call_stack import outermost_caller, user_line
 from lowtide.tf.watch.finding import Finding
-from lowtide.tf.watch.hooks import caller_named, user_line
 
 _KERAS_LOOPS = frozenset(("fit", "evaluate", "predict"))
 _DATASET = "Dataset_"
@@ -80,7 +80,7 @@ class Traces:
             return
         # A function of the user's that a callback calls is not part of Keras's loop.
         own = code is not None and is_users(code.co_filename) and not options.name.startswith(_DATASET)
-        loop = None if own else caller_named(_KERAS_LOOPS, f"{os.sep}keras{os.sep}")
+        loop = None if own else outermost_caller(_KERAS_LOOPS, f"{os.sep}keras{os.sep}")
         place = (code.co_filename, code.co_firstlineno) if code is not None else ("", 0)
         traced = self.by_code.setdefault((*place, options.name, loop), Traced(options.name, loop))
         traced.calls_at.append(self.calls[options.name])

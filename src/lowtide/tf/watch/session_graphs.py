@@ -7,8 +7,8 @@ from itertools import pairwise
 from typing import Any
 
 from lowtide.tf.trace.source_lines import line_of
+from lowtide.tf.watch.call_stack import user_line
 from lowtide.tf.watch.finding import Finding
-from lowtide.tf.watch.hooks import user_line
 from lowtide.tide.growth import growth_of
 
 # A session for training and one for evaluation are usual.

@@ -16,10 +16,10 @@ import keras
 from tensorflow.python.framework import ops
 
 from lowtide.errors import LowtideError
+from lowtide.tf.hooks import Listener, add_listener, remove_listener
 from lowtide.tf.memory_meter import Meter
 from lowtide.tf.watch.data_buffers import fillable_bytes
 from lowtide.tf.watch.finding import Finding
-from lowtide.tf.watch.hooks import Listener, leave, listen
 from lowtide.tf.watch.kept_objects import (
     Ages,
     array_findings,
@@ -173,14 +173,14 @@ class Watch(keras.callbacks.Callback, Listener):
         if not self._watching:
             self._thread = threading.get_ident()
             self._filed = entry_names()
-            listen(self)
+            add_listener(self)
         self._watching.add(name)
 
     def _end(self, name: str) -> None:
         self._watching.discard(name)
         if self._watching:
             return
-        leave(self)
+        remove_listener(self)
         self._ended = time.perf_counter()
         note_filed(self._filed)
         self._ends += 1

@@ -11,8 +11,8 @@ from collections import Counter
 from itertools import pairwise
 from typing import Any
 
+from lowtide.tf.watch.call_stack import user_line
 from lowtide.tf.watch.finding import Finding
-from lowtide.tf.watch.hooks import user_line
 
 _FEWEST = 8
 _FEWEST_READINGS = 6

@@ -5,7 +5,7 @@ from tensorflow.core.framework import graph_pb2, types_pb2
 
 from lowtide.sources.profiles.compiled_modules import Signature
 from lowtide.sources.profiles.hlo_module import Shape
-from lowtide.tf.record.called_function import Heard, _batch_by_bytes, _batch_by_modules
+from lowtide.tf.record.called_function import StepAllocations, _batch_by_bytes, _batch_by_modules
 
 
 def drawing(*shapes):
@@ -34,8 +34,8 @@ def drawing(*shapes):
     ],
 )
 def test_the_batch_whose_tensors_were_all_asked_for(shapes, sizes, batch):
-    assert _batch_by_bytes(drawing(*shapes), Heard(sizes=tuple(sizes))) == batch
-    assert _batch_by_bytes(drawing(*shapes), Heard(around_sizes=tuple(sizes))) == batch
+    assert _batch_by_bytes(drawing(*shapes), StepAllocations(sizes=tuple(sizes))) == batch
+    assert _batch_by_bytes(drawing(*shapes), StepAllocations(surrounding_sizes=tuple(sizes))) == batch
 
 
 FLOATS = "float32"
@@ -45,7 +45,7 @@ STEP = Signature((Shape(FLOATS, (32, 10)), Shape(FLOATS, (32,)), Shape(FLOATS, (
 @pytest.mark.parametrize(
     ("modules", "batch"),
     [
-        # The allocator never heard of the batch: the arrays were used where NumPy had put them.
+        # The allocator never allocations of the batch: the arrays were used where NumPy had put them.
         ((STEP,), 32),
         # Another module is there, but its block was not asked for in this step.
         ((Signature((Shape(FLOATS, (8, 10)), Shape(FLOATS, (8,))), 1 << 18), STEP), 32),
@@ -56,5 +56,5 @@ STEP = Signature((Shape(FLOATS, (32, 10)), Shape(FLOATS, (32,)), Shape(FLOATS, (
     ],
 )
 def test_the_batch_that_the_compiled_step_was_made_for(modules, batch):
-    heard = Heard(sizes=(40 * 784, 1 << 20), modules=modules)
-    assert _batch_by_modules(drawing((-1, 10), (-1,)), heard) == batch
+    allocations = StepAllocations(sizes=(40 * 784, 1 << 20), modules=modules)
+    assert _batch_by_modules(drawing((-1, 10), (-1,)), allocations) == batch
