@@ -6,7 +6,7 @@ import pytest
 
 from lowtide.units import format_bytes
 from lowtide.view.page import render_page
-from lowtide.view.report import LargestBatch, Report
+from lowtide.view.reports.tide import LargestBatch, TideReport
 
 pytestmark = pytest.mark.browser
 
@@ -39,7 +39,7 @@ def point_to(browser, event: int, events: int, *, click: bool = False):
 
 
 def test_it_shows_the_answer(open_page, tide):
-    browser = open_page(Report(tide, 10240, LargestBatch(6, 10000)))
+    browser = open_page(TideReport(tide, 10240, LargestBatch(6, 10000)))
     assert browser.title == "train.py:build · batch 5 · lowtide"
     answers = text(browser, "#answers")
     for part in ("8.5 KiB", "9 KiB", "Fits", "fits in 10 KiB, with 1 KiB to spare", "gradient of dense (MatMul)"):
@@ -52,13 +52,13 @@ def test_it_shows_the_answer(open_page, tide):
 
 @pytest.mark.parametrize(("budget", "words"), [(9000, "May run out"), (8000, "Does not fit")])
 def test_it_says_when_it_does_not_fit(open_page, tide, budget, words):
-    browser = open_page(Report(tide, budget, LargestBatch(0, None)))
+    browser = open_page(TideReport(tide, budget, LargestBatch(0, None)))
     assert text(browser, ".answer.over .value") == words
     assert "not even a batch of 1" in text(browser, "#answers")
 
 
 def test_pointing_reads_a_moment(open_page, tide):
-    browser = open_page(Report(tide))
+    browser = open_page(TideReport(tide))
     assert not browser.find_element("id", "tooltip").is_displayed()
     point_to(browser, 2, 7)
     tooltip = text(browser, "#tooltip")
@@ -68,7 +68,7 @@ def test_pointing_reads_a_moment(open_page, tide):
 
 
 def test_clicking_shows_what_is_alive_there_and_there_is_a_way_back(open_page, tide):
-    browser = open_page(Report(tide))
+    browser = open_page(TideReport(tide))
     assert [row[4] for row in rows(browser)] == ["4 KiB", "2 KiB", "1 KiB", "1 KiB", "512 B"]
     point_to(browser, 5, 7, click=True)
     assert "after event 5" in text(browser, "#moment")
@@ -80,7 +80,7 @@ def test_clicking_shows_what_is_alive_there_and_there_is_a_way_back(open_page, t
 
 
 def test_the_keyboard_moves_through_the_step(open_page, tide):
-    browser = open_page(Report(tide))
+    browser = open_page(TideReport(tide))
     chart = browser.find_element("id", "chart")
     chart.send_keys("\ue012")  # left
     assert "after event 3" in text(browser, "#moment")
@@ -89,7 +89,7 @@ def test_the_keyboard_moves_through_the_step(open_page, tide):
 
 
 def test_the_table_sorts_and_filters(open_page, tide):
-    browser = open_page(Report(tide))
+    browser = open_page(TideReport(tide))
     head = browser.find_element("css selector", "th[data-key=bytes]")
     head.click()
     assert [row[4] for row in rows(browser)] == ["512 B", "1 KiB", "1 KiB", "2 KiB", "4 KiB"]
@@ -106,7 +106,7 @@ def test_amounts_are_written_as_everywhere_else(open_page, tide_factory):
     sizes = sorted([*sizes, 1152, 1408, 10496, 11008])
     made = [(f"t{size}:0", "Op", None, "other", "uint8", (size,), size, size, 0, 1, None) for size in sizes]
     tide = tide_factory(rows=made, curve=[sum(sizes)], node=[0], nodes=[], peak_bytes=sum(sizes), safe_bytes=sum(sizes))
-    browser = open_page(Report(tide))
+    browser = open_page(TideReport(tide))
     browser.find_element("id", "more").click()
     assert [row[4] for row in rows(browser)] == [format_bytes(size) for size in reversed(sizes)]
 
@@ -114,14 +114,14 @@ def test_amounts_are_written_as_everywhere_else(open_page, tide_factory):
 def test_names_are_text_whatever_they_are(open_page, tide):
     nasty = "</script><img src=x onerror=alert(1)>"
     buffers = replace(tide.buffers, layer=[nasty] * len(tide.buffers), name=[nasty] * len(tide.buffers))
-    browser = open_page(Report(replace(tide, target=nasty, notes=(nasty,), buffers=buffers)))
+    browser = open_page(TideReport(replace(tide, target=nasty, notes=(nasty,), buffers=buffers)))
     assert text(browser, "h1") == f"{nasty} · batch 5"
     assert rows(browser)[0][2] == nasty
     assert browser.find_elements("css selector", "img") == []
 
 
 def test_light_and_dark(open_page, tide):
-    browser = open_page(Report(tide))
+    browser = open_page(TideReport(tide))
     shade = "return getComputedStyle(document.body).backgroundColor"
     first = browser.execute_script(shade)
     browser.find_element("id", "theme").click()
@@ -132,7 +132,7 @@ def test_light_and_dark(open_page, tide):
 def test_it_fits_the_window(open_page, tide, width):
     from selenium.webdriver.support.ui import WebDriverWait
 
-    browser = open_page(Report(tide, 10240))
+    browser = open_page(TideReport(tide, 10240))
     browser.set_window_size(width, 900)
     overflow = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
     assert browser.execute_script(overflow) == 0
@@ -170,7 +170,7 @@ def test_pointing_at_the_address_space_names_the_buffer(open_page, window, recor
     from selenium.webdriver.support.ui import WebDriverWait
 
     window(width, dark=dark)
-    browser = open_page(Report(recorded_tide, predicted=tide))
+    browser = open_page(TideReport(recorded_tide, predicted=tide))
     for name, words in [
         ("dense/Relu:0", ("dense\n", "float32 100×10", "4 KiB", "activations", "events 1 to 5")),
         ("x:0", ("512 B", "input", "events 0 to 7")),
@@ -192,7 +192,7 @@ def test_pointing_at_the_address_space_names_the_buffer(open_page, window, recor
 
 
 def test_the_keyboard_reads_the_address_space(open_page, recorded_tide):
-    browser = open_page(Report(recorded_tide))
+    browser = open_page(TideReport(recorded_tide))
     chart = browser.find_element("id", "space")
     assert "512 B lie free after event 4, the largest block is 512 B" in text(browser, "#space-free")
     chart.send_keys("\ue013")  # up: from the lowest address on
@@ -207,16 +207,16 @@ def test_the_keyboard_reads_the_address_space(open_page, recorded_tide):
 
 
 def test_clicking_in_the_address_space_chooses_the_moment(open_page, recorded_tide):
-    browser = open_page(Report(recorded_tide))
+    browser = open_page(TideReport(recorded_tide))
     point_to_buffer(browser, "gradient_tape/MatMul:0", aside=4, click=True)
     assert "after event 5" in text(browser, "#moment")
 
 
 def test_a_predicted_step_shows_no_address_space_and_a_prediction_is_a_line(open_page, recorded_tide, tide):
-    browser = open_page(Report(tide))
+    browser = open_page(TideReport(tide))
     assert not browser.find_element("id", "space-section").is_displayed()
     assert browser.find_elements("css selector", "#curve .predicted") == []
-    browser = open_page(Report(recorded_tide, predicted=tide))
+    browser = open_page(TideReport(recorded_tide, predicted=tide))
     assert browser.find_element("id", "space-section").is_displayed()
     (line,) = browser.find_elements("css selector", "#curve .predicted")
     assert len(line.get_attribute("points").split()) == 7

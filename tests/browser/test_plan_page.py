@@ -3,8 +3,8 @@
 import pytest
 
 from lowtide.planning.plan import ORDER, Action, FrontierPoint
-from lowtide.view.plan import PlanReport
 from lowtide.view.plan_page import render_plan_page
+from lowtide.view.reports.plan import PlanReport
 from tests.plans import make_changing_plan, make_idle_plan, make_plan
 
 pytestmark = pytest.mark.browser

@@ -18,9 +18,9 @@ from lowtide.tide.diff import Change, Difference, diff
 from lowtide.tide.kinds import KINDS
 from lowtide.tide.tide import Tide
 from lowtide.units import parse_growth
-from lowtide.view.difference import DifferenceReport
 from lowtide.view.difference_page import render_difference_page
-from lowtide.view.report import LargestBatch, Report
+from lowtide.view.reports.difference import DifferenceReport
+from lowtide.view.reports.tide import LargestBatch, TideReport
 from lowtide.view.terminal.difference import TerminalDifference
 from lowtide.view.terminal.difference_markdown import render_markdown
 from tests.conftest import TINY, WIDER, make_buffers, make_tide
@@ -87,7 +87,7 @@ def test_a_tide_does_not_differ_from_itself(tide):
     assert nothing.headline == "8.5 KiB -> 8.5 KiB, no change: no layer changed"
     assert (nothing.growth, nothing.changed, nothing.notes) == (0.0, (), ())
     assert not nothing.exceeds(0)
-    assert "no layer changed" in printed(DifferenceReport(nothing, Report(tide)))
+    assert "no layer changed" in printed(DifferenceReport(nothing, TideReport(tide)))
 
 
 def test_a_layer_that_holds_nothing_at_the_peak_is_not_new():
@@ -183,7 +183,7 @@ def assert_adds_up(difference: Difference) -> None:
         peak = getattr(difference, side).peak_bytes
         sizes = [getattr(row, f"{side}_bytes") for row in difference.by_layer]
         assert sum(sizes) + getattr(difference.slack, f"{side}_bytes") == peak
-    shown = DifferenceReport(difference, Report(difference.after, top=2))
+    shown = DifferenceReport(difference, TideReport(difference.after, top=2))
     if difference.changed:
         assert sum(change.growth_bytes for _, change in shown.layer_rows()) == growth
 
@@ -236,7 +236,9 @@ def printed(shown: DifferenceReport, width: int = 80) -> str:
 
 @pytest.fixture
 def shown(difference) -> DifferenceReport:
-    return DifferenceReport(difference, Report(difference.after, 2**20, LargestBatch(99, 2**20)), parse_growth("5%"))
+    return DifferenceReport(
+        difference, TideReport(difference.after, 2**20, LargestBatch(99, 2**20)), parse_growth("5%")
+    )
 
 
 @pytest.mark.parametrize("width", [40, 80, 120, 200])
@@ -266,7 +268,7 @@ def test_at_80_columns_layers_and_tensors_are_told_with_their_numbers(shown):
 
 
 def test_bars_go_right_for_what_grew_and_left_for_what_shrank(tide, wider):
-    lines = printed(DifferenceReport(diff(wider, tide), Report(tide)), 100).splitlines()
+    lines = printed(DifferenceReport(diff(wider, tide), TideReport(tide)), 100).splitlines()
     activations, gradients = (next(line for line in lines if f"█ {kind}" in line) for kind in ("act", "grad"))
     # The first block of a line is the colour of the kind.
     assert activations.rstrip().endswith("█│")
@@ -280,12 +282,12 @@ def test_layers_beyond_those_asked_for_are_added_up(shown):
 
 
 def test_what_grew_within_the_limit_passes(difference):
-    shown = DifferenceReport(difference, Report(difference.after), parse_growth("6KiB"))
+    shown = DifferenceReport(difference, TideReport(difference.after), parse_growth("6KiB"))
     assert shown.passes
     assert shown.verdicts == [(True, "the peak grew by no more than the 6 KiB allowed")]
     assert shown.to_dict()["max_growth"] == {"given": "6 KiB", "bytes": 6144, "exceeded": False}
-    assert DifferenceReport(difference, Report(difference.after)).verdicts == []
-    assert not DifferenceReport(difference, Report(difference.after, 1024), parse_growth("6KiB")).passes
+    assert DifferenceReport(difference, TideReport(difference.after)).verdicts == []
+    assert not DifferenceReport(difference, TideReport(difference.after, 1024), parse_growth("6KiB")).passes
 
 
 def test_markdown_is_a_table_that_adds_up_and_cannot_be_broken_by_names(shown):
@@ -296,7 +298,7 @@ def test_markdown_is_a_table_that_adds_up_and_cannot_be_broken_by_names(shown):
     assert "- ❌ the peak grew by 5.25 KiB" in text
     buffers = replace(shown.difference.after.buffers, layer=["`a|b`\n<img>" if layer else None for layer in WIDER])
     nasty = replace(shown.difference.after, buffers=buffers, target="<b>`x`|*y*")
-    text = render_markdown(DifferenceReport(diff(shown.difference.before, nasty), Report(nasty)))
+    text = render_markdown(DifferenceReport(diff(shown.difference.before, nasty), TideReport(nasty)))
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert any(r"`+ 'a\|b' <img>`" in row for row in rows)
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} <= {5, 6}
@@ -305,7 +307,7 @@ def test_markdown_is_a_table_that_adds_up_and_cannot_be_broken_by_names(shown):
 
 def test_the_page_needs_nothing_else_and_escapes_names(shown):
     nasty = replace(shown.difference.after, target='</script><img src=x onerror="x">&')
-    page = render_difference_page(DifferenceReport(diff(shown.difference.before, nasty), Report(nasty, 1024)))
+    page = render_difference_page(DifferenceReport(diff(shown.difference.before, nasty), TideReport(nasty, 1024)))
     assert page.startswith("<!doctype html>")
     assert "<img" not in page
     assert page.count("</script>") == 1

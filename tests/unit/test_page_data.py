@@ -5,16 +5,16 @@ import json
 import pytest
 
 from lowtide.planning.plan import ORDER, Action
-from lowtide.view import tide_data as tide_data_module
-from lowtide.view.plan import PlanReport
-from lowtide.view.plan_data import plan_data
-from lowtide.view.report import Report
-from lowtide.view.tide_data import tide_data
+from lowtide.view.page_data import tide as tide_data_module
+from lowtide.view.page_data.plan import plan_data
+from lowtide.view.page_data.tide import tide_data
+from lowtide.view.reports.plan import PlanReport
+from lowtide.view.reports.tide import TideReport
 from tests.plans import make_idle_plan, make_plan
 
 
 def test_a_curve_names_how_many_buffers_are_alive_and_which_kinds(tide):
-    data = tide_data(Report(tide))
+    data = tide_data(TideReport(tide))
     curve = data["curve"]
     assert curve["bytes"] == [3584, 7680, 8192, 7680, 8704, 4608, 3584]
     assert curve["alive"] == [3, 4, 5, 4, 5, 4, 3]
@@ -25,15 +25,15 @@ def test_a_curve_names_how_many_buffers_are_alive_and_which_kinds(tide):
 
 
 def test_a_record_names_its_allocator_and_steps(recorded_tide):
-    recording = tide_data(Report(recorded_tide))["recording"]
+    recording = tide_data(TideReport(recorded_tide))["recording"]
     steps = [(11, 8192), (12, 8704), (13, 8448)]
     assert recording == {"allocator": "cpu", "limit_bytes": None, "step": 12, "steps": steps}
 
 
 def test_a_tensor_that_is_asked_for_is_listed_however_small(tide, monkeypatch):
     monkeypatch.setattr(tide_data_module, "_BUFFERS", 2)
-    assert tide_data(Report(tide))["buffers"]["name"] == ["dense/Relu:0", "adam/dense_kernel_velocity:0"]
-    assert tide_data(Report(tide), tensor="x:0")["buffers"]["name"][2:] == ["x:0"]
+    assert tide_data(TideReport(tide))["buffers"]["name"] == ["dense/Relu:0", "adam/dense_kernel_velocity:0"]
+    assert tide_data(TideReport(tide), tensor="x:0")["buffers"]["name"][2:] == ["x:0"]
 
 
 def test_a_plan_has_its_answers_actions_and_totals(plan):
@@ -64,5 +64,5 @@ def test_an_idle_plan_has_one_curve_and_nothing_to_do():
 
 @pytest.mark.parametrize("name", ["tide", "recorded_tide"])
 def test_it_is_plain_data(name, request, plan):
-    for data in (tide_data(Report(request.getfixturevalue(name))), plan_data(PlanReport(plan))):
+    for data in (tide_data(TideReport(request.getfixturevalue(name))), plan_data(PlanReport(plan))):
         json.loads(json.dumps(data, allow_nan=False))

@@ -10,10 +10,10 @@ import pytest
 from rich.console import Console
 
 from lowtide.planning.plan import ORDER, RECOMPUTE, Action, FrontierPoint, NoPlanError
-from lowtide.view.frontier import Frontier, point_text, thin
 from lowtide.view.pictures.plan_svg import render_plan_picture
-from lowtide.view.plan import AFTER_COLOUR, BEFORE_COLOUR, PlanReport, Total, format_time
 from lowtide.view.plan_page import render_plan_page
+from lowtide.view.reports.frontier import Frontier, point_text, thin
+from lowtide.view.reports.plan import AFTER_COLOUR, BEFORE_COLOUR, PlanReport, Total, format_time
 from lowtide.view.terminal.plan import TerminalNoPlan, TerminalPlan
 from tests.plans import FRONTIER, make_changing_plan, make_idle_plan, make_plan
 

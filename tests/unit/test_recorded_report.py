@@ -20,14 +20,14 @@ from lowtide.view.page import render_page
 from lowtide.view.pictures.address_space import render_address_picture
 from lowtide.view.pictures.overlay import render_overlay
 from lowtide.view.pictures.tide_svg import render_picture
-from lowtide.view.report import Report
+from lowtide.view.reports.tide import TideReport
 from lowtide.view.terminal.report import TerminalReport
 from lowtide.view.tiles import TILES, address_scale, tiles_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def printed(report: Report, width: int = 120) -> str:
+def printed(report: TideReport, width: int = 120) -> str:
     console = Console(file=io.StringIO(), width=width, color_system=None)
     console.print(TerminalReport(report))
     return " ".join(console.file.getvalue().split())
@@ -46,7 +46,7 @@ def recorded(tide: Tide, **changes) -> Tide:
     ],
 )
 def test_the_gap_to_the_prediction(recorded_tide, tide, peak, line):
-    report = Report(recorded_tide, predicted=replace(tide, peak_bytes=peak))
+    report = TideReport(recorded_tide, predicted=replace(tide, peak_bytes=peak))
     assert report.gap_line == line
     assert line in printed(report)
     assert line.partition(": ")[2] in render_picture(report)
@@ -55,7 +55,7 @@ def test_the_gap_to_the_prediction(recorded_tide, tide, peak, line):
 
 
 def test_without_a_prediction_nothing_is_said_about_one(recorded_tide):
-    report = Report(recorded_tide)
+    report = TideReport(recorded_tide)
     assert report.gap_line is None
     assert report.to_dict()["predicted"] is None
     assert "predicted" not in printed(report)
@@ -65,29 +65,29 @@ def test_without_a_prediction_nothing_is_said_about_one(recorded_tide):
 def test_which_step_it_was_and_how_the_steps_differ(recorded_tide, tide):
     steps = recorded_tide.recording.steps
     line = "recorded in step 12 of 13; peaks of the recorded steps 8 KiB to 8.5 KiB"
-    assert Report(recorded_tide).recorded_line == line
-    assert line in printed(Report(recorded_tide))
-    assert Report(recorded(recorded_tide, steps=steps[1:2])).recorded_line == "recorded in step 12"
+    assert TideReport(recorded_tide).recorded_line == line
+    assert line in printed(TideReport(recorded_tide))
+    assert TideReport(recorded(recorded_tide, steps=steps[1:2])).recorded_line == "recorded in step 12"
     alike = recorded(recorded_tide, steps=tuple(replace(step, peak_bytes=8704) for step in steps))
-    assert Report(alike).recorded_line == "recorded in step 12 of 13; every recorded step has a peak of 8.5 KiB"
-    assert Report(tide).recorded_line is None
+    assert TideReport(alike).recorded_line == "recorded in step 12 of 13; every recorded step has a peak of 8.5 KiB"
+    assert TideReport(tide).recorded_line is None
 
 
 def test_what_is_free_at_the_peak(recorded_tide, tide):
     holes = "of the 512 B that lie free between the buffers at the peak, the largest block is 512 B"
     own = "of all that the allocator has free, 25% is outside its largest block"
-    report = Report(recorded_tide)
+    report = TideReport(recorded_tide)
     assert report.free_line == f"{holes}; {own}"
     assert holes in printed(report)
     data = report.to_dict()["free_at_peak"]
     assert data == {"free_bytes": 512, "largest_bytes": 512, "holes": 1, "fragmentation": 0.0, "pinnings": []}
     # A record without addresses, and an allocator that has nothing free.
     no_addresses = replace(recorded_tide, buffers=tide.buffers)
-    assert Report(no_addresses).free_line == own
-    assert Report(recorded(recorded_tide, fragmentation=math.nan)).free_line == holes
-    assert Report(recorded(no_addresses, fragmentation=math.nan)).free_line is None
-    assert Report(tide).free_line is None
-    assert Report(tide).to_dict()["free_at_peak"] is None
+    assert TideReport(no_addresses).free_line == own
+    assert TideReport(recorded(recorded_tide, fragmentation=math.nan)).free_line == holes
+    assert TideReport(recorded(no_addresses, fragmentation=math.nan)).free_line is None
+    assert TideReport(tide).free_line is None
+    assert TideReport(tide).to_dict()["free_at_peak"] is None
 
 
 def fragmented(tide: Tide, share: float) -> Tide:
@@ -99,33 +99,33 @@ def fragmented(tide: Tide, share: float) -> Tide:
 
 
 def test_what_pins_the_holes_is_named_when_it_matters(recorded_tide):
-    report = Report(fragmented(recorded_tide, 0.6))
+    report = TideReport(fragmented(recorded_tide, 0.6))
     assert report.fragmented
     assert report.pinning_line == "x:0 (512 B) splits 4.5 KiB"
     assert "split by x:0 (512 B) splits 4.5 KiB" in printed(report)
     assert report.to_dict()["free_at_peak"]["pinnings"][0]["hole_bytes"] == 4608
     # The allocator knows of a large block elsewhere: the holes of this step matter to nobody.
-    assert Report(fragmented(recorded_tide, 0.1)).pinning_line is None
+    assert TideReport(fragmented(recorded_tide, 0.1)).pinning_line is None
 
 
 def test_a_limit_is_told(recorded_tide):
-    limited = Report(recorded(recorded_tide, limit_bytes=10240))
+    limited = TideReport(recorded(recorded_tide, limit_bytes=10240))
     assert limited.limit_line == "10 KiB, of which 1.5 KiB were not in use at the peak"
     assert limited.limit_line in printed(limited)
-    assert Report(recorded_tide).limit_line is None
+    assert TideReport(recorded_tide).limit_line is None
 
 
 def test_what_is_not_known_about_building_is_left_out(recorded_tide):
-    assert Report(recorded_tide).building_line is None
-    assert "building" not in printed(Report(recorded_tide))
+    assert TideReport(recorded_tide).building_line is None
+    assert "building" not in printed(TideReport(recorded_tide))
     some = replace(recorded_tide, building=Building(0, 21, 0, None))
-    assert Report(some).building_line == "21 executed"
+    assert TideReport(some).building_line == "21 executed"
 
 
 @pytest.mark.parametrize("width", [40, 80, 160])
 def test_no_line_exceeds_the_terminal(recorded_tide, tide, width):
     console = Console(file=io.StringIO(), width=width, color_system=None)
-    console.print(TerminalReport(Report(fragmented(recorded_tide, 0.6), 10240, predicted=tide)))
+    console.print(TerminalReport(TideReport(fragmented(recorded_tide, 0.6), 10240, predicted=tide)))
     assert max(len(line) for line in console.file.getvalue().splitlines()) <= width
 
 
@@ -151,16 +151,16 @@ def tide_rows(tide: Tide, count: int) -> list[tuple]:
 
 
 def test_the_prediction_is_drawn_over_the_recorded_areas(recorded_tide, tide):
-    root = ElementTree.fromstring(render_picture(Report(recorded_tide, predicted=tide)))
+    root = ElementTree.fromstring(render_picture(TideReport(recorded_tide, predicted=tide)))
     (line,) = root.iter(f"{SVG}polyline")
     assert line.find(f"{SVG}title").text == "predicted"
     # A prediction above the record stays in the picture.
     high = replace(tide, peak_bytes=20000)
-    assert Report(recorded_tide, predicted=high).top_bytes > 20000
+    assert TideReport(recorded_tide, predicted=high).top_bytes > 20000
 
 
 def test_the_address_picture_shows_each_buffer_with_its_name(recorded_tide):
-    root = ElementTree.fromstring(render_address_picture(Report(recorded_tide)))
+    root = ElementTree.fromstring(render_address_picture(TideReport(recorded_tide)))
     label = root.find(f"{SVG}title").text
     assert "9 KiB that are in use at some moment" in label
     assert "the largest block is 512 B" in label
@@ -173,7 +173,7 @@ def test_the_address_picture_shows_each_buffer_with_its_name(recorded_tide):
 
 def test_a_tide_without_addresses_has_no_such_picture(tide):
     with pytest.raises(LowtideError, match="no addresses"):
-        render_address_picture(Report(tide))
+        render_address_picture(TideReport(tide))
 
 
 def test_a_gap_takes_little_of_the_height_and_the_rest_is_to_scale(recorded_tide):
@@ -230,10 +230,10 @@ def worn_tide() -> Tide:
 
 
 def test_a_picture_of_very_many_buffers_stays_light(worn_tide):
-    picture = render_address_picture(Report(worn_tide))
+    picture = render_address_picture(TideReport(worn_tide))
     assert len(list(ElementTree.fromstring(picture).iter())) < 3000
     assert len(picture) < 1_000_000
-    assert len(render_page(Report(worn_tide))) < 3_000_000
+    assert len(render_page(TideReport(worn_tide))) < 3_000_000
 
 
 def test_the_largest_buffers_are_exact_and_the_small_ones_merged(worn_tide):
@@ -269,14 +269,14 @@ def test_the_page_has_the_space_and_the_prediction(recorded_tide, tide):
     def data(report):
         return json.loads(re.search(r'id="data">(.*?)</script>', render_page(report), re.DOTALL)[1])
 
-    page = data(Report(recorded_tide, predicted=tide))
+    page = data(TideReport(recorded_tide, predicted=tide))
     assert page["space"]["free"] == [5632, 1536, 1024, 1536, 512, 4608, 5632]
     tiles, buffers = page["space"]["tiles"], page["buffers"]
     names = {buffers["name"][row] for row in tiles["row"]}
     assert names == set(recorded_tide.buffers.name)
     assert page["predicted"]["bytes"] == tide.curve.bytes_in_use.tolist()
     assert page["building"] is None
-    plain = data(Report(tide))
+    plain = data(TideReport(tide))
     assert (plain["space"], plain["predicted"], plain["recorded"]) == (None, None, None)
 
 
@@ -288,7 +288,7 @@ def test_a_recorded_tide_with_nothing_in_it_is_drawn_too(recorded_tide):
         peak_bytes=0,
         safe_bytes=0,
     )
-    report = Report(empty, predicted=empty)
+    report = TideReport(empty, predicted=empty)
     ElementTree.fromstring(render_address_picture(report))
     ElementTree.fromstring(render_overlay([empty], ["empty"]))
     assert "before the step" in render_page(report)

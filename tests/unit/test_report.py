@@ -13,11 +13,11 @@ from lowtide.tide.columns import Unmodelled
 from lowtide.view.axis import COLOURS, STACK, axis_top, ticks
 from lowtide.view.page import render_page
 from lowtide.view.pictures.tide_svg import render_picture
-from lowtide.view.report import LargestBatch, Report, shape_text
+from lowtide.view.reports.tide import LargestBatch, TideReport, shape_text
 from lowtide.view.terminal.report import TerminalReport
 
 
-def printed(report: Report, width: int = 80, *, colour: bool = False) -> str:
+def printed(report: TideReport, width: int = 80, *, colour: bool = False) -> str:
     system = "truecolor" if colour else None
     console = Console(file=io.StringIO(), width=width, color_system=system, force_terminal=colour, legacy_windows=False)
     console.print(TerminalReport(report))
@@ -34,22 +34,24 @@ def printed(report: Report, width: int = 80, *, colour: bool = False) -> str:
     ],
 )
 def test_the_verdict_is_held_against_both_numbers(tide, budget, fits, verdict):
-    report = Report(tide, budget)
+    report = TideReport(tide, budget)
     assert report.fits is fits
     assert report.verdict == verdict
 
 
 def test_the_largest_batch_in_words(tide):
-    assert Report(tide, 2**33).largest_batch_line is None
-    assert Report(tide, 2**33, LargestBatch(1079, 2**33 - 1)).largest_batch_line == (
+    assert TideReport(tide, 2**33).largest_batch_line is None
+    assert TideReport(tide, 2**33, LargestBatch(1079, 2**33 - 1)).largest_batch_line == (
         "largest batch in 8 GiB: 1,079 (safe bound 8 GiB)"
     )
-    assert Report(tide, 64, LargestBatch(0, None)).largest_batch_line == "not even a batch of 1 is sure to fit in 64 B"
+    assert (
+        TideReport(tide, 64, LargestBatch(0, None)).largest_batch_line == "not even a batch of 1 is sure to fit in 64 B"
+    )
 
 
 @pytest.mark.parametrize("width", [40, 80, 120, 200])
 def test_the_terminal_report_says_all_it_knows_and_never_exceeds_the_width(tide, width):
-    text = printed(Report(tide, 10240, LargestBatch(6, 10000)), width)
+    text = printed(TideReport(tide, 10240, LargestBatch(6, 10000)), width)
     words = " ".join(text.split())
     for part in (
         "train.py:build · batch 5",
@@ -68,21 +70,21 @@ def test_the_terminal_report_says_all_it_knows_and_never_exceeds_the_width(tide,
 
 
 def test_at_80_columns_numbers_and_lines_are_never_cut(tide):
-    text = printed(Report(tide))
+    text = printed(TideReport(tide))
     assert re.search(r"Relu +f32 100×10 +4 KiB +train\.py:7", text)
 
 
 def test_a_long_name_keeps_both_its_ends(tide, tide_factory):
     long = "encoder/block_1/self_attention/multi_head_attention/query_projection_dense"
     layers = [long if layer == "dense" else layer for layer in tide.buffers.layer]
-    text = printed(Report(replace(tide, buffers=replace(tide.buffers, layer=layers))))
+    text = printed(TideReport(replace(tide, buffers=replace(tide.buffers, layer=layers))))
     assert re.search(r"encoder\S*…\S*_dense", text)
 
 
 def test_the_curve_is_drawn_in_the_colour_of_each_kind_and_without_colour_as_an_outline(tide):
     red, green, blue = (int(COLOURS["activations"][start : start + 2], 16) for start in (1, 3, 5))
-    assert f"38;2;{red};{green};{blue}" in printed(Report(tide), colour=True)
-    assert "\x1b[" not in printed(Report(tide))
+    assert f"38;2;{red};{green};{blue}" in printed(TideReport(tide), colour=True)
+    assert "\x1b[" not in printed(TideReport(tide))
 
 
 def curve_rows(text: str) -> list[str]:
@@ -92,7 +94,7 @@ def curve_rows(text: str) -> list[str]:
 
 
 def test_the_curve_is_highest_where_the_peak_is(tide):
-    rows = curve_rows(printed(Report(tide)))
+    rows = curve_rows(printed(TideReport(tide)))
     marked = next(row for row in rows if "▼" in row).index("▼")
     heights = [
         sum(column in "▁▂▃▄▅▆▇█" for column in columns)
@@ -104,7 +106,7 @@ def test_the_curve_is_highest_where_the_peak_is(tide):
 
 
 def test_a_budget_below_the_peak_is_drawn_through_the_curve(tide):
-    rows = curve_rows(printed(Report(tide, 6144)))
+    rows = curve_rows(printed(TideReport(tide, 6144)))
     line = next(row for row in rows if row.count("━") > 40)
     assert "budget 6 KiB" in line or line.strip("━ ") == ""
 
@@ -112,7 +114,7 @@ def test_a_budget_below_the_peak_is_drawn_through_the_curve(tide):
 def test_a_budget_far_above_the_peak_does_not_flatten_the_curve(tide):
     assert axis_top(8704, 9216, 2**40) == axis_top(8704, 9216, None)
     assert axis_top(8704, 9216, 10000) > 10000
-    assert "budget" not in printed(Report(tide, 2**40))
+    assert "budget" not in printed(TideReport(tide, 2**40))
 
 
 def test_ticks_start_at_zero_are_few_and_stay_in_the_axis():
@@ -132,18 +134,18 @@ def test_a_tide_with_nothing_in_it_is_drawn_too(tide_factory, tide):
         notes=(),
         batch_size=None,
     )
-    report = Report(nothing, 1024)
+    report = TideReport(nothing, 1024)
     assert "before the step" in printed(report)
     ElementTree.fromstring(render_picture(report))
     assert "before the step" in render_page(report)
 
 
 def test_no_tensors_are_listed_when_none_are_asked_for(tide):
-    assert "Relu" not in printed(Report(tide, top=0))
+    assert "Relu" not in printed(TideReport(tide, top=0))
 
 
 def test_the_picture_is_an_svg_with_an_area_for_each_kind_in_use(tide):
-    root = ElementTree.fromstring(render_picture(Report(tide, 10240)))
+    root = ElementTree.fromstring(render_picture(TideReport(tide, 10240)))
     space = "{http://www.w3.org/2000/svg}"
     drawn = [polygon.find(f"{space}title").text for polygon in root.iter(f"{space}polygon")]
     assert drawn == ["weights", "optimizer", "input", "slack", "activations", "gradients", "workspace"]
@@ -155,14 +157,14 @@ def test_the_picture_is_an_svg_with_an_area_for_each_kind_in_use(tide):
 
 def test_names_are_escaped_in_the_picture_and_harmless_in_the_page(tide):
     nasty = replace(tide, target='</script><img src=x onerror="x">&')
-    ElementTree.fromstring(render_picture(Report(nasty)))
-    page = render_page(Report(nasty))
+    ElementTree.fromstring(render_picture(TideReport(nasty)))
+    page = render_page(TideReport(nasty))
     assert "<img" not in page
     assert page.count("</script>") == 2
 
 
 def test_the_page_asks_the_network_for_nothing(tide):
-    page = render_page(Report(tide))
+    page = render_page(TideReport(tide))
     assert "default-src 'none'" in page
     addresses = set(re.findall(r"https?://[^\s\"'<>)]+", page))
     assert addresses == {"http://www.w3.org/2000/svg"}
@@ -170,7 +172,7 @@ def test_the_page_asks_the_network_for_nothing(tide):
 
 
 def test_the_data_of_the_page_is_the_tide(tide):
-    page = render_page(Report(tide, 10240))
+    page = render_page(TideReport(tide, 10240))
     data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])
     assert data["curve"]["bytes"] == tide.curve.bytes_in_use.tolist()
     assert [sum(column) for column in zip(*data["curve"]["strata"], strict=True)] == data["curve"]["bytes"]
@@ -179,11 +181,11 @@ def test_the_data_of_the_page_is_the_tide(tide):
 
 
 def test_every_method_and_shape_reads_well(tide):
-    assert "XLA" in Report(replace(tide, method="xla")).method_line
-    assert Report(replace(tide, unmodelled=())).unmodelled_line is None
+    assert "XLA" in TideReport(replace(tide, method="xla")).method_line
+    assert TideReport(replace(tide, unmodelled=())).unmodelled_line is None
     assert (
         "A ×1 (1 KiB), B"
-        in Report(replace(tide, unmodelled=(Unmodelled("A", 1, 1024), Unmodelled("B", 2, 0)))).unmodelled_line
+        in TideReport(replace(tide, unmodelled=(Unmodelled("A", 1, 1024), Unmodelled("B", 2, 0)))).unmodelled_line
     )
     assert shape_text("float32", (2, 3)) == "float32 2×3"
     assert shape_text("int32", ()) == "int32 scalar"

@@ -14,8 +14,8 @@ from lowtide.units import Growth, parse_growth
 
 if TYPE_CHECKING:
     from lowtide.tide.tide import Tide
-    from lowtide.view.difference import DifferenceReport
-    from lowtide.view.report import Report
+    from lowtide.view.reports.difference import DifferenceReport
+    from lowtide.view.reports.tide import TideReport
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -79,13 +79,13 @@ def explain_two(
     from lowtide.cli.output import tell_written, write_text
     from lowtide.tide.diff import diff
     from lowtide.tide.tide import Tide
-    from lowtide.view.difference import DifferenceReport
     from lowtide.view.difference_page import render_difference_page
     from lowtide.view.pictures.overlay import render_overlay
-    from lowtide.view.report import Report
+    from lowtide.view.reports.difference import DifferenceReport
+    from lowtide.view.reports.tide import TideReport
 
     before, after = (Tide.load(file) for file in files)
-    shown = DifferenceReport(diff(before, after), Report(after, budget, top=top), max_growth)
+    shown = DifferenceReport(diff(before, after), TideReport(after, budget, top=top), max_growth)
     written = [] if html is None else [write_text(html, render_difference_page(shown))]
     if svg is not None:
         written.append(write_text(svg, render_overlay([before, after], [file.name for file in files])))
@@ -96,7 +96,7 @@ def explain_two(
 
 def emit_against(
     before: Tide,
-    report: Report,
+    report: TideReport,
     max_growth: Growth | None,
     *,
     as_json: bool,
@@ -107,7 +107,7 @@ def emit_against(
     """Show what changed from `before` to the tide of a report, write the files of the report, return the exit code."""
     from lowtide.cli.output import tell_written, write_files
     from lowtide.tide.diff import diff
-    from lowtide.view.difference import DifferenceReport
+    from lowtide.view.reports.difference import DifferenceReport
 
     shown = DifferenceReport(diff(before, report.tide), report, max_growth)
     written = write_files(report, html, svg)

@@ -58,9 +58,9 @@ def command(
         return explain_plan(file, top, asked=asked, as_json=as_json, html=html, svg=svg)
     from lowtide.cli.output import emit
     from lowtide.tide.tide import Tide
-    from lowtide.view.report import Report
+    from lowtide.view.reports.tide import TideReport
 
-    return emit(Report(Tide.load(file), budget, top=top), as_json=as_json, html=html, svg=svg, space=space)
+    return emit(TideReport(Tide.load(file), budget, top=top), as_json=as_json, html=html, svg=svg, space=space)
 
 
 def _first_given(*options: tuple[str, object]) -> str | None:

@@ -16,12 +16,12 @@ from lowtide.errors import LowtideError
 from lowtide.progress import Progress, ProgressCallback
 
 if TYPE_CHECKING:
-    from lowtide.view.forecast import ForecastReport
-    from lowtide.view.report import Report
+    from lowtide.view.reports.forecast import ForecastReport
+    from lowtide.view.reports.tide import TideReport
 
 
 def emit(
-    report: Report, *, as_json: bool, html: Path | None = None, svg: Path | None = None, space: Path | None = None
+    report: TideReport, *, as_json: bool, html: Path | None = None, svg: Path | None = None, space: Path | None = None
 ) -> int:
     """Write the report to all that was asked for, and return the exit code: 1 if it does not fit, else 0."""
     written = write_files(report, html, svg, space)
@@ -40,7 +40,7 @@ def emit(
 
 def emit_forecast(report: ForecastReport, *, as_json: bool, html: Path | None, svg: Path | None) -> int:
     """Write what a pipeline will hold to all that was asked for, and return the exit code."""
-    from lowtide.view.forecast import render_forecast_page, render_forecast_picture
+    from lowtide.view.reports.forecast import render_forecast_page, render_forecast_picture
 
     renderers = ((html, render_forecast_page), (svg, render_forecast_picture))
     written = [write_text(path, render(report)) for path, render in renderers if path is not None]
@@ -54,7 +54,7 @@ def emit_forecast(report: ForecastReport, *, as_json: bool, html: Path | None, s
     return 1 if report.fits is False else 0
 
 
-def write_files(report: Report, html: Path | None, svg: Path | None, space: Path | None = None) -> list[Path]:
+def write_files(report: TideReport, html: Path | None, svg: Path | None, space: Path | None = None) -> list[Path]:
     """Write the page and the pictures of a report where that was asked for, and return what was written."""
     # All are drawn before the first is written, so that one that cannot be drawn leaves nothing half done.
     drawn: list[tuple[Path, str]] = []

@@ -67,7 +67,7 @@ def command(
     from lowtide.cli.plans import emit_no_plan, emit_plan
     from lowtide.planning.measured_costs import measured_times
     from lowtide.planning.plan import NoPlanError
-    from lowtide.view.plan import PlanReport
+    from lowtide.view.reports.plan import PlanReport
 
     # A file that cannot be read is refused before TensorFlow is imported.
     times = measured_times(recorded)

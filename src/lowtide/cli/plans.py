@@ -13,7 +13,7 @@ from lowtide.errors import LowtideError
 
 if TYPE_CHECKING:
     from lowtide.planning.plan import NoPlanError
-    from lowtide.view.plan import PlanReport
+    from lowtide.view.reports.plan import PlanReport
 
 
 def explain_plan(file: Path, top: int, *, asked: str | None, as_json: bool, html: Path | None, svg: Path | None) -> int:
@@ -21,7 +21,7 @@ def explain_plan(file: Path, top: int, *, asked: str | None, as_json: bool, html
     if asked is not None:
         raise LowtideError("a plan has a budget of its own", given=asked, cure="leave it out, or plan again")
     from lowtide.planning.plan import Plan
-    from lowtide.view.plan import PlanReport
+    from lowtide.view.reports.plan import PlanReport
 
     return emit_plan(PlanReport(Plan.load(file), top, str(file)), as_json=as_json, html=html, svg=svg)
 

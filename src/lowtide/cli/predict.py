@@ -16,8 +16,8 @@ from lowtide.units import Growth
 
 if TYPE_CHECKING:
     from lowtide.tf.trace.target import Target
-    from lowtide.view.forecast import ForecastReport
-    from lowtide.view.report import Report
+    from lowtide.view.reports.forecast import ForecastReport
+    from lowtide.view.reports.tide import TideReport
 
 
 @click.command()
@@ -97,15 +97,17 @@ def _check_no_tide(name: str, save: Path | None, against: Path | None) -> None:
 
 def _forecast(target: Target, budget: int | None, tell: ProgressCallback) -> ForecastReport:
     from lowtide.feed.forecast.predict import predict
-    from lowtide.view.forecast import ForecastReport
+    from lowtide.view.reports.forecast import ForecastReport
 
     tell(Progress("looking at the stages"))
     return ForecastReport(predict(target.program), target.label, budget)
 
 
-def _predict(target: Target, batch_size: int | None, budget: int | None, top: int, tell: ProgressCallback) -> Report:
+def _predict(
+    target: Target, batch_size: int | None, budget: int | None, top: int, tell: ProgressCallback
+) -> TideReport:
     from lowtide.tf.trace.predict import max_batch_size, predict
-    from lowtide.view.report import LargestBatch, Report
+    from lowtide.view.reports.tide import LargestBatch, TideReport
 
     tide = predict(target.program, *target.specs, batch_size=target.batch_size, progress=tell)
     tide = replace(tide, target=target.label, batch_size=batch_size or tide.batch_size, notes=target.notes + tide.notes)
@@ -115,4 +117,4 @@ def _predict(target: Target, batch_size: int | None, budget: int | None, top: in
         tell(Progress("looking for the largest batch"))
         answer = max_batch_size(opened.program, *opened.specs, budget=budget, progress=tell)
         largest = LargestBatch(answer.batch_size, answer.safe_bytes if answer.batch_size else None)
-    return Report(tide, budget, largest, top)
+    return TideReport(tide, budget, largest, top)

@@ -19,7 +19,7 @@ from lowtide.units import parse_bytes
 if TYPE_CHECKING:
     from lowtide.run.launch import Ending, Script
     from lowtide.run.outcome import Outcome
-    from lowtide.view.report import Report
+    from lowtide.view.reports.tide import TideReport
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -70,9 +70,9 @@ def command(
             Script(script, arguments, is_module=module), Path(name), limit, steps, stdout_to_stderr=as_json
         )
         written = [] if log is None else [_copy(ending.log, log)]
-    from lowtide.view.report import Report
+    from lowtide.view.reports.tide import TideReport
 
-    report = None if outcome.tide is None else Report(outcome.tide, budget, top=top, predicted=outcome.predicted)
+    report = None if outcome.tide is None else TideReport(outcome.tide, budget, top=top, predicted=outcome.predicted)
     written += _write_files(outcome, report, html, svg, space)
     if save is not None and outcome.tide is not None:
         outcome.tide.save(save)
@@ -119,7 +119,7 @@ def _check_script(name: str) -> None:
     raise LowtideError("there is no such script", given=name, cure=cure)
 
 
-def _to_dict(outcome: Outcome, ending: Ending, target: str, report: Report | None) -> dict[str, Any]:
+def _to_dict(outcome: Outcome, ending: Ending, target: str, report: TideReport | None) -> dict[str, Any]:
     from lowtide.tide.tide import JSON_SCHEMA_VERSION
 
     data = {"schema_version": JSON_SCHEMA_VERSION, "target": target} if report is None else report.to_dict()
@@ -134,7 +134,7 @@ def _to_dict(outcome: Outcome, ending: Ending, target: str, report: Report | Non
     return data
 
 
-def _print(outcome: Outcome, ending: Ending, report: Report | None) -> None:
+def _print(outcome: Outcome, ending: Ending, report: TideReport | None) -> None:
     from rich.console import Console
     from rich.text import Text
 
@@ -165,7 +165,7 @@ def _duration(seconds: float) -> str:
 
 
 def _write_files(
-    outcome: Outcome, report: Report | None, html: Path | None, svg: Path | None, space: Path | None
+    outcome: Outcome, report: TideReport | None, html: Path | None, svg: Path | None, space: Path | None
 ) -> list[Path]:
     """Write the pages and pictures there is something to show on, and return their paths."""
     from lowtide.cli.output import write_files, write_text

@@ -6,9 +6,9 @@ from html import escape
 from lowtide.tide.diff import Change, LayerChange
 from lowtide.units import format_change
 from lowtide.view.axis import COLOURS
-from lowtide.view.difference import DifferenceReport, change_cells, layer_text, tensor_sign, tensor_text
 from lowtide.view.page import card, page_frame
-from lowtide.view.report import Report
+from lowtide.view.reports.difference import DifferenceReport, change_cells, layer_text, tensor_sign, tensor_text
+from lowtide.view.reports.tide import TideReport
 
 _TENSORS = 40
 _STYLE = """
@@ -36,7 +36,9 @@ def render_difference_page(shown: DifferenceReport) -> str:
         *(card(layer_text(layer), _tensors(layer)) for layer in difference.changed[: shown.report.top]),
         _notes(shown),
     ]
-    return page_frame(f"{shown.report.title}, against {Report(difference.before).title}", "\n".join(sections), _STYLE)
+    return page_frame(
+        f"{shown.report.title}, against {TideReport(difference.before).title}", "\n".join(sections), _STYLE
+    )
 
 
 def _answers(shown: DifferenceReport) -> str:

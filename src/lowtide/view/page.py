@@ -5,11 +5,11 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-from lowtide.view.report import Report
-from lowtide.view.tide_data import tide_data
+from lowtide.view.page_data.tide import tide_data
+from lowtide.view.reports.tide import TideReport
 
 
-def render_page(report: Report) -> str:
+def render_page(report: TideReport) -> str:
     """Return the HTML text."""
     page = _asset("page.html")
     parts = {

@@ -4,10 +4,10 @@ from html import escape
 
 from lowtide.planning.plan import Action, FrontierPoint, format_slowdown
 from lowtide.units import format_bytes
-from lowtide.view.frontier import Frontier, point_text
 from lowtide.view.page import page_frame
-from lowtide.view.plan import DONE, PlanReport, Total, format_time, total_of
-from lowtide.view.plan_data import drawn_data
+from lowtide.view.page_data.plan import drawn_data
+from lowtide.view.reports.frontier import Frontier, point_text
+from lowtide.view.reports.plan import DONE, PlanReport, Total, format_time, total_of
 
 _FRONTIER_ROWS = 10
 # More rows than anybody reads make a page slow; what is beyond is added up.

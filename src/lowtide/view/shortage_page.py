@@ -9,7 +9,7 @@ from lowtide.units import format_bytes
 from lowtide.view.axis import COLOURS
 from lowtide.view.page import page_frame
 from lowtide.view.pictures.tide_svg import render_picture
-from lowtide.view.report import Report
+from lowtide.view.reports.tide import TideReport
 from lowtide.view.terminal.shortage import (
     BAR_COLOURS,
     UNKNOWN_COLOUR,
@@ -138,7 +138,7 @@ def _picture(shortage: Shortage) -> str:
     if shortage.tide is None:
         return ""
     # As an image, because the picture has styles of its own; without the limit, in which it would "fit" up to here.
-    picture = b64encode(render_picture(Report(shortage.tide)).encode("utf-8")).decode("ascii")
+    picture = b64encode(render_picture(TideReport(shortage.tide)).encode("utf-8")).decode("ascii")
     alt = "Memory in use up to the moment in which it ran out"
     return f'<section class="card picture"><img alt="{alt}" src="data:image/svg+xml;base64,{picture}"></section>'
 

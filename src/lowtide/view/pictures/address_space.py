@@ -7,7 +7,7 @@ from lowtide.tide.tide import Tide
 from lowtide.units import format_bytes
 from lowtide.view.axis import COLOURS, ticks
 from lowtide.view.pictures.svg_frame import LEFT, RIGHT, WIDTH, draw_legend, frame
-from lowtide.view.report import Report, shape_text
+from lowtide.view.reports.tide import TideReport, shape_text
 from lowtide.view.tiles import TILES, AddressScale, Tile, address_scale, tiles_of
 
 _HEIGHT, _TOP, _BOTTOM = 560, 96, 84
@@ -17,7 +17,7 @@ _NAMED = 300
 _THINNEST = 0.5
 
 
-def render_address_picture(report: Report) -> str:
+def render_address_picture(report: TideReport) -> str:
     """Return the SVG text: events from left to right, addresses from the bottom up, each kind in its colour.
 
     Gaps that no buffer of the step ever covers are folded, and marked. Raises LowtideError without addresses.
@@ -107,7 +107,7 @@ def _moment(tide: Tide) -> list[str]:
     ]
 
 
-def _legend(report: Report) -> list[str]:
+def _legend(report: TideReport) -> list[str]:
     shares = report.tide.breakdown()
     kinds = sorted((kind for kind in KINDS if shares[kind]), key=lambda kind: -shares[kind])
     entries = [(kind, COLOURS[kind]) for kind in kinds]

@@ -6,7 +6,7 @@ from lowtide.tide.tide import Tide
 from lowtide.units import format_bytes
 from lowtide.view.pictures.overlay import draw_line
 from lowtide.view.pictures.svg_frame import HEIGHT, LEFT, WIDTH, draw_axis, draw_legend, draw_level, frame, x_of, y_of
-from lowtide.view.plan import PlanReport
+from lowtide.view.reports.plan import PlanReport
 
 
 def render_plan_picture(report: PlanReport) -> str:

@@ -20,12 +20,12 @@ from lowtide.view.pictures.svg_frame import (
     x_of,
     y_of,
 )
-from lowtide.view.report import Report
+from lowtide.view.reports.tide import TideReport
 
 _POINTS = 480
 
 
-def render_picture(report: Report) -> str:
+def render_picture(report: TideReport) -> str:
     """Return the SVG text: the kinds stacked over the step, the peak, the safe bound and the budget."""
     tide = report.tide
     top = report.top_bytes
@@ -42,7 +42,7 @@ def render_picture(report: Report) -> str:
     return frame(label, parts)
 
 
-def _heading(report: Report) -> list[str]:
+def _heading(report: TideReport) -> list[str]:
     tide = report.tide
     lines = [f'<text class="ink big" x="{LEFT}" y="36">{escape(report.title)}</text>']
     facts = f"peak {format_bytes(tide.peak_bytes)} · safe bound {format_bytes(tide.safe_bytes)}"
@@ -59,7 +59,7 @@ def _heading(report: Report) -> list[str]:
     return lines
 
 
-def _areas(report: Report, top: int) -> list[str]:
+def _areas(report: TideReport, top: int) -> list[str]:
     tide = report.tide
     events = sample_events(tide.curve.bytes_in_use, _POINTS)
     levels = np.cumsum(stack_at(tide, events), axis=0)
@@ -75,14 +75,14 @@ def _areas(report: Report, top: int) -> list[str]:
     return paths
 
 
-def _levels(report: Report, top: int) -> list[str]:
+def _levels(report: TideReport, top: int) -> list[str]:
     lines = draw_level("safe", "muted", report.tide.safe_bytes, "safe bound", top)
     if report.budget_bytes is not None and report.budget_bytes <= top:
         lines += draw_level("budget", "over", report.budget_bytes, f"budget {format_bytes(report.budget_bytes)}", top)
     return lines
 
 
-def _peak(report: Report, top: int) -> list[str]:
+def _peak(report: TideReport, top: int) -> list[str]:
     tide = report.tide
     x = x_of(tide.peak_event, len(tide.curve))
     y = y_of(int(tide.curve.bytes_in_use[tide.peak_event]), top)
@@ -94,14 +94,14 @@ def _peak(report: Report, top: int) -> list[str]:
     ]
 
 
-def _predicted(report: Report, top: int) -> list[str]:
+def _predicted(report: TideReport, top: int) -> list[str]:
     if report.predicted is None:
         return []
     points = curve_points(report.predicted, top)
     return [f'<polyline class="predicted" points="{points}"><title>predicted</title></polyline>']
 
 
-def _legend(report: Report) -> list[str]:
+def _legend(report: TideReport) -> list[str]:
     shares = report.tide.breakdown()
     kinds = sorted((kind for kind in STACK if shares[kind]), key=lambda kind: -shares[kind])
     entries = [(f"{kind} {format_bytes(shares[kind])}", COLOURS[kind]) for kind in kinds]

@@ -11,11 +11,11 @@ from lowtide.atlas.atlas import Atlas
 from lowtide.atlas.tide_overlay import TideOverlay, find_tensor_nodes
 from lowtide.planning.plan import Plan
 from lowtide.tide.tide import Tide
-from lowtide.view.plan import PlanReport
-from lowtide.view.plan_data import plan_data
-from lowtide.view.report import Report
+from lowtide.view.page_data.plan import plan_data
+from lowtide.view.page_data.tide import tide_data
+from lowtide.view.reports.plan import PlanReport
+from lowtide.view.reports.tide import TideReport
 from lowtide.view.server.library import File
-from lowtide.view.tide_data import tide_data
 
 _MOST_KEPT = 6
 _MOST_TENSORS = 20
@@ -33,7 +33,7 @@ class Tides:
     def tide_page(self, file: File, tensor: str | None) -> dict[str, Any]:
         """What the page draws of a tide."""
         tide = self.tide(file)
-        return self._keep(("page", file.number, file.stamp, tensor), lambda: tide_data(Report(tide), tensor))
+        return self._keep(("page", file.number, file.stamp, tensor), lambda: tide_data(TideReport(tide), tensor))
 
     def plan_page(self, file: File) -> dict[str, Any]:
         """What the page draws of a plan."""

@@ -72,13 +72,13 @@ def _look(path: Path) -> dict[str, Any]:
     found = find_graphs(path, cache_folder() / "converted")
     if found.kind == "tide":
         from lowtide.tide.tide import Tide
-        from lowtide.view.report import Report
+        from lowtide.view.reports.tide import TideReport
 
         tide = Tide.load(path)
-        facts = {"title": Report(tide).title, "peak_bytes": tide.peak_bytes, "method": tide.method}
+        facts = {"title": TideReport(tide).title, "peak_bytes": tide.peak_bytes, "method": tide.method}
     elif found.kind == "plan":
         from lowtide.planning.plan import Plan
-        from lowtide.view.plan import PlanReport
+        from lowtide.view.reports.plan import PlanReport
 
         facts = {"title": PlanReport(Plan.load(path)).title}
     else:

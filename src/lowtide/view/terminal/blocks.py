@@ -11,7 +11,7 @@ from lowtide.tide.downsample import highest_in, stretches
 from lowtide.tide.tide import Tide
 from lowtide.units import format_bytes
 from lowtide.view.axis import BUDGET_COLOUR, COLOURS, STACK, stack_at, ticks
-from lowtide.view.report import Report
+from lowtide.view.reports.tide import TideReport
 
 EIGHTHS = " ▁▂▃▄▅▆▇█"
 _SHADE = "░"
@@ -30,7 +30,7 @@ class _Cell:
         return self.character in (" ", _SHADE)
 
 
-def draw_curve(report: Report, width: int, height: int, *, colour: bool = True) -> list[Text]:
+def draw_curve(report: TideReport, width: int, height: int, *, colour: bool = True) -> list[Text]:
     """Return the lines of the chart: the kinds stacked, the axis of bytes, the peak, the safe bound and the budget.
 
     Without `colour` the kinds cannot be told apart, and only the outline is drawn.

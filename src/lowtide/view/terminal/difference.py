@@ -8,7 +8,7 @@ from rich.text import Text
 from lowtide.tide.diff import Change, LayerChange, TensorChange
 from lowtide.units import format_change
 from lowtide.view.axis import BUDGET_COLOUR, COLOURS
-from lowtide.view.difference import (
+from lowtide.view.reports.difference import (
     DETAILED_TENSORS,
     DifferenceReport,
     change_cells,
@@ -17,7 +17,7 @@ from lowtide.view.difference import (
     tensor_sign,
     tensor_text,
 )
-from lowtide.view.report import Report
+from lowtide.view.reports.tide import TideReport
 from lowtide.view.terminal.report import cut_middle
 
 _GROWN, _SHRUNK = BUDGET_COLOUR, "#3fa768"
@@ -57,7 +57,7 @@ def _answer(shown: DifferenceReport) -> list[Text]:
     difference, report = shown.difference, shown.report
     lines = [
         Text(report.title, "bold"),
-        Text(f"against {Report(difference.before).title}", "dim"),
+        Text(f"against {TideReport(difference.before).title}", "dim"),
         Text.assemble(("peak ", "dim"), (str(difference.peak), "bold"), f": {difference.layers_line}"),
         Text.assemble(("safe bound ", "dim"), str(difference.safe)),
     ]

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from lowtide.units import format_change
-from lowtide.view.difference import (
+from lowtide.view.reports.difference import (
     DETAILED_TENSORS,
     DifferenceReport,
     change_cells,

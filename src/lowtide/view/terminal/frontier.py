@@ -6,7 +6,7 @@ from rich.text import Text
 from lowtide.planning.plan import FrontierPoint, format_slowdown
 from lowtide.units import format_bytes
 from lowtide.view.axis import BUDGET_COLOUR, COLOURS, ticks
-from lowtide.view.frontier import Frontier
+from lowtide.view.reports.frontier import Frontier
 from lowtide.view.terminal.blocks import EIGHTHS
 
 _COLOUR = COLOURS["workspace"]

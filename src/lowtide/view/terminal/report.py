@@ -8,7 +8,7 @@ from rich.text import Text
 from lowtide.tide.owner import Owner
 from lowtide.units import format_bytes
 from lowtide.view.axis import BUDGET_COLOUR, COLOURS, STACK
-from lowtide.view.report import Report, shape_text
+from lowtide.view.reports.tide import TideReport, shape_text
 from lowtide.view.terminal.blocks import draw_curve
 
 _WIDE = 110
@@ -18,7 +18,7 @@ _CURVE_HEIGHT = 14
 class TerminalReport:
     """A report as rich prints it, at whatever width the terminal has."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: TideReport) -> None:
         self.report = report
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -38,7 +38,7 @@ class TerminalReport:
         yield _grounds(report)
 
 
-def _answer(report: Report) -> list[Text]:
+def _answer(report: TideReport) -> list[Text]:
     tide = report.tide
     numbers = Text.assemble(
         ("peak ", "dim"),
@@ -59,7 +59,7 @@ def _answer(report: Report) -> list[Text]:
     return lines
 
 
-def _breakdown(report: Report, width: int) -> RenderResult:
+def _breakdown(report: TideReport, width: int) -> RenderResult:
     shares = report.tide.breakdown()
     total = max(sum(shares.values()), 1)
     table = Table.grid(padding=(0, 2, 0, 0))
@@ -86,7 +86,7 @@ def _bar(share: float, width: int) -> str:
     return "█" * (eighths // 8) + "▏▎▍▌▋▊▉"[eighths % 8 - 1 : eighths % 8] * (eighths % 8 > 0)
 
 
-def _at_the_peak(report: Report, width: int) -> RenderResult:
+def _at_the_peak(report: TideReport, width: int) -> RenderResult:
     tide = report.tide
     tensors = tide.top(report.top)
     place = Text.assemble(("at the peak: ", "dim"), (str(tide.peak_place), "bold"))
@@ -158,7 +158,7 @@ def _tensor_cells(tensor: Owner, *, wide: bool) -> dict[str, Text]:
     return cells
 
 
-def _grounds(report: Report) -> Padding:
+def _grounds(report: TideReport) -> Padding:
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(style="dim", no_wrap=True)
     table.add_column()

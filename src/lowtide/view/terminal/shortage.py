@@ -10,7 +10,7 @@ from lowtide.oom.shortage import Shortage
 from lowtide.tide.owner import Owner
 from lowtide.units import format_bytes
 from lowtide.view.axis import BUDGET_COLOUR, COLOURS
-from lowtide.view.report import Report, shape_text
+from lowtide.view.reports.tide import TideReport, shape_text
 from lowtide.view.terminal.blocks import draw_curve
 from lowtide.view.terminal.report import cut_middle
 
@@ -37,7 +37,7 @@ class TerminalShortage:
         if shortage.tide is not None:
             yield Text()
             colour = console.color_system is not None and not console.no_color
-            report = Report(shortage.tide, shortage.limit_bytes)
+            report = TideReport(shortage.tide, shortage.limit_bytes)
             yield from draw_curve(report, width - 1, _CURVE_HEIGHT, colour=colour)
         yield from _shares(shortage)
         yield from _holders(shortage, self.top, width)

@@ -6,9 +6,9 @@ from typing import Any
 from lowtide.planning.plan import Action, FrontierPoint
 from lowtide.tide.tide import Tide
 from lowtide.view.axis import COLOURS
-from lowtide.view.frontier import Frontier, point_text
-from lowtide.view.plan import DONE, PlanReport, total_of
-from lowtide.view.tide_data import curve_data
+from lowtide.view.page_data.tide import curve_data
+from lowtide.view.reports.frontier import Frontier, point_text
+from lowtide.view.reports.plan import DONE, PlanReport, total_of
 
 _FRONTIER_POINTS = 200
 # A browser lists so many without delay; what is beyond saves least, and is added up.

@@ -24,7 +24,7 @@ class LargestBatch:
 
 
 @dataclass(frozen=True)
-class Report:
+class TideReport:
     """A tide, the budget it was asked about if any, and the answer to that; for a recorded tide also its prediction."""
 
     tide: Tide

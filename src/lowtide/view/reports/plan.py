@@ -10,8 +10,8 @@ from lowtide.planning.plan import MICROBATCH, ORDER, PRECISION, RECOMPUTE, Actio
 from lowtide.tide.tide import Tide
 from lowtide.units import format_bytes, parse_bytes
 from lowtide.view.axis import COLOURS, axis_top
-from lowtide.view.frontier import Frontier
-from lowtide.view.report import Report
+from lowtide.view.reports.frontier import Frontier
+from lowtide.view.reports.tide import TideReport
 
 BEFORE_COLOUR, AFTER_COLOUR = COLOURS["gradients"], COLOURS["activations"]
 
@@ -73,9 +73,9 @@ class PlanReport:
         return Frontier.of(self.plan)
 
     @property
-    def after(self) -> Report:
+    def after(self) -> TideReport:
         """The report of the planned step."""
-        return Report(self.plan.after, self.plan.budget_bytes, top=self.top)
+        return TideReport(self.plan.after, self.plan.budget_bytes, top=self.top)
 
     @property
     def peaks_line(self) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from lowtide.tide.diff import Change, Difference, LayerChange, TensorChange
 from lowtide.units import Growth, format_bytes, format_change
-from lowtide.view.report import Report, shape_text
+from lowtide.view.reports.tide import TideReport, shape_text
 
 SIGNS = {"added": "+", "removed": "-", "grown": "↑", "shrunk": "↓", "same": " "}
 
@@ -20,7 +20,7 @@ class DifferenceReport:
     """A difference, the report of the later tide, and how much growth is allowed if that was asked."""
 
     difference: Difference
-    report: Report
+    report: TideReport
     max_growth: Growth | None = None
 
     @property

@@ -9,7 +9,7 @@ from lowtide.tide.address_space import free_space
 from lowtide.tide.downsample import sample_events
 from lowtide.tide.tide import Tide
 from lowtide.view.axis import COLOURS, STACK, stack_at, ticks
-from lowtide.view.report import Report, shape_text
+from lowtide.view.reports.tide import TideReport, shape_text
 from lowtide.view.tiles import TILES, AddressScale, Tile, address_scale, tiles_of
 
 _POINTS = 1200
@@ -17,7 +17,7 @@ _POINTS = 1200
 _BUFFERS = 4000
 
 
-def tide_data(report: Report, tensor: str | None = None) -> dict[str, Any]:
+def tide_data(report: TideReport, tensor: str | None = None) -> dict[str, Any]:
     """Return what a page draws; the buffers of `tensor` are among those that it lists, however small they are."""
     tide = report.tide
     rows = np.argsort(-tide.buffers.allocated, kind="stable")[:_BUFFERS].tolist()
@@ -63,7 +63,7 @@ def tide_data(report: Report, tensor: str | None = None) -> dict[str, Any]:
     }
 
 
-def _space_data(report: Report, scale: AddressScale, tiles: list[Tile], rows: list[int]) -> dict[str, Any]:
+def _space_data(report: TideReport, scale: AddressScale, tiles: list[Tile], rows: list[int]) -> dict[str, Any]:
     tide = report.tide
     events = sample_events(tide.curve.bytes_in_use, _POINTS)
     free = free_space(tide)
@@ -94,7 +94,7 @@ def _share(height: float) -> float:
     return round(height, 5)
 
 
-def _predicted_data(report: Report) -> dict[str, Any] | None:
+def _predicted_data(report: TideReport) -> dict[str, Any] | None:
     tide = report.predicted
     if tide is None:
         return None
@@ -140,7 +140,7 @@ def _alive_at(tide: Tide, events: npt.NDArray[np.intp]) -> npt.NDArray[np.int64]
     return alive
 
 
-def _buffer_data(report: Report, rows: list[int]) -> dict[str, Any]:
+def _buffer_data(report: TideReport, rows: list[int]) -> dict[str, Any]:
     buffers = report.tide.buffers
     data: dict[str, Any] = {"count": len(rows), "total": len(buffers)}
     texts: dict[str, list[str | None]] = {
