@@ -42,6 +42,8 @@ def open_html(browser, tmp_path):
     yield show
     assert [entry for entry in browser.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")] == []
     assert browser.execute_script("return performance.getEntriesByType('resource').map(e => e.name)") == []
+    # A theme that was chosen is remembered for all files.
+    browser.execute_script("localStorage.clear()")
 
 
 @pytest.fixture

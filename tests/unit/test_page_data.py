@@ -39,7 +39,7 @@ def test_a_tensor_that_is_asked_for_is_listed_however_small(tide, monkeypatch):
 def test_a_plan_has_its_answers_actions_and_totals(plan):
     data = plan_data(PlanReport(plan, file="a.plan"))
     assert data["summary"] == plan.summary()
-    assert [curve["name"] for curve in data["curves"]] == ["before", "after"]
+    assert [curve["name"] for curve in data["curves"]["curves"]] == ["before", "after"]
     assert [answer["about"] for answer in data["answers"]] == ["Before", "With this plan", "Time", "Results"]
     assert [answer["fits"] for answer in data["answers"]] == [None, True, None, None]
     assert [action["node"] for action in data["actions"]] == ["dense/Relu", "norm/mul", "gradient_tape/MatMul"]
@@ -58,7 +58,7 @@ def test_actions_beyond_what_is_listed_are_added_up():
 
 def test_an_idle_plan_has_one_curve_and_nothing_to_do():
     data = plan_data(PlanReport(make_idle_plan()))
-    assert [curve["name"] for curve in data["curves"]] == ["as it is"]
+    assert [curve["name"] for curve in data["curves"]["curves"]] == ["as it is"]
     assert (data["actions"], data["usage"], data["frontier"]) == ([], [], None)
 
 

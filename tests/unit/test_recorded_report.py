@@ -1,9 +1,7 @@
 """Reports of a recorded step: what is said, and the pictures of its addresses and of several curves."""
 
 import io
-import json
 import math
-import re
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 
@@ -16,13 +14,13 @@ from lowtide.simulator.bfc import BfcAllocator
 from lowtide.tide.columns import Buffers, Building, Curve
 from lowtide.tide.kinds import KINDS
 from lowtide.tide.tide import Tide
-from lowtide.view.page import render_page
 from lowtide.view.pictures.address_space import render_address_picture
 from lowtide.view.pictures.overlay import render_overlay
 from lowtide.view.pictures.tide_svg import render_picture
 from lowtide.view.reports.tide import TideReport
 from lowtide.view.terminal.report import TerminalReport
 from lowtide.view.tiles import TILES, address_scale, tiles_of
+from tests.pages import read_data, tide_page
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -233,7 +231,7 @@ def test_a_picture_of_very_many_buffers_stays_light(worn_tide):
     picture = render_address_picture(TideReport(worn_tide))
     assert len(list(ElementTree.fromstring(picture).iter())) < 3000
     assert len(picture) < 1_000_000
-    assert len(render_page(TideReport(worn_tide))) < 3_000_000
+    assert len(tide_page(TideReport(worn_tide))) < 3_000_000
 
 
 def test_the_largest_buffers_are_exact_and_the_small_ones_merged(worn_tide):
@@ -267,7 +265,7 @@ def test_few_buffers_are_all_exact(recorded_tide):
 
 def test_the_page_has_the_space_and_the_prediction(recorded_tide, tide):
     def data(report):
-        return json.loads(re.search(r'id="data">(.*?)</script>', render_page(report), re.DOTALL)[1])
+        return read_data(tide_page(report))
 
     page = data(TideReport(recorded_tide, predicted=tide))
     assert page["space"]["free"] == [5632, 1536, 1024, 1536, 512, 4608, 5632]
@@ -291,5 +289,5 @@ def test_a_recorded_tide_with_nothing_in_it_is_drawn_too(recorded_tide):
     report = TideReport(empty, predicted=empty)
     ElementTree.fromstring(render_address_picture(report))
     ElementTree.fromstring(render_overlay([empty], ["empty"]))
-    assert "before the step" in render_page(report)
+    assert "before the step" in tide_page(report)
     assert "nothing lies free" in printed(report)

@@ -9,8 +9,11 @@ from lowtide.oom.cause import OomCause
 from lowtide.oom.evidence import Request, group_alike
 from lowtide.oom.shortage import Shortage
 from lowtide.tide.owner import Owner
-from lowtide.view.shortage_page import render_shortage_page
-from lowtide.view.terminal.shortage import TerminalShortage, request_line, room_line
+from lowtide.view.html_page import render_html
+from lowtide.view.page_data.shortage import shortage_data
+from lowtide.view.reports.shortage import request_line, room_line
+from lowtide.view.terminal.shortage import TerminalShortage
+from tests.pages import check_self_contained, read_data
 
 MIB = 1 << 20
 
@@ -138,16 +141,19 @@ def test_what_is_not_known_is_left_out():
     assert "there was" not in text
     assert room_line(shortage) is None
     assert request_line(Request(shape=(3, 4))) == "3×4"
-    assert "<table>" not in render_shortage_page([shortage])
+    (data,) = shortage_data([shortage])["shortages"]
+    assert (data["holders"], data["kinds"], data["room"]) == ([], [], [])
 
 
 def test_the_page_shows_the_same_and_escapes_names(tide):
     nasty = "</script><img src=x onerror=alert(1)>"
     shortage = make_shortage(target=nasty, holders=(Owner(bytes=5 * MIB, name=nasty, kind="input"),), tide=tide)
-    page = render_shortage_page([shortage, make_shortage(notes=(nasty,))])
-    assert page.startswith("<!doctype html>")
-    assert "<img src=x" not in page
+    page = render_html("shortage", shortage_data([shortage, make_shortage(notes=(nasty,))]))
+    check_self_contained(page)
     assert page.count("The step is too large") == 2
-    assert "2 of 2 · train.py · batch 64 · step 3" in page
-    assert "<li>use a smaller batch</li>" in page
-    assert page.count("data:image/svg+xml;base64,") == 1
+    first, second = read_data(page)["shortages"]
+    assert second["heading"] == "train.py · batch 64 · step 3"
+    assert second["advice"][0] == "use a smaller batch"
+    assert ["note", nasty] in second["facts"]
+    assert first["tide"]["curve"]["bytes"] == tide.curve.bytes_in_use.tolist()
+    assert second["tide"] is None

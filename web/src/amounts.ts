@@ -3,6 +3,7 @@
 const units = ['KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
 
 export function formatBytes(count: number): string {
+  if (count < 0) return `-${formatBytes(-count)}`;
   if (count < 1024) return `${Math.round(count)} B`;
   let size = count;
   let unit = -1;
@@ -10,7 +11,21 @@ export function formatBytes(count: number): string {
     size /= 1024;
     unit += 1;
   } while (size >= 1023.95 && unit < units.length - 1);
-  return `${trimZeros(size.toFixed(size < 9.995 ? 2 : 1))} ${units[unit]}`;
+  return `${trimZeros(toDigits(size, size < 9.995 ? 2 : 1))} ${units[unit]}`;
+}
+
+// A number half-way between two is rounded to the even digit, as in Python; toFixed would take the larger.
+function toDigits(value: number, digits: number): string {
+  const last = 10 ** digits;
+  const halves = 2 ** (digits + 1);
+  const halfway = Number.isInteger(value * halves) && !Number.isInteger((value * halves) / 2);
+  const floor = Math.floor(value * last);
+  return (halfway && floor % 2 === 0 ? floor / last : value).toFixed(digits);
+}
+
+/** A change with its sign: "+1.5 KiB", "-97.8 MiB", "0 B". */
+export function formatChange(count: number): string {
+  return `${count > 0 ? '+' : ''}${formatBytes(count)}`;
 }
 
 const grouped = new Intl.NumberFormat('en-US');

@@ -1,4 +1,5 @@
 // The server's answers, typed. One function per address; nothing here knows how they are shown.
+import type { ReportView } from './route';
 
 export type State = 'ready' | 'building' | 'waiting' | 'failed';
 export type Phase = 'forward' | 'backward' | 'optimizer' | 'mixed';
@@ -188,9 +189,24 @@ export type Api = ReturnType<typeof createApi>;
 
 type Parameters = Record<string, string | number | null | undefined>;
 
-export function createApi(base: URL) {
-  const get = <Answer>(path: string, parameters: Parameters, signal?: AbortSignal) =>
-    fetchJson<Answer>(address(base, path, parameters), signal);
+type Get = <Answer>(path: string, parameters: Parameters, signal?: AbortSignal) => Promise<Answer>;
+
+/** The API of the server at an address. */
+export function createServerApi(base: URL): Api {
+  return createApi((path, parameters, signal) => fetchJson(address(base, path, parameters), signal));
+}
+
+/** The API of a page that carries its data: report 0, and nothing else. */
+export function createInlinedApi(view: ReportView, title: string, data: unknown): Api {
+  const files: Files = { version: '', title, files: [{ id: 0, path: title, kind: view, title }] };
+  const answers: Record<string, unknown> = { 'api/files': files, [`api/${view}/0`]: data };
+  return createApi(async <Answer>(path: string) => {
+    if (path in answers) return answers[path] as Answer;
+    throw new ApiError('This page has no server.', 'Open the file with `lowtide view`.');
+  });
+}
+
+function createApi(get: Get) {
   const graphPath = (graph: string, rest = '') => `api/graph/${encodeURIComponent(graph)}${rest}`;
   return {
     files: (signal?: AbortSignal) => get<Files>('api/files', {}, signal),
@@ -212,9 +228,8 @@ export function createApi(base: URL) {
       get<{ part?: number; name: string | null }>(graphPath(graph, '/locate'), { tensor }, signal),
     diff: (one: string, other: string, query: { path: string; fold: string }, signal?: AbortSignal) =>
       get<Screen>('api/diff', { one, other, ...query }, signal),
-    /** The answers of tides and plans are typed where they are drawn. */
-    tide: <Answer>(id: number, signal?: AbortSignal) => get<Answer>(`api/tide/${id}`, {}, signal),
-    plan: <Answer>(id: number, signal?: AbortSignal) => get<Answer>(`api/plan/${id}`, {}, signal),
+    /** The data of a report is typed where it is drawn. */
+    report: <Answer>(view: ReportView, id: number, signal?: AbortSignal) => get<Answer>(`api/${view}/${id}`, {}, signal),
   };
 }
 

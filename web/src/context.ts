@@ -6,6 +6,8 @@ export type Theme = 'light' | 'dark';
 
 export interface Context {
   readonly api: Api;
+  /** The page is one file with its data inlined: there are no other files and no graphs to lead to. */
+  readonly standalone: boolean;
   /** Go to an address; `replace` does not add an entry to the history (for moves of a pointer, say). */
   navigate(route: Route, options?: { replace?: boolean }): void;
   theme(): Theme;

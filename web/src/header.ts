@@ -19,7 +19,8 @@ export interface Header {
 const tabNames = { graph: 'Graph', tide: 'Tide', plan: 'Plan' } as const;
 type Tab = keyof typeof tabNames;
 
-export function createHeader(actions: HeaderActions): Header {
+/** `standalone` leaves out what leads to other files. */
+export function createHeader(actions: HeaderActions, standalone: boolean): Header {
   const picker = element('select', { class: 'picker', 'aria-label': 'What to show' });
   const tabs = element('nav', { class: 'tabs', 'aria-label': 'Views' });
   let route: Route = { view: 'files' };
@@ -31,6 +32,7 @@ export function createHeader(actions: HeaderActions): Header {
   });
 
   function draw(): void {
+    if (standalone) return;
     const shown = formatRoute(plainRoute(route));
     picker.value = shown;
     tabs.replaceChildren(...(Object.keys(tabNames) as Tab[]).flatMap((tab) => {
@@ -44,8 +46,8 @@ export function createHeader(actions: HeaderActions): Header {
   return {
     element: element('header', { class: 'bar' },
       element('div', { class: 'brand' }, wave(), element('span', {}, 'lowtide')),
-      tabs, picker,
-      element('button', { type: 'button', class: 'icon', title: 'Keys and help (?)', 'aria-label': 'Keys and help', onclick: actions.openHelp }, '?'),
+      ...(standalone ? [] : [tabs, picker,
+        element('button', { type: 'button', class: 'icon', title: 'Keys and help (?)', 'aria-label': 'Keys and help', onclick: actions.openHelp }, '?')]),
       element('button', { type: 'button', class: 'icon', title: 'Light or dark', 'aria-label': 'Light or dark', onclick: actions.toggleTheme }, '◐')),
     showFiles(found) {
       files = found;

@@ -1,4 +1,7 @@
-// The one entry: `lowtide view` reaches it through boot.js, TensorBoard imports it and calls `render` in the plugin's frame.
+// The one entry: `lowtide view` reaches it through boot.js, TensorBoard imports it and calls `render` in the plugin's frame,
+// and the files of `--html` contain it.
+import { createInlinedApi, createServerApi } from './api';
+import { readInlined } from './inlined';
 import { startPage } from './main';
 import stylesheet from './styles/page.css?url';
 
@@ -6,7 +9,14 @@ const here = import.meta.url;
 
 export async function render(): Promise<void> {
   await loadStylesheet(new URL(stylesheet, here).href);
-  startPage(document.body, new URL('.', here));
+  startPage(document.body, createServerApi(new URL('.', here)));
+}
+
+// A file that `--html` wrote carries its data, this script and the stylesheet, and calls nothing.
+const inlined = readInlined();
+if (inlined) {
+  const { kind, data } = inlined;
+  startPage(document.body, createInlinedApi(kind, data.title, data), { view: kind, id: 0, options: {} });
 }
 
 function loadStylesheet(address: string): Promise<void> {

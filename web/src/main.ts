@@ -1,31 +1,35 @@
 // The shell: header, choice of file, theme, help, and the view that the address asks for.
-import { createApi, type Files } from './api';
+import type { Api, Files } from './api';
 import type { Context, Mount, View } from './context';
 import { element } from './dom';
 import { createHeader } from './header';
 import { openHelp } from './help';
 import { errorCard } from './notice';
-import { formatRoute, graphRoute, parseRoute, type Route } from './route';
+import { formatRoute, graphRoute, parseRoute, type ReportRoute, type Route } from './route';
 import { watchTheme } from './theme';
 import { mount as mountGraph } from './graph/index';
 import { mount as mountPlan } from './plan/index';
+import { mountDifference } from './reports/difference';
+import { mountForecast } from './reports/forecast';
+import { mountShortages } from './reports/shortage';
 import { mount as mountTide } from './tide/index';
 
 const mounts: Record<Exclude<Route['view'], 'files'>, Mount> = {
   graph: mountGraph, diff: mountGraph, tide: mountTide, plan: mountPlan,
+  difference: mountDifference, shortage: mountShortages, forecast: mountForecast,
 };
 
 const readingTime = 1000;
 
-export function startPage(body: HTMLElement, base: URL): void {
-  const api = createApi(base);
+/** Show the page; `only` is the one thing to show where there is no list of files. */
+export function startPage(body: HTMLElement, api: Api, only: ReportRoute | null = null): void {
   const main = element('main', { id: 'main', tabindex: '-1' });
   let view: { kind: Route['view']; view: View } | null = null;
   let files: Files | null = null;
 
-  const themes = watchTheme(() => view?.view.update(parseRoute(location.hash)));
-  const header = createHeader({ navigate, toggleTheme: () => themes.toggle(), openHelp });
-  const context: Context = { api, navigate, theme: () => themes.current() };
+  const themes = watchTheme(show);
+  const header = createHeader({ navigate, toggleTheme: () => themes.toggle(), openHelp }, only !== null);
+  const context: Context = { api, standalone: only !== null, navigate, theme: () => themes.current() };
 
   function navigate(route: Route, options: { replace?: boolean } = {}): void {
     const hash = formatRoute(route);
@@ -36,7 +40,8 @@ export function startPage(body: HTMLElement, base: URL): void {
   }
 
   function show(): void {
-    const route = parseRoute(location.hash);
+    const asked = parseRoute(location.hash);
+    const route = only && asked.view !== only.view ? only : asked;
     header.update(route);
     if (route.view === 'files') return showFirst();
     if (view?.kind !== route.view) {
@@ -72,7 +77,7 @@ export function startPage(body: HTMLElement, base: URL): void {
     header.element, main);
   addEventListener('hashchange', show);
   show();
-  void loadFiles();
+  if (!only) void loadFiles();
 }
 
 function firstRoute(files: Files): Route | null {

@@ -31,15 +31,13 @@ export interface DiffRoute {
   select: string | null;
 }
 
-/** `options` are the parts behind the "?", for the view to read: `at`, `over`, ... */
-export interface TideRoute {
-  view: 'tide';
-  id: number;
-  options: Record<string, string>;
-}
+/** The views that draw one file or one report, by its number. */
+export const reportViews = ['tide', 'plan', 'difference', 'shortage', 'forecast'] as const;
+export type ReportView = (typeof reportViews)[number];
 
-export interface PlanRoute {
-  view: 'plan';
+/** `options` are the parts behind the "?", for the view to read: `at`, `over`, ... */
+export interface ReportRoute {
+  view: ReportView;
   id: number;
   options: Record<string, string>;
 }
@@ -48,7 +46,7 @@ export interface FilesRoute {
   view: 'files';
 }
 
-export type Route = FilesRoute | GraphRoute | DiffRoute | TideRoute | PlanRoute;
+export type Route = FilesRoute | GraphRoute | DiffRoute | ReportRoute;
 
 export function graphRoute(graph: string, changes: Partial<GraphRoute> = {}): GraphRoute {
   return {
@@ -67,13 +65,11 @@ export function parseRoute(hash: string): Route {
       return path[1] ? parseGraph(decode(path[1]), query) : { view: 'files' };
     case 'diff':
       return path[1] && path[2] ? parseDiff(decode(path[1]), decode(path[2]), query) : { view: 'files' };
-    case 'tide':
-    case 'plan': {
+    default: {
+      const view = reportViews.find((each) => each === path[0]);
       const id = parseCount(path[1] ?? '');
-      return id === null ? { view: 'files' } : { view: path[0], id, options: decodeAll(query) };
+      return view && id !== null ? { view, id, options: decodeAll(query) } : { view: 'files' };
     }
-    default:
-      return { view: 'files' };
   }
 }
 

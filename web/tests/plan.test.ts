@@ -44,13 +44,16 @@ const curve = (name: string, peak: number) => ({
 });
 const plan: PlanData = {
   title: 'a step',
+  budget_bytes: 10240,
   summary: 'less',
   fits: true,
   answers: [],
-  peaks: 'peak 14 KiB -> 9 KiB',
-  budget_bytes: 10240,
-  top_bytes: 15000,
-  curves: [curve('before', 14000), curve('after', 9000)],
+  curves: {
+    peaks: 'peak 14 KiB -> 9 KiB',
+    budget_bytes: 10240,
+    top_bytes: 15000,
+    curves: [curve('before', 14000), curve('after', 9000)],
+  },
   frontier,
   layers: [],
   actions,
@@ -74,7 +77,7 @@ describe('a plan', () => {
   });
 
   it('draws the budget between both curves', () => {
-    const { picture } = drawCurves(plan, { width: 700, height: 300 }, palette);
+    const { picture } = drawCurves(plan.title, plan.curves, { width: 700, height: 300 }, palette);
     const highest = (name: string) =>
       Math.min(...(picture.shapes.find((shape) => shape.name === name) as Line).points.filter((_, index) => index % 2));
     expect(highest('before')).toBeLessThan(highest('budget'));

@@ -79,14 +79,15 @@ def explain_two(
     from lowtide.cli.output import tell_written, write_text
     from lowtide.tide.diff import diff
     from lowtide.tide.tide import Tide
-    from lowtide.view.difference_page import render_difference_page
+    from lowtide.view.html_page import render_html
+    from lowtide.view.page_data.difference import difference_data
     from lowtide.view.pictures.overlay import render_overlay
     from lowtide.view.reports.difference import DifferenceReport
     from lowtide.view.reports.tide import TideReport
 
     before, after = (Tide.load(file) for file in files)
     shown = DifferenceReport(diff(before, after), TideReport(after, budget, top=top), max_growth)
-    written = [] if html is None else [write_text(html, render_difference_page(shown))]
+    written = [] if html is None else [write_text(html, render_html("difference", difference_data(shown)))]
     if svg is not None:
         written.append(write_text(svg, render_overlay([before, after], [file.name for file in files])))
     _print(shown, shown.to_dict() | {"budget": shown.report.to_dict()["budget"]}, as_json=as_json, markdown=markdown)

@@ -135,9 +135,10 @@ def _emit(shortages: list[Shortage], log: _Log, top: int, *, as_json: bool, html
 
     written = []
     if html is not None:
-        from lowtide.view.shortage_page import render_shortage_page
+        from lowtide.view.html_page import render_html
+        from lowtide.view.page_data.shortage import shortage_data
 
-        written.append(write_text(html, render_shortage_page(shortages)))
+        written.append(write_text(html, render_html("shortage", shortage_data(shortages))))
     if as_json:
         data = {
             "schema_version": 1,

@@ -40,16 +40,24 @@ def emit(
 
 def emit_forecast(report: ForecastReport, *, as_json: bool, html: Path | None, svg: Path | None) -> int:
     """Write what a pipeline will hold to all that was asked for, and return the exit code."""
-    from lowtide.view.reports.forecast import render_forecast_page, render_forecast_picture
+    written: list[Path] = []
+    if html is not None:
+        from lowtide.view.html_page import render_html
+        from lowtide.view.page_data.forecast import forecast_data
 
-    renderers = ((html, render_forecast_page), (svg, render_forecast_picture))
-    written = [write_text(path, render(report)) for path, render in renderers if path is not None]
+        written.append(write_text(html, render_html("forecast", forecast_data(report))))
+    if svg is not None:
+        from lowtide.view.pictures.forecast_svg import render_forecast_picture
+
+        written.append(write_text(svg, render_forecast_picture(report)))
     if as_json:
         click.echo(json.dumps(report.to_dict(), indent=2))
     else:
         from rich.console import Console
 
-        Console().print(report)
+        from lowtide.view.terminal.forecast import TerminalForecast
+
+        Console().print(TerminalForecast(report))
     tell_written(written)
     return 1 if report.fits is False else 0
 
@@ -59,9 +67,10 @@ def write_files(report: TideReport, html: Path | None, svg: Path | None, space: 
     # All are drawn before the first is written, so that one that cannot be drawn leaves nothing half done.
     drawn: list[tuple[Path, str]] = []
     if html is not None:
-        from lowtide.view.page import render_page
+        from lowtide.view.html_page import render_html
+        from lowtide.view.page_data.tide import tide_data
 
-        drawn.append((html, render_page(report)))
+        drawn.append((html, render_html("tide", tide_data(report))))
     if svg is not None:
         from lowtide.view.pictures.tide_svg import render_picture
 

@@ -32,9 +32,10 @@ def emit_plan(
     """Write the report to all that was asked for, and return the exit code: 0, for a plan keeps its budget."""
     drawn: list[tuple[Path, str]] = []
     if html is not None:
-        from lowtide.view.plan_page import render_plan_page
+        from lowtide.view.html_page import render_html
+        from lowtide.view.page_data.plan import plan_data
 
-        drawn.append((html, render_plan_page(report)))
+        drawn.append((html, render_html("plan", plan_data(report))))
     if svg is not None:
         from lowtide.view.pictures.plan_svg import render_plan_picture
 

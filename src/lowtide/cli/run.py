@@ -172,8 +172,9 @@ def _write_files(
 
     written: list[Path] = []
     if html is not None and outcome.shortages:
-        from lowtide.view.shortage_page import render_shortage_page
+        from lowtide.view.html_page import render_html
+        from lowtide.view.page_data.shortage import shortage_data
 
-        written.append(write_text(html, render_shortage_page(outcome.shortages)))
+        written.append(write_text(html, render_html("shortage", shortage_data(outcome.shortages))))
         html = None
     return written + ([] if report is None else write_files(report, html, svg, space))

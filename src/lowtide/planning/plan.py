@@ -182,17 +182,21 @@ class Plan:
         """Return the plan in one line."""
         if self.changes_nothing:
             return f"{format_bytes(self.before.safe_bytes)} fits {format_bytes(self.budget_bytes)} as it is"
-        done = [
+        unchanged = "" if self.changes_results else "; results unchanged"
+        return (
+            f"{format_bytes(self.before.safe_bytes)} -> {format_bytes(self.peak_bytes)}, "
+            f"{format_slowdown(self.slowdown)} time: {self.changes()}{unchanged}"
+        )
+
+    def changes(self) -> str:
+        """Return what the plan changes: "38 tensors recomputed, 4 micro-batches"."""
+        changes = [
             _count_of(self.recomputed, "tensor", "recomputed"),
             _count_of(self.count(ORDER), "operation", "reordered"),
             f"{self.pieces:,} micro-batches" if self.pieces > 1 else None,
             self.precision,
         ]
-        unchanged = "" if self.changes_results else "; results unchanged"
-        return (
-            f"{format_bytes(self.before.safe_bytes)} -> {format_bytes(self.peak_bytes)}, "
-            f"{format_slowdown(self.slowdown)} time: {', '.join(filter(None, done))}{unchanged}"
-        )
+        return ", ".join(filter(None, changes))
 
     def to_dict(self, *, top: int = 10) -> dict[str, Any]:
         """Return what a reader of the report needs as plain data, with a `schema_version`."""

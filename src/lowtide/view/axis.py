@@ -13,6 +13,7 @@ from lowtide.tide.tide import Tide
 STACK = ("weights", "optimizer", "constants", "input", SLACK, "activations", "gradients", "workspace", "other")
 
 BUDGET_COLOUR = "#e5484d"
+BEFORE_COLOUR, AFTER_COLOUR = COLOURS["gradients"], COLOURS["activations"]
 
 _STACK_ROWS = [(*KINDS, SLACK).index(kind) for kind in STACK]
 

@@ -71,7 +71,7 @@ export function createActions(context: Context, data: PlanData, choices: ActionC
           element(
             'div',
             { class: 'buttons' },
-            graphLink(context, node, null),
+            context.standalone ? null : graphLink(context, node, null),
             button('Clear', () => choices.select(null)),
           ),
         );

@@ -1,4 +1,4 @@
-// The step before and after a plan over each other, with the budget.
+// Two steps in one chart, before and after, with the budget.
 import { formatBytes } from '../amounts';
 import { element, swatch } from '../dom';
 import { drawAxes, drawLevels, frameOf, type Frame } from '../tide/axes';
@@ -6,17 +6,19 @@ import { createChart, type Chart, type Size, type Telling } from '../tide/chart'
 import { markMoment } from '../tide/curve';
 import { nodeAt, pointAtShare, shareOf } from '../tide/data';
 import type { Label, Palette, Picture, Shape } from '../tide/picture';
-import type { PlanCurve, PlanData } from './data';
+import { card } from '../tide/parts';
+import { saveButtons } from '../tide/save';
+import type { Curves, PlanCurve } from './data';
 
-export function createCurves(data: PlanData): Chart {
+export function createCurves(title: string, data: Curves): Chart {
   let frame: Frame | null = null;
   const last = data.curves[data.curves.length - 1]!;
   return createChart<number>({
     className: 'curves',
     surface: 'svg',
-    label: () => `${describeCurves(data)}. Arrow keys read a moment.`,
+    label: () => `${describeCurves(title, data)}. Arrow keys read a moment.`,
     paint: (size, palette) => {
-      const drawn = drawCurves(data, size, palette);
+      const drawn = drawCurves(title, data, size, palette);
       frame = drawn.frame;
       return drawn.picture;
     },
@@ -39,24 +41,43 @@ export function createCurves(data: PlanData): Chart {
   });
 }
 
-export function describeCurves(data: PlanData): string {
-  return `${data.title}: memory over the step; ${data.peaks}; budget ${formatBytes(data.budget_bytes)}`;
+export function describeCurves(title: string, { peaks, budget_bytes: budget }: Curves): string {
+  const parts = [`${title}: memory over the step`, peaks, budget === null ? '' : `budget ${formatBytes(budget)}`];
+  return parts.filter(Boolean).join('; ');
 }
 
-export function drawCurves(data: PlanData, size: Size, palette: Palette): { frame: Frame; picture: Picture } {
+export function drawCurves(title: string, data: Curves, size: Size, palette: Palette): { frame: Frame; picture: Picture } {
   const { top_bytes: top, budget_bytes: budget, curves } = data;
   const frame = frameOf(size, top);
   const peaks = curves.map((curve) => labelPeak(curve, budget, frame, palette));
   const shapes: Shape[] = [
-    ...drawAxes(frame, top, 'its end', palette),
+    ...drawAxes(frame, top, 'end of the step', palette),
     ...curves.flatMap((curve) => drawCurve(curve, frame)),
-    ...(budget <= top
+    ...(budget !== null && budget <= top
       ? drawLevels(frame, [{ bytes: budget, text: `budget ${formatBytes(budget)}`, name: 'budget' }], peaks, palette)
       : []),
     ...curves.map((curve) => dotAt(curve, curve.event.indexOf(curve.peak_event), frame, 5, palette)),
     ...peaks,
   ];
-  return { frame, picture: { ...size, background: palette.card, title: describeCurves(data), shapes } };
+  return { frame, picture: { ...size, background: palette.card, title: describeCurves(title, data), shapes } };
+}
+
+/** The chart with its heading and its legend. */
+export function curvesCard(title: string, summary: string, data: Curves, chart: Chart): HTMLElement {
+  const legend = data.curves.map(({ name, colour, peak_bytes: peak }) => ({
+    text: `${name}: peak ${formatBytes(peak)}`,
+    colour,
+  }));
+  const caption = () => ({ title: `${title} · ${summary}`, file: `${title}-curves`, legend });
+  return card(
+    'Memory over the step',
+    [
+      element('span', { class: 'hint' }, 'Full step, start to end. Point, or use ← →, to read a moment'),
+      saveButtons(chart, caption),
+    ],
+    chart.element,
+    element('div', { class: 'key' }, ...legend.map(({ text, colour }) => element('span', {}, swatch(colour), text))),
+  );
 }
 
 function drawCurve(curve: PlanCurve, frame: Frame): Shape[] {
@@ -77,12 +98,12 @@ function dotAt(curve: PlanCurve, point: number, frame: Frame, radius: number, pa
   return { kind: 'dot', x, y: frame.y(curve.bytes[point]!), radius, fill: curve.colour, edge: palette.card };
 }
 
-function labelPeak(curve: PlanCurve, budget: number, frame: Frame, palette: Palette): Label {
+function labelPeak(curve: PlanCurve, budget: number | null, frame: Frame, palette: Palette): Label {
   const x = frame.x(shareOf(curve, curve.peak_event));
   const top = frame.y(curve.bytes[curve.event.indexOf(curve.peak_event)]!);
   const early = x < frame.width / 2;
   // Above its dot, unless the line of the budget runs there.
-  const over = top - 9 - frame.y(budget);
+  const over = budget === null ? Infinity : top - 9 - frame.y(budget);
   return {
     kind: 'label',
     x: x + (early ? 10 : -10),
@@ -96,7 +117,7 @@ function labelPeak(curve: PlanCurve, budget: number, frame: Frame, palette: Pale
   };
 }
 
-function tellShare({ curves }: PlanData, share: number, frame: Frame): Telling {
+function tellShare({ curves }: Curves, share: number, frame: Frame): Telling {
   const percent = `${Math.round(100 * share)}% of the step`;
   const read = curves.map((curve) => ({ curve, point: pointAtShare(curve, share) }));
   return {

@@ -9,6 +9,14 @@ export interface PlanCurve extends Curve {
   peak_event: number;
 }
 
+/** Curves of two steps in one chart. */
+export interface Curves {
+  peaks: string;
+  budget_bytes: number | null;
+  top_bytes: number;
+  curves: PlanCurve[];
+}
+
 export interface FrontierStep {
   bytes: number;
   slowdown: number;
@@ -49,13 +57,11 @@ export interface Action {
 
 export interface PlanData {
   title: string;
+  budget_bytes: number;
   summary: string;
   fits: boolean;
   answers: Answer[];
-  peaks: string;
-  budget_bytes: number;
-  top_bytes: number;
-  curves: PlanCurve[];
+  curves: Curves;
   frontier: Frontier | null;
   layers: ({ layer: string } & Total)[];
   actions: Action[];

@@ -1,17 +1,17 @@
 // The view of a plan: before and after, what other budgets cost, what is done, and how to use it.
 import { formatBytes } from '../amounts';
 import type { Context, Mount, View } from '../context';
-import { element, swatch } from '../dom';
+import { element } from '../dom';
 import { errorCard, isAbort } from '../notice';
 import type { Route } from '../route';
 import type { Chart } from '../tide/chart';
-import { answerCard, card } from '../tide/parts';
+import { answerGroup, card, provenanceCard } from '../tide/parts';
 import { saveButtons } from '../tide/save';
 import { createActions, layersCard, type ActionsCard } from './actions';
-import { createCurves } from './curves';
+import { createCurves, curvesCard } from './curves';
 import type { PlanData } from './data';
 import { createFrontier, frontierTable, rowsOf } from './frontier';
-import { groundsCard, usageCard } from './usage';
+import { usageCard } from './usage';
 
 const frontierRows = 10;
 
@@ -39,7 +39,7 @@ function createView(container: HTMLElement, context: Context): View {
     root.setAttribute('aria-busy', 'true');
     root.replaceChildren(element('p', { class: 'hint loading', role: 'status' }, 'Reading the plan …'));
     try {
-      const data = await context.api.plan<PlanData>(next, signal);
+      const data = await context.api.report<PlanData>('plan', next, signal);
       sheet = createSheet(context, data, {
         select: (node) => go({ node: node ?? '' }),
         filter: (filter) => go({ filter }, true),
@@ -89,7 +89,7 @@ function createSheet(
   data: PlanData,
   choices: { select(node: string | null): void; filter(words: string): void },
 ): PlanSheet {
-  const curves = createCurves(data);
+  const curves = createCurves(data.title, data.curves);
   const frontier = data.frontier ? createFrontier(data.frontier, data.budget_bytes, data.title) : null;
   const actions = data.actions.length ? createActions(context, data, choices) : null;
   const charts = [curves, ...(frontier ? [frontier] : [])];
@@ -106,13 +106,13 @@ function createSheet(
       ),
     ),
     element('p', { class: 'summary' }, data.summary),
-    element('div', { class: 'answers', role: 'group', 'aria-label': 'The answer' }, ...data.answers.map(answerCard)),
-    curvesCard(data, curves),
+    answerGroup(data.answers),
+    curvesCard(data.title, data.summary, data.curves, curves),
     frontier ? frontierCard(data, frontier) : null,
     usageCard(data),
     data.layers.length ? layersCard(data) : null,
     actions?.element ?? null,
-    groundsCard(data),
+    provenanceCard(data.method, data.notes),
   ];
   return {
     element: element('div', { class: 'sheet' }, ...parts),
@@ -120,23 +120,6 @@ function createSheet(
     redraw: () => charts.forEach((chart) => chart.redraw()),
     destroy: () => charts.forEach((chart) => chart.destroy()),
   };
-}
-
-function curvesCard(data: PlanData, chart: Chart): HTMLElement {
-  const legend = data.curves.map(({ name, colour, peak_bytes: peak }) => ({
-    text: `${name}: peak ${formatBytes(peak)}`,
-    colour,
-  }));
-  const caption = () => ({ title: `${data.title} · ${data.summary}`, file: `${data.title}-plan`, legend });
-  return card(
-    'Memory over the step',
-    [
-      element('span', { class: 'hint' }, 'Each step from its begin to its end. Point, or use ← →, to read a moment'),
-      saveButtons(chart, caption),
-    ],
-    chart.element,
-    element('div', { class: 'key' }, ...legend.map(({ text, colour }) => element('span', {}, swatch(colour), text))),
-  );
 }
 
 function frontierCard(data: PlanData, chart: Chart): HTMLElement {

@@ -1,7 +1,7 @@
 // How to run a step as planned: lines of code to copy.
 import { element } from '../dom';
 import { copyText } from '../graph/copy';
-import { button, card, facts } from '../tide/parts';
+import { button, card } from '../tide/parts';
 import type { PlanData } from './data';
 
 export function usageCard(data: PlanData): HTMLElement | null {
@@ -16,14 +16,6 @@ export function usageCard(data: PlanData): HTMLElement | null {
     ),
   );
   return card('How to use it', [], ...lines);
-}
-
-export function groundsCard(data: PlanData): HTMLElement {
-  return card(
-    'How this was found',
-    [],
-    facts([['method', data.method], ...data.notes.map((note) => ['note', note] as const)]),
-  );
 }
 
 function copyButton(code: string): HTMLElement {

@@ -41,7 +41,7 @@ export function drawTide(
   const highest = Math.max(data.peak_bytes, data.safe_bytes, ...overlays.map((overlay) => overlay.peakBytes));
   const top = axisTop(highest, budget);
   const frame = frameOf(size, top);
-  const end = overlays.length ? 'its end' : `${formatCount(data.curve.events - 1)} events`;
+  const end = overlays.length ? 'end of the step' : `${formatCount(data.curve.events - 1)} events`;
   const levels: Level[] = [
     { bytes: data.safe_bytes, text: `safe bound ${formatBytes(data.safe_bytes)}`, name: 'safe' },
   ];

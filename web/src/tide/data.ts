@@ -78,13 +78,15 @@ export interface Predicted {
   bytes: number[];
 }
 
+export type Verdict = 'fits' | 'may_run_out' | 'does_not_fit';
+
 export interface TideData {
   title: string;
   method_name: string;
   method: string;
-  verdict: string | null;
-  fits: boolean | null;
-  largest_batch: string | null;
+  /** The words for each verdict, with `{budget}` and `{margin}` to fill in. */
+  verdicts: Record<Verdict, string>;
+  largest_batch: { batch_size: number; text: string } | null;
   building: string | null;
   unmodelled: string | null;
   recorded: string | null;
@@ -230,12 +232,4 @@ export function byteTicks(top: number, most: number): number[] {
   let step = 1;
   while (top / step > most) step *= 2;
   return Array.from({ length: Math.floor(top / step) + 1 }, (_, tick) => tick * step);
-}
-
-/** Whether it fits, in words; the safe bound decides. */
-export function verdictOf(peak: number, safe: number, budget: number, format: (bytes: number) => string): string {
-  if (safe <= budget) return `fits in ${format(budget)}, with ${format(budget - safe)} to spare`;
-  if (peak <= budget)
-    return `may run out in ${format(budget)}: the expected peak fits, the safe bound is ${format(safe - budget)} over`;
-  return `does not fit in ${format(budget)}: ${format(peak - budget)} too much`;
 }

@@ -33,7 +33,7 @@ function createView(container: HTMLElement, context: Context): View {
     loading = new AbortController();
     const { signal } = loading;
     [id, data, files] = [next, null, null];
-    void loadFiles();
+    if (!context.standalone) void loadFiles();
     overlays.clear();
     asked.clear();
     sheet?.destroy();
@@ -41,7 +41,7 @@ function createView(container: HTMLElement, context: Context): View {
     root.setAttribute('aria-busy', 'true');
     root.replaceChildren(element('p', { class: 'hint loading', role: 'status' }, 'Reading the tide …'));
     try {
-      const tide = await context.api.tide<TideData>(next, signal);
+      const tide = await context.api.report<TideData>('tide', next, signal);
       data = tide;
       sheet = createSheet(context, tide, next, {
         choose: (event, tensor) => go({ at: event, ...(tensor === undefined ? {} : { tensor }) }),

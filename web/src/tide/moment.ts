@@ -1,8 +1,8 @@
 // What a chosen moment holds, by kind and by layer.
 import { formatBytes, formatCount } from '../amounts';
 import { element } from '../dom';
-import { nodeAt, sharesByKind, sharesByLayer, type Share, type TideData } from './data';
-import { button, card } from './parts';
+import { nodeAt, sharesByKind, sharesByLayer, type TideData } from './data';
+import { button, card, shareBars } from './parts';
 
 const mostLayers = 10;
 
@@ -28,8 +28,8 @@ export function createMoment(toPeak: () => void): MomentCard {
     const peak = data.curve.event[point] === data.peak_event;
     heading.textContent = describeMoment(data, point);
     back.hidden = peak;
-    kinds.replaceChildren(...bars(sharesByKind(data, point)));
-    layers.replaceChildren(...bars(sharesByLayer(data, point, mostLayers)));
+    kinds.replaceChildren(...shareBars(sharesByKind(data, point)));
+    layers.replaceChildren(...shareBars(sharesByLayer(data, point, mostLayers)));
   }
   return { element: made, show };
 }
@@ -38,27 +38,4 @@ export function describeMoment(data: TideData, point: number): string {
   const event = data.curve.event[point]!;
   if (event === data.peak_event) return `At the peak: ${data.peak_place}`;
   return `${formatBytes(data.curve.bytes[point]!)} in use after event ${formatCount(event)}: ${nodeAt(data.curve, point)}`;
-}
-
-function bars(shares: Share[]): HTMLElement[] {
-  const most = Math.max(1, ...shares.map((share) => share.bytes));
-  return shares.map(({ label, bytes, parts }) => {
-    const track = element(
-      'div',
-      { class: 'track', 'aria-hidden': 'true' },
-      ...parts.map(([colour, part]) => {
-        const made = element('div');
-        made.style.backgroundColor = colour;
-        made.style.width = `${(100 * part) / most}%`;
-        return made;
-      }),
-    );
-    return element(
-      'div',
-      { class: 'amount' },
-      element('div', { class: 'label', title: label }, label),
-      track,
-      element('div', { class: 'size' }, formatBytes(bytes)),
-    );
-  });
 }

@@ -60,12 +60,12 @@ export async function readOverlay(
   const label = [file?.path ?? String(key.id), key.curve].filter(Boolean).join(', ');
   const name = { key: formatOverlay(key), label };
   if (key.curve !== null || file?.kind === 'plan') {
-    const { curves } = await api.plan<PlanData>(key.id, signal);
+    const { curves } = (await api.report<PlanData>('plan', key.id, signal)).curves;
     // A plan that changes nothing has one curve, which is both.
     const curve = curves.find((each) => each.name === key.curve) ?? curves[curves.length - 1]!;
     return { ...name, peakBytes: curve.peak_bytes, peakEvent: curve.peak_event, curve };
   }
-  const data = await api.tide<TideData>(key.id, signal);
+  const data = await api.report<TideData>('tide', key.id, signal);
   return { ...name, peakBytes: data.peak_bytes, peakEvent: data.peak_event, curve: data.curve };
 }
 

@@ -1,5 +1,7 @@
 // Parts that the views of tides and plans are made of.
+import { formatBytes } from '../amounts';
 import { element } from '../dom';
+import type { Share } from './data';
 
 type Child = Node | string | null;
 
@@ -30,19 +32,24 @@ export function card(title: string, beside: Child[], ...content: Child[]): HTMLE
 export interface Answer {
   about: string;
   value: string;
-  grounds: string;
+  reason: string;
   fits: boolean | null;
 }
 
-export function answerCard({ about, value, grounds, fits }: Answer): HTMLElement {
+export function answerCard({ about, value, reason, fits }: Answer): HTMLElement {
   const mood = fits === null ? '' : fits ? ' fits' : ' exceeds';
   return element(
     'div',
     { class: `answer${mood}` },
     element('div', { class: 'what' }, about),
     element('div', { class: 'value' }, value),
-    element('div', { class: 'why' }, grounds),
+    element('div', { class: 'why' }, reason),
   );
+}
+
+/** The answers at the top of a report. */
+export function answerGroup(answers: readonly Answer[]): HTMLElement {
+  return element('div', { class: 'answers', role: 'group', 'aria-label': 'The answer' }, ...answers.map(answerCard));
 }
 
 /** Names and texts side by side; those without a text are left out. */
@@ -51,4 +58,37 @@ export function facts(rows: readonly (readonly [string, Node | string | null])[]
     text === null ? [] : [element('dt', {}, name), element('dd', {}, text)],
   );
   return element('dl', { class: 'facts' }, ...given);
+}
+
+/** How the numbers of a report were found. */
+export function provenanceCard(method: string, notes: readonly string[]): HTMLElement {
+  return card(
+    'How this was found',
+    [],
+    facts([['method', method], ...notes.map((note) => ['note', note] as const)]),
+  );
+}
+
+/** A bar for each share, as long as its part of the largest. */
+export function shareBars(shares: readonly Share[]): HTMLElement[] {
+  const most = Math.max(1, ...shares.map((share) => share.bytes));
+  return shares.map(({ label, bytes, parts }) => {
+    const track = element(
+      'div',
+      { class: 'track', 'aria-hidden': 'true' },
+      ...parts.map(([colour, part]) => {
+        const made = element('div');
+        made.style.backgroundColor = colour;
+        made.style.width = `${(100 * part) / most}%`;
+        return made;
+      }),
+    );
+    return element(
+      'div',
+      { class: 'amount' },
+      element('div', { class: 'label', title: label }, label),
+      track,
+      element('div', { class: 'size' }, formatBytes(bytes)),
+    );
+  });
 }

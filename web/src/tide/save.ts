@@ -1,7 +1,10 @@
 // A chart as a file: the same shapes as on the screen, with a title above and the legend below.
+import { formatBytes } from '../amounts';
 import { element } from '../dom';
 import { paint } from './canvas';
 import type { Chart } from './chart';
+import type { Overlay } from './curve';
+import type { TideData } from './data';
 import { button } from './parts';
 import { letterWidth, paletteOf, type Palette, type Picture, type Shape } from './picture';
 import { svgText } from './svg';
@@ -83,6 +86,25 @@ function moveDown(shape: Shape, by: number): Shape {
     default:
       return { ...shape, y: shape.y + by };
   }
+}
+
+/** The kinds that are there at all, then the curves over them with their peaks. */
+export function legendOf(data: TideData, overlays: Overlay[]): LegendEntry[] {
+  const kinds = data.kinds.filter((_, row) => data.curve.strata[row]!.some((bytes) => bytes > 0));
+  return [
+    ...kinds.map(({ name, colour }) => ({ text: name, colour })),
+    ...overlays.map(({ label, colour, dash, peakBytes }) => ({
+      text: `${label}: peak ${formatBytes(peakBytes)}, ${describeGap(peakBytes, data.peak_bytes)}`,
+      colour,
+      dash,
+      line: true,
+    })),
+  ];
+}
+
+function describeGap(peak: number, own: number): string {
+  const gap = own ? peak / own - 1 : 0;
+  return Math.abs(gap) < 0.0005 ? 'the same' : `${(100 * Math.abs(gap)).toFixed(1)}% ${gap > 0 ? 'above' : 'below'}`;
 }
 
 /** A title as the name of a file. */

@@ -7,11 +7,11 @@ import type { Chart } from './chart';
 import { createCurveChart, createSpaceChart, type Shown } from './charts';
 import type { Overlay } from './curve';
 import type { TideData } from './data';
-import { answerCards, groundsCard, methodName } from './grounds';
+import { answerCards, methodName, provenanceCard } from './summary';
 import { createMoment } from './moment';
 import { createPicker, type Choice } from './overlays';
-import { card } from './parts';
-import { saveButtons, type LegendEntry } from './save';
+import { answerGroup, card } from './parts';
+import { legendOf, saveButtons, type LegendEntry } from './save';
 import { describeFree } from './space';
 import { createTensors } from './tensors';
 
@@ -49,7 +49,7 @@ export function createSheet(context: Context, data: TideData, id: number, action
   const picker = createPicker(actions.compare);
   const budget = createBudget(actions.setBudget);
   const message = element('p', { class: 'hint', role: 'status' });
-  const answers = element('div', { class: 'answers', role: 'group', 'aria-label': 'The answer' });
+  const answers = answerGroup([]);
   const curve = createCurveChart(() => shown, actions);
   const legend = element('div', { class: 'key' });
   const moment = createMoment(actions.toPeak);
@@ -66,7 +66,7 @@ export function createSheet(context: Context, data: TideData, id: number, action
   const sheet = element(
     'div',
     { class: 'sheet' },
-    element('div', { class: 'top' }, title, element('div', { class: 'controls' }, budget.element, picker.element)),
+    element('div', { class: 'top' }, title, element('div', { class: 'controls' }, budget.element, context.standalone ? null : picker.element)),
     message,
     answers,
     card(
@@ -85,7 +85,7 @@ export function createSheet(context: Context, data: TideData, id: number, action
     moment.element,
     tensors.element,
     ...(space ? [space.element] : []),
-    groundsCard(data),
+    provenanceCard(data),
   );
 
   function show(state: SheetState): void {
@@ -153,25 +153,6 @@ function createSpace(data: TideData, shown: () => Shown, actions: SheetActions):
       free.textContent = describeFree(data, space, shown().point);
     },
   };
-}
-
-/** The kinds that are there at all, then the curves over them with their peaks. */
-export function legendOf(data: TideData, overlays: Overlay[]): LegendEntry[] {
-  const kinds = data.kinds.filter((_, row) => data.curve.strata[row]!.some((bytes) => bytes > 0));
-  return [
-    ...kinds.map(({ name, colour }) => ({ text: name, colour })),
-    ...overlays.map(({ label, colour, dash, peakBytes }) => ({
-      text: `${label}: peak ${formatBytes(peakBytes)}, ${describeGap(peakBytes, data.peak_bytes)}`,
-      colour,
-      dash,
-      line: true,
-    })),
-  ];
-}
-
-function describeGap(peak: number, own: number): string {
-  const gap = own ? peak / own - 1 : 0;
-  return Math.abs(gap) < 0.0005 ? 'the same' : `${(100 * Math.abs(gap)).toFixed(1)}% ${gap > 0 ? 'above' : 'below'}`;
 }
 
 function drawEntry({ text, colour, line, dash }: LegendEntry): HTMLElement {

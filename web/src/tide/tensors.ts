@@ -80,7 +80,7 @@ export function createTensors(actions: TensorActions): TensorsCard {
         : element(
             'div',
             { class: 'buttons' },
-            graphLink(actions.context, tensor, actions.tide()),
+            actions.context.standalone ? null : graphLink(actions.context, tensor, actions.tide()),
             born === null ? null : button('Go to where it begins', () => actions.choose(born)),
             button('Clear', () => actions.select(null)),
           );

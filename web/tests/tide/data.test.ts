@@ -11,8 +11,8 @@ import {
   sharesByKind,
   sharesByLayer,
   sum,
-  verdictOf,
 } from '../../src/tide/data';
+import { verdictOn } from '../../src/tide/summary';
 import { makeTide } from './tides';
 
 describe('moments', () => {
@@ -113,7 +113,7 @@ describe('axes and budgets', () => {
   });
 
   it('says whether it fits', () => {
-    const words = (budget: number) => verdictOf(90, 100, budget, (bytes) => `${bytes} B`);
+    const words = (budget: number) => verdictOn(makeTide({ peak_bytes: 90, safe_bytes: 100 }), budget).reason;
     expect(words(120)).toBe('fits in 120 B, with 20 B to spare');
     expect(words(95)).toBe('may run out in 95 B: the expected peak fits, the safe bound is 5 B over');
     expect(words(80)).toBe('does not fit in 80 B: 10 B too much');

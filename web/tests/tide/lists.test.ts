@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { formatAddress, parseAddress } from '../../src/tide/address';
 import { formatSlowdown, formatTime } from '../../src/tide/format';
-import { answersOf, describeSteps } from '../../src/tide/grounds';
+import { answersOf, describeSteps } from '../../src/tide/summary';
 import { graphsOf } from '../../src/tide/locate';
 import { assignLooks, overlayChoices } from '../../src/tide/overlays';
-import { legendOf } from '../../src/tide/sheet';
+import { legendOf } from '../../src/tide/save';
 import { firstRows, matchRows, sortRows } from '../../src/tide/table';
 import { describeRest, describeTensor } from '../../src/tide/tensors';
 import { makeTide } from './tides';

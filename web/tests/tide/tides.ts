@@ -15,8 +15,11 @@ export function makeTide(changes: Partial<TideData> = {}): TideData {
     title: 'train.py:build · batch 5',
     method_name: 'simulated',
     method: 'simulation',
-    verdict: null,
-    fits: null,
+    verdicts: {
+      fits: 'fits in {budget}, with {margin} to spare',
+      may_run_out: 'may run out in {budget}: the expected peak fits, the safe bound is {margin} over',
+      does_not_fit: 'does not fit in {budget}: {margin} too much',
+    },
     largest_batch: null,
     building: null,
     unmodelled: null,

@@ -4,9 +4,8 @@ from dataclasses import asdict
 from typing import Any
 
 from lowtide.planning.plan import Action, FrontierPoint
-from lowtide.tide.tide import Tide
 from lowtide.view.axis import COLOURS
-from lowtide.view.page_data.tide import curve_data
+from lowtide.view.page_data.tide import named_curve_data
 from lowtide.view.reports.frontier import Frontier, point_text
 from lowtide.view.reports.plan import DONE, PlanReport, total_of
 
@@ -17,13 +16,20 @@ _ACTIONS = 5000
 
 def plan_data(report: PlanReport) -> dict[str, Any]:
     """Return all that a page shows of a plan."""
-    plan = report.plan
-    return drawn_data(report) | {
+    plan, frontier = report.plan, report.frontier
+    return {
         "title": report.title,
+        "budget_bytes": plan.budget_bytes,
+        "curves": {
+            "peaks": report.peaks_line,
+            "budget_bytes": plan.budget_bytes,
+            "top_bytes": report.top_bytes,
+            "curves": [named_curve_data(*curve) for curve in report.curves],
+        },
+        "frontier": _frontier_data(frontier) if frontier.worth_showing else None,
         "summary": plan.summary(),
         "fits": report.after.fits,
         "answers": [asdict(answer) for answer in report.answers],
-        "peaks": report.peaks_line,
         "layers": [{"layer": layer} | asdict(total) for layer, total in report.by_layer()],
         "actions": [_action_data(action) for action in report.actions[:_ACTIONS]],
         "beyond": asdict(total_of(report.actions[_ACTIONS:])),
@@ -44,22 +50,6 @@ def _action_data(action: Action) -> dict[str, Any]:
         "costs_us": round(action.costs_us, 3),
         "reason": action.reason,
     }
-
-
-def drawn_data(report: PlanReport) -> dict[str, Any]:
-    """Return what the charts draw."""
-    frontier = report.frontier
-    return {
-        "budget_bytes": report.plan.budget_bytes,
-        "top_bytes": report.top_bytes,
-        "curves": [_curve_data(*curve) for curve in report.curves],
-        "frontier": _frontier_data(frontier) if frontier.worth_showing else None,
-    }
-
-
-def _curve_data(tide: Tide, name: str, colour: str) -> dict[str, Any]:
-    peak = {"peak_bytes": tide.peak_bytes, "peak_event": tide.peak_event}
-    return {"name": name, "colour": colour} | peak | curve_data(tide)
 
 
 def _frontier_data(frontier: Frontier) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from lowtide.tide.address_space import free_space
 from lowtide.tide.downsample import sample_events
 from lowtide.tide.tide import Tide
 from lowtide.view.axis import COLOURS, STACK, stack_at, ticks
-from lowtide.view.reports.tide import TideReport, shape_text
+from lowtide.view.reports.tide import VERDICTS, TideReport, shape_text
 from lowtide.view.tiles import TILES, AddressScale, Tile, address_scale, tiles_of
 
 _POINTS = 1200
@@ -33,9 +33,8 @@ def tide_data(report: TideReport, tensor: str | None = None) -> dict[str, Any]:
     return {
         "title": report.title,
         "method_name": tide.method,
-        "verdict": report.verdict,
-        "fits": report.fits,
-        "largest_batch": report.largest_batch_line,
+        "verdicts": VERDICTS,
+        "largest_batch": _largest_batch_data(report),
         "method": report.method_line,
         "building": report.building_line,
         "unmodelled": report.unmodelled_line,
@@ -101,11 +100,17 @@ def _predicted_data(report: TideReport) -> dict[str, Any] | None:
     events = sample_events(tide.curve.bytes_in_use, _POINTS)
     return {
         "peak_bytes": tide.peak_bytes,
-        "gap": report.gap_line,
+        "gap": report.gap_text,
         "events": len(tide.curve),
         "event": events.tolist(),
         "bytes": tide.curve.bytes_in_use[events].tolist(),
     }
+
+
+def _largest_batch_data(report: TideReport) -> dict[str, Any] | None:
+    if report.largest_batch is None:
+        return None
+    return {"batch_size": report.largest_batch.batch_size, "text": report.largest_batch_line}
 
 
 def _recording_data(tide: Tide) -> dict[str, Any] | None:
@@ -131,6 +136,12 @@ def curve_data(tide: Tide) -> dict[str, Any]:
         "node": node,
         "nodes": nodes,
     }
+
+
+def named_curve_data(tide: Tide, name: str, colour: str) -> dict[str, Any]:
+    """Return one of several curves in a chart."""
+    peak = {"peak_bytes": tide.peak_bytes, "peak_event": tide.peak_event}
+    return {"name": name, "colour": colour} | peak | curve_data(tide)
 
 
 def _alive_at(tide: Tide, events: npt.NDArray[np.intp]) -> npt.NDArray[np.int64]:

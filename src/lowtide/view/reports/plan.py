@@ -9,11 +9,10 @@ from typing import Any
 from lowtide.planning.plan import MICROBATCH, ORDER, PRECISION, RECOMPUTE, Action, Plan, format_slowdown
 from lowtide.tide.tide import Tide
 from lowtide.units import format_bytes, parse_bytes
-from lowtide.view.axis import COLOURS, axis_top
+from lowtide.view.axis import AFTER_COLOUR, BEFORE_COLOUR, axis_top
+from lowtide.view.reports.answer_card import AnswerCard
 from lowtide.view.reports.frontier import Frontier
 from lowtide.view.reports.tide import TideReport
-
-BEFORE_COLOUR, AFTER_COLOUR = COLOURS["gradients"], COLOURS["activations"]
 
 _TIMES = (("s", 1e6), ("ms", 1e3), ("µs", 1.0))
 
@@ -27,17 +26,6 @@ class Total:
     actions: int
     saves_bytes: int
     costs_us: float
-
-
-@dataclass(frozen=True)
-class Answer:
-    """One of the answers a plan begins with: what it is about, the answer, and the grounds for it."""
-
-    about: str
-    value: str
-    grounds: str
-    fits: bool | None = None
-    """None where the answer is not about the budget."""
 
 
 @dataclass(frozen=True)
@@ -89,23 +77,23 @@ class PlanReport:
         )
 
     @property
-    def answers(self) -> list[Answer]:
+    def answers(self) -> list[AnswerCard]:
         """The answers, from what it took to what it changes."""
         plan, after = self.plan, self.after
         kept = f"{after.verdict}; peak {format_bytes(plan.after.peak_bytes)} at {plan.after.peak_place}"
         if plan.changes_nothing:
-            return [Answer("As it is", format_bytes(plan.peak_bytes), kept, after.fits)]
+            return [AnswerCard("As it is", format_bytes(plan.peak_bytes), kept, after.fits)]
         held = f"safe bound as it is; peak {format_bytes(plan.before.peak_bytes)} at {plan.before.peak_place}"
         changed = "Changed" if plan.changes_results else "Unchanged"
         return [
-            Answer("Before", format_bytes(plan.before.safe_bytes), held),
-            Answer("With this plan", format_bytes(plan.peak_bytes), kept, after.fits),
-            Answer("Time", format_slowdown(plan.slowdown), plan.summary().partition(": ")[2].partition(";")[0]),
-            Answer("Results", changed, self.results_line.removeprefix("unchanged: ")),
+            AnswerCard("Before", format_bytes(plan.before.safe_bytes), held),
+            AnswerCard("With this plan", format_bytes(plan.peak_bytes), kept, after.fits),
+            AnswerCard("Time", format_slowdown(plan.slowdown), plan.changes()),
+            AnswerCard("Results", changed, self.results_text),
         ]
 
     @property
-    def results_line(self) -> str:
+    def results_text(self) -> str:
         """What the plan does to the results of the step."""
         plan, changed = self.plan, []
         if plan.pieces > 1:
@@ -115,7 +103,12 @@ class PlanReport:
             )
         if plan.precision is not None:
             changed.append(f"layers compute in {plan.precision}")
-        return "; ".join(changed) or "unchanged: the same operations on the same numbers, some of them twice"
+        return "; ".join(changed) or "the same operations on the same numbers, some of them twice"
+
+    @property
+    def results_line(self) -> str:
+        """What the plan does to the results of the step, as a line of its own."""
+        return self.results_text if self.plan.changes_results else f"unchanged: {self.results_text}"
 
     @cached_property
     def actions(self) -> tuple[Action, ...]:

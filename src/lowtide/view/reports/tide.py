@@ -14,6 +14,13 @@ from lowtide.view.axis import axis_top
 _NOTABLE_FREE = 0.05
 _NOTABLE_FRAGMENTATION = 0.3
 
+VERDICTS = {
+    "fits": "fits in {budget}, with {margin} to spare",
+    "may_run_out": "may run out in {budget}: the expected peak fits, the safe bound is {margin} over",
+    "does_not_fit": "does not fit in {budget}: {margin} too much",
+}
+"""Whether a step fits a budget, in words; the page fills them in for a budget that the user types there."""
+
 
 @dataclass(frozen=True)
 class LargestBatch:
@@ -55,13 +62,14 @@ class TideReport:
         """Whether it fits, in words; None without a budget."""
         if self.budget_bytes is None:
             return None
-        budget, tide = format_bytes(self.budget_bytes), self.tide
+        tide, budget = self.tide, self.budget_bytes
         if self.fits:
-            return f"fits in {budget}, with {format_bytes(self.budget_bytes - tide.safe_bytes)} to spare"
-        if tide.peak_bytes <= self.budget_bytes:
-            short = format_bytes(tide.safe_bytes - self.budget_bytes)
-            return f"may run out in {budget}: the expected peak fits, the safe bound is {short} over"
-        return f"does not fit in {budget}: {format_bytes(tide.peak_bytes - self.budget_bytes)} too much"
+            status, margin = "fits", budget - tide.safe_bytes
+        elif tide.peak_bytes <= budget:
+            status, margin = "may_run_out", tide.safe_bytes - budget
+        else:
+            status, margin = "does_not_fit", tide.peak_bytes - budget
+        return VERDICTS[status].format(budget=format_bytes(budget), margin=format_bytes(margin))
 
     @property
     def largest_batch_line(self) -> str | None:
@@ -99,15 +107,21 @@ class TideReport:
         return self.predicted.peak_bytes / self.tide.peak_bytes - 1
 
     @property
-    def gap_line(self) -> str | None:
-        """What was predicted, and how far that is from this peak."""
-        if self.predicted is None or self.gap is None:
+    def gap_text(self) -> str | None:
+        """How far the predicted peak is from this one, in words; None without a prediction."""
+        if self.gap is None:
             return None
         peak = "the recorded peak" if self.tide.recording is not None else "this peak"
-        predicted = f"predicted {format_bytes(self.predicted.peak_bytes)}"
         if abs(self.gap) < 0.0005:
-            return f"{predicted}: within 0.1% of {peak}"
-        return f"{predicted}: {abs(self.gap):.1%} {'above' if self.gap > 0 else 'below'} {peak}"
+            return f"within 0.1% of {peak}"
+        return f"{abs(self.gap):.1%} {'above' if self.gap > 0 else 'below'} {peak}"
+
+    @property
+    def gap_line(self) -> str | None:
+        """The predicted peak, and how far it is from this one; None without a prediction."""
+        if self.predicted is None or self.gap is None:
+            return None
+        return f"predicted {format_bytes(self.predicted.peak_bytes)}: {self.gap_text}"
 
     @property
     def recorded_line(self) -> str | None:

@@ -7,9 +7,9 @@ from rich.text import Text
 
 from lowtide.planning.plan import Action, NoPlanError
 from lowtide.units import format_bytes
-from lowtide.view.axis import BUDGET_COLOUR
+from lowtide.view.axis import AFTER_COLOUR, BEFORE_COLOUR, BUDGET_COLOUR
 from lowtide.view.reports.frontier import Frontier
-from lowtide.view.reports.plan import AFTER_COLOUR, BEFORE_COLOUR, DONE, PlanReport, format_time
+from lowtide.view.reports.plan import DONE, PlanReport, format_time
 from lowtide.view.terminal.blocks import draw_curve, draw_two_curves
 from lowtide.view.terminal.frontier import draw_frontier, frontier_table
 from lowtide.view.terminal.report import cut_middle

@@ -1,20 +1,28 @@
-"""A shortage in the terminal, and the lines of text that the page shows too."""
+"""A shortage in the terminal."""
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from lowtide.oom.evidence import Request
 from lowtide.oom.shortage import Shortage
-from lowtide.tide.owner import Owner
 from lowtide.units import format_bytes
 from lowtide.view.axis import BUDGET_COLOUR, COLOURS
-from lowtide.view.reports.tide import TideReport, shape_text
+from lowtide.view.reports.shortage import (
+    BAR_COLOURS,
+    UNKNOWN_COLOUR,
+    bar_parts,
+    cause_line,
+    fits_line,
+    holder_text,
+    request_line,
+    room_line,
+    samples_line,
+    title_line,
+)
+from lowtide.view.reports.tide import TideReport
 from lowtide.view.terminal.blocks import draw_curve
 from lowtide.view.terminal.report import cut_middle
-
-UNKNOWN_COLOUR = "#8d99a6"
 
 _CURVE_HEIGHT = 12
 _LAYERS = 5
@@ -54,88 +62,6 @@ class TerminalShortage:
         yield Text()
 
 
-def title_line(shortage: Shortage) -> str:
-    """Return what ran out of memory, and at which batch and step where that is known."""
-    parts = [shortage.target]
-    if shortage.batch_size is not None:
-        parts.append(f"batch {shortage.batch_size:,}")
-    if shortage.step is not None:
-        parts.append(f"step {shortage.step:,}")
-    return " · ".join(parts)
-
-
-def cause_line(shortage: Shortage) -> str:
-    """Return the cause as a sentence of its own."""
-    sentence = shortage.cause.sentence
-    return sentence[:1].upper() + sentence[1:]
-
-
-def request_line(request: Request) -> str:
-    """Return what was asked for, by whom and where."""
-    parts = []
-    if request.bytes is not None:
-        parts.append(format_bytes(request.bytes))
-    if request.shape is not None:
-        parts.append(shape_text(request.dtype or "", request.shape).strip())
-    who = request.node or request.op
-    if who is not None:
-        parts.append(f"by {who}")
-    if request.source is not None:
-        parts.append(f"at {request.source}")
-    where = [] if request.device is None else [request.device.rpartition("device:")[2]]
-    if request.allocator is not None:
-        where.append(f"allocator {request.allocator}")
-    if where:
-        parts.append(f"on {', '.join(where)}")
-    return " · ".join(parts) or "not told"
-
-
-def room_line(shortage: Shortage) -> str | None:
-    """Return how much was held and free; None where nothing is known of it."""
-    parts = []
-    if shortage.in_use_bytes is not None:
-        parts.append(f"{format_bytes(shortage.in_use_bytes)} held")
-    if shortage.free_bytes is not None:
-        piece = shortage.largest_free_bytes
-        in_one = "" if piece is None else f", {format_bytes(piece)} of it in one piece"
-        parts.append(f"{format_bytes(shortage.free_bytes)} free{in_one}")
-    if shortage.limit_bytes is not None:
-        parts.append(f"limit {format_bytes(shortage.limit_bytes)}")
-    return " · ".join(parts) or None
-
-
-def fits_line(shortage: Shortage) -> str | None:
-    """Return what would have fitted; None where that is not known."""
-    parts = []
-    if shortage.largest_batch_size is not None:
-        parts.append(f"a batch of {shortage.largest_batch_size:,}")
-    if shortage.planned_slowdown is not None:
-        batch = "this batch" if shortage.batch_size is None else f"the batch of {shortage.batch_size:,}"
-        parts.append(f"{batch} as planned, {shortage.planned_slowdown:+.0%} time")
-    return " · ".join(parts) or None
-
-
-def holder_text(holder: Owner) -> tuple[str, str, str]:
-    """Return who a holder is, its type, and the line that made it."""
-    who = holder.layer or holder.name or holder.op or (f"({holder.kind})" if holder.kind else "(not named)")
-    if holder.layer and holder.op:
-        who = f"{who} ({holder.op})"
-    shape = "" if holder.shape is None else shape_text(holder.dtype or "", holder.shape).strip()
-    return who, shape, holder.source or ""
-
-
-def bar_parts(shortage: Shortage) -> tuple[tuple[str, int], ...] | None:
-    """Return the parts of what there is: held, free in one piece, free elsewhere; None where they are not known."""
-    in_use, free = shortage.in_use_bytes, shortage.free_bytes
-    if in_use is None or free is None or in_use + free <= 0:
-        return None
-    if shortage.largest_free_bytes is None:
-        return (("held", in_use), ("free", free))
-    piece = min(free, shortage.largest_free_bytes)
-    return (("held", in_use), ("free in one piece", piece), ("free elsewhere", free - piece))
-
-
-BAR_COLOURS = {"held": "#12a5b0", "free": "#5f7f8f", "free in one piece": "#3fa768", "free elsewhere": "#5f7f8f"}
 _BAR_STROKES = {"held": "█", "free": "░", "free in one piece": "▒", "free elsewhere": "░"}
 
 
@@ -156,12 +82,6 @@ def _facts(shortage: Shortage) -> Table:
     if shortage.samples:
         table.add_row("after steps", Text(samples_line(shortage)))
     return table
-
-
-def samples_line(shortage: Shortage) -> str:
-    """Return the bytes in use after the first steps and the last ones."""
-    told = [f"{step:,}: {format_bytes(size)}" for step, size in shortage.samples]
-    return " · ".join(told if len(told) <= 6 else [*told[:3], "…", *told[-3:]])
 
 
 def _bar(shortage: Shortage, width: int) -> RenderResult:

@@ -1,6 +1,6 @@
-// The answers that a tide begins with, and what it ends with: how the numbers were found.
+// The answers at the top of a tide, and how its numbers were found.
 import { formatBytes, formatCount } from '../amounts';
-import { verdictOf, type Recording, type TideData } from './data';
+import type { Recording, TideData, Verdict } from './data';
 import { answerCard, card, facts, type Answer } from './parts';
 
 const methodNames: Record<string, string> = { simulated: 'predicted', xla: 'predicted, by XLA', recorded: 'recorded' };
@@ -17,46 +17,51 @@ export function answersOf(data: TideData, budget: number | null): Answer[] {
       about: 'Peak',
       value: formatBytes(data.peak_bytes),
       fits: null,
-      grounds: [`at ${data.peak_place}`, data.recorded].filter((text) => text !== null).join('; '),
+      reason: [`at ${data.peak_place}`, data.recorded].filter((text) => text !== null).join('; '),
     },
     {
       about: 'Safe bound',
       value: formatBytes(data.safe_bytes),
-      grounds: 'a hard limit of this size does not run out',
+      reason: 'a hard limit of this size does not run out',
       fits: null,
     },
   ];
   if (data.predicted !== null) {
-    const gap = data.predicted.gap?.split(': ')[1] ?? '';
-    answers.push({ about: 'Predicted', value: formatBytes(data.predicted.peak_bytes), grounds: gap, fits: null });
+    const { peak_bytes: peak, gap } = data.predicted;
+    answers.push({ about: 'Predicted', value: formatBytes(peak), reason: gap ?? '', fits: null });
   }
-  if (budget !== null) {
-    const fits = data.safe_bytes <= budget;
-    const value = fits ? 'Fits' : data.peak_bytes <= budget ? 'May run out' : 'Does not fit';
-    answers.push({
-      about: `In ${formatBytes(budget)}`,
-      value,
-      grounds: verdictOf(data.peak_bytes, data.safe_bytes, budget, formatBytes),
-      fits,
-    });
-  }
+  if (budget !== null) answers.push(verdictOn(data, budget));
   if (data.largest_batch !== null) {
-    const [grounds, value] = data.largest_batch.split(': ');
-    answers.push({
-      about: 'Largest batch',
-      value: value?.split(' ')[0] ?? 'none',
-      grounds: value ? data.largest_batch : (grounds ?? ''),
-      fits: null,
-    });
+    const { batch_size: rows, text } = data.largest_batch;
+    answers.push({ about: 'Largest batch', value: rows ? formatCount(rows) : 'none', reason: text, fits: null });
   }
   return answers;
+}
+
+const verdictNames: Record<Verdict, string> = {
+  fits: 'Fits',
+  may_run_out: 'May run out',
+  does_not_fit: 'Does not fit',
+};
+
+/** Whether the tide fits a budget, which may be one that the user has typed; the words come with the data. */
+export function verdictOn(data: TideData, budget: number): Answer {
+  const { peak_bytes: peak, safe_bytes: safe } = data;
+  const verdict: Verdict = safe <= budget ? 'fits' : peak <= budget ? 'may_run_out' : 'does_not_fit';
+  const margin = verdict === 'does_not_fit' ? peak - budget : Math.abs(budget - safe);
+  return {
+    about: `In ${formatBytes(budget)}`,
+    value: verdictNames[verdict],
+    reason: data.verdicts[verdict].replace('{budget}', formatBytes(budget)).replace('{margin}', formatBytes(margin)),
+    fits: verdict === 'fits',
+  };
 }
 
 export function answerCards(data: TideData, budget: number | null): HTMLElement[] {
   return answersOf(data, budget).map(answerCard);
 }
 
-export function groundsCard(data: TideData): HTMLElement {
+export function provenanceCard(data: TideData): HTMLElement {
   const { recording } = data;
   return card(
     'How this was found',
