@@ -18,7 +18,7 @@ import numpy as np
 
 from lowtide.program.dtypes import DTYPES
 from lowtide.program.graph import Graph, NodeView
-from lowtide.simulator.buffer_references import Schedule
+from lowtide.simulator.allocation_stream import AllocationStream
 from lowtide.simulator.workload import Workload, build_workload
 
 NUMBERS = {name: number for number, (name, _) in DTYPES.items()}
@@ -94,32 +94,32 @@ def tensor(graph: Graph, reference: str) -> int:
     return graph.first_output[graph.names.index(name)] + int(port or 0)
 
 
-def tell(work: Workload, schedule: Schedule) -> list[str]:
+def tell(work: Workload, stream: AllocationStream) -> list[str]:
     """The events of a step in words: `+y` and `-y`, `+y:1`, `+y!` for what the kernel borrows, `+v*` for a variable."""
     graph = work.graph
 
     def word(buffer: int) -> str:
-        owner = schedule.owners[buffer]
+        owner = stream.owners[buffer]
         if owner < 0:
             return graph.names[-1 - owner] + "!"
         node = graph.producer(owner)
         port = owner - graph.first_output[node]
         # A handle's own buffer is made before the step; later ones, and those of a variable's size, are the variable's.
-        variable = owner in graph.variables and schedule.sizes[buffer] == graph.variable_bytes(owner)
+        variable = owner in graph.variables and stream.sizes[buffer] == graph.variable_bytes(owner)
         return graph.names[node] + (f":{port}" if port else "") + ("*" if variable else "")
 
-    return [f"+{word(event)}" if event >= 0 else f"-{word(~event)}" for event in schedule.events]
+    return [f"+{word(event)}" if event >= 0 else f"-{word(~event)}" for event in stream.events]
 
 
-def ran(work: Workload, schedule: Schedule) -> list[str]:
+def ran(work: Workload, stream: AllocationStream) -> list[str]:
     """The nodes in the order in which they finished."""
-    return [work.graph.names[node] for node in schedule.order]
+    return [work.graph.names[node] for node in stream.order]
 
 
-def alive(schedule: Schedule) -> set[int]:
+def alive(stream: AllocationStream) -> set[int]:
     """The buffers that are there when the step is over; fails on a double allocation or a double free."""
-    living = set(schedule.before)
-    for event in schedule.events:
+    living = set(stream.before)
+    for event in stream.events:
         if event >= 0:
             assert event not in living
             living.add(event)
@@ -129,15 +129,15 @@ def alive(schedule: Schedule) -> set[int]:
     return living
 
 
-def lasting(schedule: Schedule) -> set[int]:
+def lasting(stream: AllocationStream) -> set[int]:
     """The buffers that should be there when the step is over: those from before, in the place where they are now."""
-    return {schedule.renewed.get(buffer, buffer) for buffer in schedule.before}
+    return {stream.renewed.get(buffer, buffer) for buffer in stream.before}
 
 
-def peak_of(schedule: Schedule) -> int:
+def peak_of(stream: AllocationStream) -> int:
     """The most requested bytes that are alive at once."""
-    now = highest = sum(schedule.sizes[buffer] for buffer in schedule.before)
-    for event in schedule.events:
-        now += schedule.sizes[event] if event >= 0 else -schedule.sizes[~event]
+    now = highest = sum(stream.sizes[buffer] for buffer in stream.before)
+    for event in stream.events:
+        now += stream.sizes[event] if event >= 0 else -stream.sizes[~event]
         highest = max(highest, now)
     return highest

@@ -178,7 +178,7 @@ def test_shapes_and_types(described):
 
 def test_births_and_deaths(described):
     simulation, buffers, curve = described
-    ends = len(simulation.schedule.events) + 1
+    ends = len(simulation.stream.events) + 1
     assert len(curve) == ends
     for name, size in (("dense/kernel", 400), ("x:0", 1000), ("rate:0", 4), ("unused/kernel", 280)):
         place = row(buffers, name, size)
@@ -222,7 +222,7 @@ def test_nodes_of_events_have_names(described):
     simulation, _, curve = described
     told = [curve.nodes[node] for node in curve.node[1:]]
     assert told[:4] == ["model/dense/product"] * 3 + ["loss/square"]
-    assert len(told) == len(simulation.schedule.events)
+    assert len(told) == len(simulation.stream.events)
 
 
 def test_lines_are_looked_up_for_what_is_alive_at_the_peak(described):

@@ -206,7 +206,8 @@ def test_the_peak_is_at_least_what_any_node_needs_alone(work, threads, seed):
         <= before + sum(schedule.sizes[event] for event in schedule.events if event >= 0)
     )
     needs = [
-        sum(work.borrowed[node]) + sum(work.sizes[out] for out in work.outputs[node]) for node in range(len(work.graph))
+        sum(work.temporaries[node]) + sum(work.sizes[out] for out in work.outputs[node])
+        for node in range(len(work.graph))
     ]
     calls = [need for node, need in enumerate(needs) if work.graph.ops[node] == "PartitionedCall"]
     assert peak_of(schedule) >= before + max(calls, default=0)

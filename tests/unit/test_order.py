@@ -39,7 +39,7 @@ def waits_for(work, node):
 
 def is_legal(work, nodes):
     position = {node: place for place, node in enumerate(nodes)}
-    expected = [node for node in range(len(work.graph)) if node not in work.left_over]
+    expected = [node for node in range(len(work.graph)) if node not in work.folded_away]
     return sorted(nodes) == expected and all(
         position[source] < position[node] for node in nodes for source in waits_for(work, node)
     )

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from lowtide.program.machine import Machine, use_machine
 from lowtide.simulator.bfc import BfcAllocator
 from lowtide.simulator.executor import execute
-from lowtide.simulator.simulate import SAFE_BYTES, Residents, _Process, simulate
+from lowtide.simulator.simulate import Residents, SimulatedProcess, simulate
+from lowtide.simulator.tuning import SAFE_BYTES
 from tests.unit.graphs import make_work, tensor
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -87,7 +88,7 @@ def test_of_two_branches_that_hang_on_the_data_the_larger_is_told(no, yes):
     """
     found = simulate(make_work(text))
     assert found.peak_bytes == 256 + 256 + 12032
-    assert found.schedule.guesses == {2}
+    assert found.stream.guesses == {2}
 
 
 def survives(work, limit, steps):
@@ -95,13 +96,13 @@ def survives(work, limit, steps):
     found = simulate(work)
     allocator = BfcAllocator(limit)
     allocator.free(allocator.allocate(1))
-    schedule = found.schedule
-    addresses = [None] * len(schedule.sizes)
-    for buffer in schedule.before:
-        addresses[buffer] = allocator.allocate(schedule.sizes[buffer])
+    stream = found.stream
+    addresses = [None] * len(stream.sizes)
+    for buffer in stream.before:
+        addresses[buffer] = allocator.allocate(stream.sizes[buffer])
     for _ in range(steps):
-        addresses = allocator.replay(schedule.sizes, schedule.events, addresses).addresses
-        for old, new in schedule.renewed.items():
+        addresses = allocator.replay(stream.sizes, stream.events, addresses).addresses
+        for old, new in stream.renewed.items():
             addresses[old], addresses[new] = addresses[new], None
     return allocator.peak_bytes_in_use <= limit
 
@@ -138,7 +139,7 @@ def test_the_same_program_gives_the_same_answer():
     first, second = simulate(make_work(text)), simulate(make_work(text))
     assert first.peaks == second.peaks
     assert (first.peak_bytes, first.safe_bytes) == (second.peak_bytes, second.safe_bytes)
-    assert first.schedule == second.schedule
+    assert first.stream == second.stream
 
 
 KEPT_APART = """
@@ -152,24 +153,25 @@ e = FancyOp(d) [1048576]
 """
 
 
-def test_a_planned_step_survives_its_bound_among_tiny_tensors_that_no_graph_tells_of():
+def test_a_planned_step_survives_its_bound_among_small_tensors_that_no_graph_contains():
     work = make_work(KEPT_APART, variables={"v": (64,)})
     bound = simulate(work, in_order=True).safe_bytes
-    schedule = simulate(work).schedule
+    stream = simulate(work).stream
     for seed in range(30):
-        process = _Process(schedule, Residents(), bound, random.Random(seed), bound)
+        process = SimulatedProcess(stream, Residents(), bound, random.Random(seed), bound)
         for _ in range(20):
-            process.rehearse(schedule)
+            process.step_without_curve(stream)
         assert process.allocator.peak_bytes_in_use <= bound
 
 
-def test_crumbs_lie_between_the_buffers_and_are_no_part_of_what_is_told():
+def test_small_allocations_lie_between_the_buffers_and_are_not_reported():
     work = make_work("x = _Arg() [1000]\ny = FancyOp(x) [10]")
-    schedule = simulate(work).schedule
+    stream = simulate(work).stream
     counts = {
-        (_Process(schedule, Residents(), None, random.Random(seed)).allocator.bytes_in_use - 4096) for seed in range(40)
+        (SimulatedProcess(stream, Residents(), None, random.Random(seed)).allocator.bytes_in_use - 4096)
+        for seed in range(40)
     }
-    # One lasting buffer: none, one or two crumbs of 256 bytes.
+    # One lasting buffer: none, one or two small allocations of 256 bytes.
     assert counts == {0, 256, 512}
     assert simulate(work, in_order=True).bytes_before == 4096
 
@@ -189,20 +191,20 @@ def test_a_larger_limit_may_take_more_and_the_promise_is_for_the_budget():
     work = make_work(text + "b = FancyOp(a0, a1, a2) [64]")
     alone = simulate(work, in_order=True).safe_bytes
     within = simulate(work, in_order=True, budget_bytes=44 << 20).safe_bytes
-    # All but the first region of 2 MiB, in which lie x, the result, and at most two crumbs.
+    # All but the first region of 2 MiB, in which lie x, the result, and at most two small allocations.
     assert within == (42 << 20) + 2 * 256 + 2 * 256 + SAFE_BYTES
     assert alone < 40 << 20
 
 
-def test_a_planned_steps_constants_come_after_its_basin():
-    """A function makes its constants when it is called first, so they lie in the basin, and in others' way."""
+def test_a_planned_steps_constants_come_after_its_arena():
+    """A function makes its constants when it is called first, so they lie in the arena, and split its free space."""
     work = make_work("x = _Arg() [262144]\nc = Const() [1310720]\ny = AddV2(x, x) [262144]\nr = _Retval(y)")
-    schedule = execute(work, threads=1)
-    assert [schedule.sizes[buffer] for buffer in schedule.before[schedule.first_constant :]] == [5 << 20]
-    plain = _Process(schedule, Residents())
+    stream = execute(work, threads=1)
+    assert [stream.sizes[buffer] for buffer in stream.before[stream.first_constant :]] == [5 << 20]
+    plain = SimulatedProcess(stream, Residents())
     # The constant of 5 MiB fetched the next region, of 8 MiB, for itself.
     assert [region.size_bytes >> 20 for region in plain.allocator.regions] == [2, 8]
-    planned = _Process(schedule, Residents(), basin_of=40 << 20)
+    planned = SimulatedProcess(stream, Residents(), arena_bytes=40 << 20)
     assert [region.size_bytes >> 20 for region in planned.allocator.regions] == [2, 64]
-    address = planned.addresses[schedule.before[schedule.first_constant]]
+    address = planned.addresses[stream.before[stream.first_constant]]
     assert max(planned.allocator.regions, key=lambda region: region.size_bytes).address == address

@@ -44,7 +44,7 @@ def test_edges():
     )
     assert names(work, work.roots) == ["x"]
     assert work.pending == [0, 2, 1, 2]
-    assert work.consumers == [2, 2, 0, 0]
+    assert work.reader_counts == [2, 2, 0, 0]
     # b is built before a, because a waits for it.
     assert names(work, work.successors[0]) == ["b", "a"]
     assert names(work, work.successors[1]) == ["c", "c"]
@@ -105,21 +105,21 @@ def test_takes_are_resolved_to_tensors():
         w = AddV2(z, s) [8]
         """
     )
-    assert work.takes[2] == [(2, 0, True)]
-    assert work.takes[3] == [(3, 2, False), (3, 0, False)]
-    assert work.takes[4] == []  # neither input is as large as the output
+    assert work.buffer_reuses[2] == [(2, 0, True)]
+    assert work.buffer_reuses[3] == [(3, 2, False), (3, 0, False)]
+    assert work.buffer_reuses[4] == []  # neither input is as large as the output
 
 
 def test_forwarding_needs_the_same_type():
     work = make_work("x = _Arg() int32[4]\ny = Relu(x) [4]")
-    assert work.takes[1] == []
+    assert work.buffer_reuses[1] == []
 
 
 def test_unknown_ops_are_named_and_sized_by_their_outputs():
     work = make_work("x = _Arg() [4]\na = FancyOp(x) [8]\nb = FancyOp(a) [16]\nc = OtherOp(b) [1]")
     assert work.unknown == {"FancyOp": [1, 2], "OtherOp": [3]}
     assert work.sizes[1:3] == [32, 64]
-    assert list(work.takes[1]) == []
+    assert list(work.buffer_reuses[1]) == []
 
 
 def test_a_call_without_a_stated_workspace_is_unknown():
@@ -127,7 +127,7 @@ def test_a_call_without_a_stated_workspace_is_unknown():
         "x = _Arg() [4]\na = PartitionedCall(x) [4]\nb = PartitionedCall(x) [4] lowtide_workspace_bytes=1000"
     )
     assert work.unknown == {"PartitionedCall": [1]}
-    assert work.borrowed == [(), (), [1000]]
+    assert work.temporaries == [(), (), [1000]]
 
 
 def test_variables_behind_handles_and_sparse_ones():

@@ -1,9 +1,9 @@
-"""The basin: one region of the allocator for all that a planned step takes.
+"""The arena: one region of the allocator for everything that a planned step allocates.
 
-An allocator that fetches regions as they are needed has many of them, each twice the size of the one before. A tensor
-lies in one region, and what is left beside it is too small for the next: the same tensors take a tenth more in several
-regions than in one. So before its first step a planned step asks for a large block and gives it back at once. What
-the allocator fetches for it is one region, up to the limit, and stays.
+An allocator that fetches regions on demand has many of them, each twice the size of the one before. A tensor is in one
+region, and the space left beside it is too small for the next tensor: the same tensors take up to a tenth more in
+several regions than in one. So before its first call, a planned step requests a large block and frees it at once. The
+allocator fetches one region for it, up to the limit, and keeps that region.
 """
 
 from __future__ import annotations
@@ -11,32 +11,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lowtide.simulator.bfc import FIRST_REGION_BYTES
+from lowtide.simulator.tuning import EARLIER_PEAK_FACTOR, MOST_ARENA_REQUESTS
 
 _MEBIBYTE = 1 << 20
-# Variables are drawn, and batches made, with something beside them; the allocator's mark of it may have been set back.
-_BEFORE = 1.5
-# A request that the limit does not allow makes the allocator wait for ten seconds.
-_MOST_REQUESTS = 2
 
 
-def basin_requests(total_bytes: int, held_bytes: int, highest_bytes: int) -> Iterator[int]:
-    """Which blocks to ask for until one is given, if a step takes so much in all.
+def arena_requests(total_bytes: int, bytes_in_use: int, peak_bytes_in_use: int) -> Iterator[int]:
+    """Yield the sizes to request, one after the other until one succeeds, for a step that takes `total_bytes` in all.
 
-    So much is in use now, and so much was at most.
-
-    An allocator doubles its next region until the request fits, and takes what its limit leaves if that is less. So
-    the smallest request that gets the region is asked for: one that is just too large for half of it.
+    `bytes_in_use` and `peak_bytes_in_use` are the allocator's counts before the step. An allocator doubles its next
+    region until the request fits, and takes what its limit leaves if that is less. So each request is the smallest that
+    gets the region: one that is just too large for half of it.
     """
-    highest_bytes = max(highest_bytes, int(held_bytes * _BEFORE))
+    peak_bytes_in_use = max(peak_bytes_in_use, int(bytes_in_use * EARLIER_PEAK_FACTOR))
     fetched, region = 0, FIRST_REGION_BYTES
-    while fetched < highest_bytes:
+    while fetched < peak_bytes_in_use:
         fetched, region = fetched + region, region * 2
-    for _ in range(_MOST_REQUESTS):
+    for _ in range(MOST_ARENA_REQUESTS):
         half = region
         while half * 2 < total_bytes - fetched:
             half *= 2
-        # Otherwise the next region holds all of the rest as it is.
+        # Otherwise the next region is large enough for the rest without a request.
         if half < total_bytes - fetched:
             yield half + _MEBIBYTE
-        # It was refused: there is a region more than was thought.
+        # The request failed, so the allocator has fetched one more region than estimated.
         fetched, region = fetched + region, region * 2

@@ -1,9 +1,9 @@
-"""Flow: which nodes become ready when a node has run.
+"""Control flow: which nodes become ready when a node has run.
 
-A tag is (node, iteration, dead). In a graph without control flow there is one iteration and nothing is dead.
-Loops run in frames: `Enter` opens a frame's first iteration, `NextIteration` hands a value to the next one,
-`Exit` returns it to the frame outside. `Switch` makes one of its outputs dead; a node with a dead input does
-not run but passes the death on, and `Merge` takes the input that lives.
+A tag is (node, iteration, dead). In a graph without control flow there is one iteration and nothing is dead. Loops run
+in frames: `Enter` passes a value to a frame's first iteration, `NextIteration` passes it to the next one, and `Exit`
+returns it to the enclosing frame. `Switch` makes one of its outputs dead. A node with a dead input does not run, and
+its outputs are dead too; `Merge` takes the input that is not dead.
 """
 
 from __future__ import annotations
@@ -12,32 +12,31 @@ from random import Random
 from typing import Any
 
 from lowtide.program.values import evaluate
-from lowtide.simulator.buffer_references import BufferId, Holdings
+from lowtide.simulator.allocation_stream import BufferId
+from lowtide.simulator.kernel_memory import KernelMemory
+from lowtide.simulator.tuning import UNKNOWN_LOOP_ITERATIONS
 from lowtide.simulator.workload import ENTER, EXIT, MERGE, NEXT, SWITCH, Workload, construction_order
 
-# A loop whose end the graph does not tell is followed this far.
-LARGEST_UNTOLD_TRIPS = 16
 
-
-class Frame:
-    """One run of one loop."""
+class LoopFrame:
+    """One execution of a loop."""
 
     __slots__ = ("dead", "deferred", "entered", "invariants", "iterations", "name", "oldest", "outside", "parallel")
 
-    def __init__(self, name: str, outside: Iteration | None, parallel: int = 1) -> None:
+    def __init__(self, name: str, outside: LoopIteration | None, parallel: int = 1) -> None:
         self.name = name
         self.outside = outside
         self.parallel = parallel
-        self.iterations: dict[int, Iteration] = {}
+        self.iterations: dict[int, LoopIteration] = {}
         self.oldest = 0
         self.invariants: list[tuple[int, BufferId | None, Any]] = []
-        self.deferred: list[tuple[int, Iteration]] = []
+        self.deferred: list[tuple[int, LoopIteration]] = []
         self.entered = 0
         self.dead = False
 
 
-class Iteration:
-    """One round of a loop: what its nodes still wait for, and the tensors on their way."""
+class LoopIteration:
+    """One iteration of a loop: how many inputs its nodes still wait for, and the tensors between them."""
 
     __slots__ = (
         "active",
@@ -52,7 +51,7 @@ class Iteration:
         "values",
     )
 
-    def __init__(self, frame: Frame, number: int, pending: Any, buffers: Any) -> None:
+    def __init__(self, frame: LoopFrame, number: int, pending: Any, buffers: Any) -> None:
         self.frame = frame
         self.number = number
         self.pending = pending
@@ -61,34 +60,34 @@ class Iteration:
         self.dead_counts: dict[int, int] = {}
         self.doomed: set[int] = set()
         self.values: dict[int, Any] = {}
-        self.inner: dict[str, Frame] = {}
-        # Nodes that are ready or running, and inner loops that are not over.
+        self.inner: dict[str, LoopFrame] = {}
+        # The number of nodes that are ready or running, and of inner loops that have not ended.
         self.active = 0
 
 
-Tag = tuple[int, Iteration, bool]
+Tag = tuple[int, LoopIteration, bool]
 
 
-class Flow:
-    """Readiness of nodes in a graph without control flow: one iteration, plain counting."""
+class DataFlow:
+    """Readiness of nodes in a graph without control flow: a node is ready when all its inputs have arrived."""
 
-    def __init__(self, work: Workload, holdings: Holdings, chance: Random) -> None:
+    def __init__(self, work: Workload, memory: KernelMemory, chance: Random) -> None:
         self.work = work
-        self.holdings = holdings
+        self.memory = memory
         self.successors = list(work.successors)
-        for node in work.crowded:
+        for node in work.unordered_fanouts:
             self.successors[node] = chance.sample(work.successors[node], len(work.successors[node]))
-        self.root = Iteration(Frame("", None), 0, list(work.pending), [0] * work.graph.tensor_count)
+        self.root = LoopIteration(LoopFrame("", None), 0, list(work.pending), [0] * work.graph.tensor_count)
 
     def roots(self) -> list[Tag]:
         return [(node, self.root, False) for node in self.work.roots]
 
     def start(self, tag: Tag) -> list[BufferId]:
-        return self.holdings.start(tag[0], tag[1].buffers)
+        return self.memory.start(tag[0], tag[1].buffers)
 
-    def finish(self, tag: Tag, borrowed: list[BufferId]) -> list[Tag]:
+    def finish(self, tag: Tag, temporaries: list[BufferId]) -> list[Tag]:
         node, iteration, _ = tag
-        self.holdings.finish(node, iteration.buffers, borrowed)
+        self.memory.finish(node, iteration.buffers, temporaries)
         pending = iteration.pending
         ready = []
         for successor in self.successors[node]:
@@ -98,83 +97,83 @@ class Flow:
         return ready
 
 
-class FramedFlow(Flow):
-    """Readiness of nodes with loops and branches."""
+class ControlFlow(DataFlow):
+    """Readiness of nodes in a graph with loops and branches."""
 
-    def __init__(self, work: Workload, holdings: Holdings, chance: Random, branch: bool) -> None:
-        super().__init__(work, holdings, chance)
+    def __init__(self, work: Workload, memory: KernelMemory, chance: Random, branch: bool) -> None:
+        super().__init__(work, memory, chance)
         self.branch = branch
         graph = work.graph
         self.readers: list[list[int]] = [[] for _ in range(graph.tensor_count)]
         self.waiting: list[list[int]] = [[] for _ in range(len(graph))]
         self.initial = list(work.pending)
         self.enters: dict[str, int] = {}
-        for node in construction_order(graph, work.left_over):
+        for node in construction_order(graph, work.folded_away):
             for tensor in work.inputs[node]:
                 self.readers[tensor].append(node)
             for source in graph.controls_of(node):
                 self.waiting[source].append(node)
             if work.role[node] == MERGE:
-                # One living input is enough.
+                # One input that is not dead is enough.
                 self.initial[node] = len(graph.controls_of(node)) + 1
             elif work.role[node] == ENTER:
                 name = graph.attributes[node]["frame_name"]
                 self.enters[name] = self.enters.get(name, 0) + 1
-        for node in work.crowded:
-            for told in (*(self.readers[tensor] for tensor in work.outputs[node]), self.waiting[node]):
-                chance.shuffle(told)
-        self.root = Iteration(Frame("", None), 0, {}, {})
+        for node in work.unordered_fanouts:
+            for listeners in (*(self.readers[tensor] for tensor in work.outputs[node]), self.waiting[node]):
+                chance.shuffle(listeners)
+        self.root = LoopIteration(LoopFrame("", None), 0, {}, {})
         self.root.values = dict(graph.values)
 
     def start(self, tag: Tag) -> list[BufferId]:
         node, iteration, dead = tag
         if dead:
             return []
-        role, holdings = self.work.role[node], self.holdings
+        role, memory = self.work.role[node], self.memory
         if role == MERGE:
             value, which = self.work.outputs[node]
-            iteration.buffers[value] = holdings.share(iteration.buffers[iteration.chosen[node]])
-            # Which input came is only written down for somebody who asks.
+            iteration.buffers[value] = memory.share(iteration.buffers[iteration.chosen[node]])
+            # The index of the input that arrived is only allocated if a node reads it.
             if self.readers[which]:
-                iteration.buffers[which] = holdings.allocate(4, which, node)
+                iteration.buffers[which] = memory.allocate(4, which, node)
             return []
         if role == SWITCH:
             taken = self.work.outputs[node][int(self._decide(node, iteration))]
-            iteration.buffers[taken] = holdings.share(iteration.buffers[self.work.inputs[node][0]])
+            iteration.buffers[taken] = memory.share(iteration.buffers[self.work.inputs[node][0]])
             return []
-        return holdings.start(node, iteration.buffers)
+        return memory.start(node, iteration.buffers)
 
-    def _decide(self, node: int, iteration: Iteration) -> bool:
-        """Which output of a Switch lives: told by the value of its condition, or guessed."""
+    def _decide(self, node: int, iteration: LoopIteration) -> bool:
+        """Return which output of a Switch is alive: by the value of its condition if it is known, else by a guess."""
         known = self._value(self.work.inputs[node][1], iteration)
         if known is not None:
             return bool(known)
-        self.holdings.schedule.guesses.add(node)
+        self.memory.stream.guesses.add(node)
         if iteration.frame.name:
-            return iteration.number < LARGEST_UNTOLD_TRIPS
+            return iteration.number < UNKNOWN_LOOP_ITERATIONS
         return self.branch
 
-    def _value(self, tensor: int, iteration: Iteration) -> Any:
+    def _value(self, tensor: int, iteration: LoopIteration) -> Any:
         value = iteration.values.get(tensor)
         return value if value is not None else self.work.graph.values.get(tensor)
 
-    def finish(self, tag: Tag, borrowed: list[BufferId]) -> list[Tag]:
+    def finish(self, tag: Tag, temporaries: list[BufferId]) -> list[Tag]:
         node, iteration, dead = tag
         role = self.work.role[node]
         ready: list[Tag] = []
         if dead:
             for tensor in self.work.inputs[node]:
                 if tensor in iteration.buffers and role != MERGE:
-                    self.holdings.release(iteration.buffers[tensor], node)
+                    self.memory.release(iteration.buffers[tensor], node)
         else:
-            self._give_back(node, role, iteration, borrowed)
+            self._release(node, role, iteration, temporaries)
             self._compute(node, iteration)
-        self._pass_on(node, role, iteration, dead, ready)
+        self._propagate(node, role, iteration, dead, ready)
         self._retire(iteration, node, ready)
         return ready
 
-    def _retire(self, iteration: Iteration, node: int, ready: list[Tag]) -> None:
-        """One thing less to wait for in a round. A loop's oldest rounds end in their order and make room for others."""
+    def _retire(self, iteration: LoopIteration, node: int, ready: list[Tag]) -> None:
+        """Count down the activity of an iteration; iterations end in order, and make room for later ones."""
         iteration.active -= 1
         frame = iteration.frame
         while frame.name and frame.entered == self.enters[frame.name]:
@@ -186,15 +185,15 @@ class FramedFlow(Flow):
             if frame.deferred:
                 deferred, frame.deferred = frame.deferred, []
                 for waiting, source in deferred:
-                    self._hand_on(waiting, source, self._round(frame, source.number + 1, ready), False, ready)
+                    self._pass_to(waiting, source, self._iteration(frame, source.number + 1, ready), False, ready)
             if not frame.iterations:
                 self._close_frame(frame, node, ready)
                 return
 
-    def _close_frame(self, frame: Frame, node: int, ready: list[Tag]) -> None:
+    def _close_frame(self, frame: LoopFrame, node: int, ready: list[Tag]) -> None:
         for _, buffer, _ in frame.invariants:
             if buffer is not None:
-                self.holdings.release(buffer, node)
+                self.memory.release(buffer, node)
         frame.invariants = []
         assert frame.outside is not None
         self._retire(frame.outside, node, ready)
@@ -203,18 +202,18 @@ class FramedFlow(Flow):
         self.root.active = len(self.work.roots)
         return super().roots()
 
-    def _give_back(self, node: int, role: int, iteration: Iteration, borrowed: list[BufferId]) -> None:
-        holdings, buffers = self.holdings, iteration.buffers
+    def _release(self, node: int, role: int, iteration: LoopIteration, temporaries: list[BufferId]) -> None:
+        memory, buffers = self.memory, iteration.buffers
         inputs = [iteration.chosen[node]] if role == MERGE else self.work.inputs[node]
-        holdings.give_back(node, buffers, borrowed, inputs)
+        memory.release_inputs(node, buffers, temporaries, inputs)
         keeps = role == ENTER and self.work.graph.attributes[node].get("is_constant")
         for tensor in self.work.outputs[node]:
             if tensor in buffers and not keeps:
-                holdings.hand_over(tensor, buffers[tensor], node)
-        holdings.schedule.order.append(node)
+                memory.hand_over(tensor, buffers[tensor], node)
+        memory.stream.order.append(node)
 
-    def _compute(self, node: int, iteration: Iteration) -> None:
-        """Follow counters and conditions, so that loops end where they end."""
+    def _compute(self, node: int, iteration: LoopIteration) -> None:
+        """Evaluate counters and conditions, so that loops end after the right number of iterations."""
         graph = self.work.graph
         inputs = [self._value(tensor, iteration) for tensor in self.work.inputs[node]]
         outputs = self.work.outputs[node]
@@ -233,8 +232,8 @@ class FramedFlow(Flow):
             ):
                 iteration.values[tensor] = value
 
-    def _pass_on(self, node: int, role: int, iteration: Iteration, dead: bool, ready: list[Tag]) -> None:
-        target: Iteration | None = iteration
+    def _propagate(self, node: int, role: int, iteration: LoopIteration, dead: bool, ready: list[Tag]) -> None:
+        target: LoopIteration | None = iteration
         if role == ENTER:
             self._enter(node, iteration, dead, ready)
             return
@@ -243,16 +242,18 @@ class FramedFlow(Flow):
             if dead:
                 return
             if iteration.number + 1 not in frame.iterations and len(frame.iterations) >= frame.parallel:
-                # So many rounds run at once and no more: this value waits until the oldest is over.
+                # `parallel_iterations` are running: this value waits until the oldest one ends.
                 frame.deferred.append((node, iteration))
                 return
-            target = self._round(frame, iteration.number + 1, ready)
+            target = self._iteration(frame, iteration.number + 1, ready)
         elif role == EXIT:
             target = frame.outside if not dead or frame.dead else None
         if target is not None:
-            self._hand_on(node, iteration, target, dead, ready)
+            self._pass_to(node, iteration, target, dead, ready)
 
-    def _hand_on(self, node: int, iteration: Iteration, target: Iteration, dead: bool, ready: list[Tag]) -> None:
+    def _pass_to(
+        self, node: int, iteration: LoopIteration, target: LoopIteration, dead: bool, ready: list[Tag]
+    ) -> None:
         for tensor in self.work.outputs[node]:
             lives = not dead and tensor in iteration.buffers
             if lives and target is not iteration:
@@ -261,17 +262,17 @@ class FramedFlow(Flow):
                     target.values[tensor] = iteration.values[tensor]
             self._deliver(tensor, target, not lives, False, ready)
         for waiting in self.waiting[node]:
-            self._tell(waiting, target, dead, ready)
+            self._notify(waiting, target, dead, ready)
 
-    def _enter(self, node: int, iteration: Iteration, dead: bool, ready: list[Tag]) -> None:
+    def _enter(self, node: int, iteration: LoopIteration, dead: bool, ready: list[Tag]) -> None:
         attributes = self.work.graph.attributes[node]
         name = attributes["frame_name"]
         frame = iteration.inner.get(name)
         if frame is None:
-            frame = iteration.inner[name] = Frame(name, iteration, attributes.get("parallel_iterations", 10))
+            frame = iteration.inner[name] = LoopFrame(name, iteration, attributes.get("parallel_iterations", 10))
             iteration.active += 1
-            # The first round is kept until every value has entered.
-            self._round(frame, 0, ready)
+            # The first iteration stays open until every value has entered.
+            self._iteration(frame, 0, ready)
         frame.entered += 1
         frame.dead |= dead
         tensor = self.work.outputs[node][0]
@@ -286,45 +287,45 @@ class FramedFlow(Flow):
             self._place(tensor, buffer, value, target)
             self._deliver(tensor, target, dead, True, ready)
         for waiting in self.waiting[node]:
-            self._tell(waiting, frame.iterations[0], dead, ready)
+            self._notify(waiting, frame.iterations[0], dead, ready)
 
-    def _place(self, tensor: int, buffer: BufferId | None, value: Any, target: Iteration) -> None:
+    def _place(self, tensor: int, buffer: BufferId | None, value: Any, target: LoopIteration) -> None:
         if buffer is not None:
             target.buffers[tensor] = buffer
         if value is not None:
             target.values[tensor] = value
 
     def _deliver_invariant(
-        self, tensor: int, buffer: BufferId | None, value: Any, target: Iteration, ready: list[Tag]
+        self, tensor: int, buffer: BufferId | None, value: Any, target: LoopIteration, ready: list[Tag]
     ) -> None:
-        """The frame keeps hold of a constant of the loop; every round's readers hold it too."""
+        """Pass a loop constant to an iteration: the frame holds one reference, and so does each reader."""
         self._place(tensor, buffer, value, target)
         if buffer is not None:
-            self.holdings.holders[buffer] += len(self.readers[tensor])
+            self.memory.counts[buffer] += len(self.readers[tensor])
         self._deliver(tensor, target, buffer is None, True, ready)
 
-    def _round(self, frame: Frame, number: int, ready: list[Tag]) -> Iteration:
+    def _iteration(self, frame: LoopFrame, number: int, ready: list[Tag]) -> LoopIteration:
         found = frame.iterations.get(number)
         if found is None:
-            found = frame.iterations[number] = Iteration(frame, number, {}, {})
+            found = frame.iterations[number] = LoopIteration(frame, number, {}, {})
             for tensor, buffer, value in frame.invariants:
                 self._deliver_invariant(tensor, buffer, value, found, ready)
         return found
 
-    def _deliver(self, tensor: int, target: Iteration, dead: bool, entering: bool, ready: list[Tag]) -> None:
+    def _deliver(self, tensor: int, target: LoopIteration, dead: bool, entering: bool, ready: list[Tag]) -> None:
         for reader in self.readers[tensor]:
             if self.work.role[reader] != MERGE:
-                self._tell(reader, target, dead, ready)
+                self._notify(reader, target, dead, ready)
             elif not dead:
                 target.chosen[reader] = tensor
-                self._tell(reader, target, False, ready)
+                self._notify(reader, target, False, ready)
             else:
                 count = target.dead_counts[reader] = target.dead_counts.get(reader, 0) + 1
-                # A dead Enter kills the Merge behind it: the value from the loop's end will never come.
+                # A dead Enter makes its Merge dead: no value will arrive from NextIteration.
                 if count == len(self.work.inputs[reader]) or entering:
-                    self._tell(reader, target, True, ready)
+                    self._notify(reader, target, True, ready)
 
-    def _tell(self, node: int, target: Iteration, dead: bool, ready: list[Tag]) -> None:
+    def _notify(self, node: int, target: LoopIteration, dead: bool, ready: list[Tag]) -> None:
         left = target.pending[node] = target.pending.get(node, self.initial[node]) - 1
         if dead:
             target.doomed.add(node)

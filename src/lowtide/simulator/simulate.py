@@ -1,8 +1,9 @@
-"""Simulate a step's memory: the executor's order of allocations, replayed in the allocator, step after step.
+"""Simulates the memory of a step: the executor's allocations, replayed in the allocator, step after step.
 
-A step finds the allocator as the steps before it left it, and the executor's threads never interleave quite the
-same way twice. So several steps are simulated, each with its own chance; the middle one of the steady steps is
-the prediction, and all of them together, with the allocator's regions cut to a limit, give the safe bound.
+A step starts with the allocator as the earlier steps left it, and the executor's threads never interleave in exactly
+the same way twice. So several steps are simulated in several processes, each with its own random numbers. The median of
+the steady steps is the prediction. The safe bound is found by running the same steps under a limit. `tuning.py` has the
+numbers.
 """
 
 from __future__ import annotations
@@ -19,45 +20,19 @@ import numpy as np
 import numpy.typing as npt
 
 from lowtide.program.machine import current_machine
-from lowtide.simulator.arena import basin_requests
+from lowtide.simulator import tuning
+from lowtide.simulator.allocation_stream import AllocationStream
+from lowtide.simulator.arena import arena_requests
 from lowtide.simulator.bfc import BfcAllocator, OutOfMemory, Replay
-from lowtide.simulator.buffer_references import Schedule
 from lowtide.simulator.executor import execute
 from lowtide.simulator.workload import Workload
-
-# The first steps find an allocator that has not settled yet.
-WARM_UP_STEPS = 1
-# Small programs are simulated for more steps: their variables wander through the allocator for a while.
-FEWEST_STEPS, MOST_STEPS = 3, 20
-FEW_NODES = 20_000
-AGING_EVENTS, MOST_AGING_STEPS = 70_000, 24
-REPLAYED_EVENTS, MOST_LIVES = 130_000, 8
-LIMITED_EVENTS, MOST_LIMITED_LIVES = 70_000, 6
-# Steps in order are planned ones, whose bound is a promise: more processes are looked at, and at least two.
-LIMITED_EVENTS_IN_ORDER, MOST_LIVES_IN_ORDER = 250_000, 16
-# Beyond what the simulated steps show: threads interleave in more ways than are tried. Real steps differ by this
-# much from their middle one; rounds of a loop overtake each other, so steps with loops differ more.
-SAFE_MARGIN = 0.015
-SAFE_SPREAD, SAFE_SPREAD_IN_LOOPS = 0.07, 0.4
-# What is planned for a budget has to hold with so much less too. Where chunks lie is a matter of luck, and who was
-# lucky at the budget only is not at the next limit.
-LESS_THAN_THE_BUDGET = (0.0, 0.0075, 0.015, 0.03)
-# Steps whose order is held by control edges differ only in where their chunks lie.
-SAFE_SPREAD_IN_ORDER = 0.04
-# Tensors of a few bytes that a process keeps for each of the step's own lasting buffers, at most: constants of what was
-# traced before, numbers from Python.
-MOST_CRUMBS = 2.0
-# Tensors as large as the largest that lasts, which are there at once before the first step: an op that makes a batch of
-# random numbers, or casts and scales one, has up to two more of its size.
-MOST_PASSING = 2
-SAFE_BYTES = 1 << 19
 
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """What a step does to the allocator, and how sure that is."""
+    """The allocations of a typical step, with the peaks of all simulated steps and the safe bound."""
 
-    schedule: Schedule
+    stream: AllocationStream
     replay: Replay
     held_before: np.ndarray
     """Chunk sizes of the buffers that exist before the step, by buffer."""
@@ -69,59 +44,63 @@ class Simulation:
 
 @dataclass(frozen=True, slots=True)
 class Residents:
-    """What a process holds besides the step's own buffers, and how the step's variables came into being."""
+    """What a process holds besides the step's own buffers, and how the step's variables were created."""
 
     extra: tuple[int, ...] = ()
-    """Bytes of variables that the step does not touch."""
+    """Bytes of variables that the step does not use."""
     drawn: frozenset[int] = frozenset()
-    """Handles of variables whose first value was drawn at random and scaled: three tensors, of which the last stays."""
+    """Handles of variables with a random initial value. It takes three tensors, of which the last stays: random numbers
+    that are drawn, scaled and shifted."""
 
 
-class _Process:
-    """One process that runs step after step: an allocator and where the lasting buffers lie in it."""
+class SimulatedProcess:
+    """A process that runs step after step: an allocator, and the addresses of the lasting buffers in it."""
 
     def __init__(
         self,
-        schedule: Schedule,
+        stream: AllocationStream,
         residents: Residents,
         limit_bytes: int | None = None,
-        crumbs: random.Random | None = None,
-        basin_of: int | None = None,
+        small_allocations: random.Random | None = None,
+        arena_bytes: int | None = None,
     ) -> None:
-        """With `crumbs`, chance says how many tiny tensors that no graph tells of lie between the buffers.
+        """Create the buffers that exist before the first step.
 
-        With `basin_of`, the process fetches a basin for a planned step that takes so much.
+        `small_allocations` draws a number of small tensors that lie between the buffers and appear in no graph. With
+        `arena_bytes`, the process fetches an arena for a planned step of that size.
         """
         self.allocator = BfcAllocator(limit_bytes)
-        self.addresses: list[int | None] = [None] * len(schedule.sizes)
-        self.crumbs = crumbs
-        self.crumbs_for_each = MOST_CRUMBS * crumbs.random() if crumbs is not None else 0.0
-        # Seeds and handles come before the first weight, so the first region is a small one.
+        self.addresses: list[int | None] = [None] * len(stream.sizes)
+        self.small_allocations = small_allocations
+        draw = small_allocations
+        self.small_per_buffer = tuning.MOST_SMALL_ALLOCATIONS * draw.random() if draw is not None else 0.0
+        # Seeds and handles are allocated before the first weight, so the first region is a small one.
         self.allocator.free(self.allocator.allocate(1))
-        # A planned step fetches its basin before its function is called, and a function makes its constants when it is
-        # called first.
-        early = len(schedule.before) if basin_of is None else schedule.first_constant
-        self._make(schedule, schedule.before[:early], residents)
+        # A planned step fetches its arena before its function is called, and a function creates its constants in its
+        # first call.
+        early = len(stream.before) if arena_bytes is None else stream.first_constant
+        self._create(stream, stream.before[:early], residents)
         for size in residents.extra:
             self.allocator.allocate(size)
-        if crumbs is not None:
-            # What the process has done before, to make a batch for example, may have fetched a region more.
-            largest = max((schedule.sizes[buffer] for buffer in schedule.before), default=0)
-            for address in [self.allocator.allocate(largest) for _ in range(crumbs.randrange(MOST_PASSING + 1))]:
+        if draw is not None:
+            # Earlier work of the process, creating a batch for example, may have fetched one more region.
+            largest = max((stream.sizes[buffer] for buffer in stream.before), default=0)
+            count = draw.randrange(tuning.MOST_EARLY_TENSORS + 1)
+            for address in [self.allocator.allocate(largest) for _ in range(count)]:
                 self.allocator.free(address)
-        if basin_of is not None:
-            self._fetch_basin(basin_of)
-            self._make(schedule, schedule.before[early:], residents)
+        if arena_bytes is not None:
+            self._fetch_arena(arena_bytes)
+            self._create(stream, stream.before[early:], residents)
 
-    def _make(self, schedule: Schedule, buffers: Sequence[int], residents: Residents) -> None:
-        """Make buffers that last."""
-        allocate, free, crumbs = self.allocator.allocate, self.allocator.free, self.crumbs
+    def _create(self, stream: AllocationStream, buffers: Sequence[int], residents: Residents) -> None:
+        """Allocate lasting buffers."""
+        allocate, free, draw = self.allocator.allocate, self.allocator.free, self.small_allocations
         for buffer in buffers:
-            if crumbs is not None:
-                for _ in range(int(self.crumbs_for_each + crumbs.random())):
+            if draw is not None:
+                for _ in range(int(self.small_per_buffer + draw.random())):
                     allocate(1)
-            size = schedule.sizes[buffer]
-            if schedule.owners[buffer] in residents.drawn and buffer not in schedule.handles:
+            size = stream.sizes[buffer]
+            if stream.owners[buffer] in residents.drawn and buffer not in stream.handles:
                 drawn, scaled = allocate(size), allocate(size)
                 self.addresses[buffer] = allocate(size)
                 free(scaled)
@@ -129,54 +108,53 @@ class _Process:
             else:
                 self.addresses[buffer] = allocate(size)
 
-    def _fetch_basin(self, total_bytes: int) -> None:
-        """Do what a planned step does before its first one."""
+    def _fetch_arena(self, total_bytes: int) -> None:
         allocator = self.allocator
-        for wanted in basin_requests(total_bytes, allocator.bytes_in_use, allocator.peak_bytes_in_use):
+        for wanted in arena_requests(total_bytes, allocator.bytes_in_use, allocator.peak_bytes_in_use):
             with suppress(OutOfMemory):
                 allocator.free(allocator.allocate(wanted))
                 break
 
-    def chunks(self, schedule: Schedule) -> npt.NDArray[np.int64]:
-        """Chunk sizes of the buffers that exist before a step."""
+    def chunk_sizes(self, stream: AllocationStream) -> npt.NDArray[np.int64]:
+        """Return the chunk sizes of the buffers that exist before a step."""
         sizes = [
             0 if (address := self.addresses[buffer]) is None else self.allocator.chunk_bytes(address)
-            for buffer in schedule.before
+            for buffer in stream.before
         ]
         return np.array(sizes, np.int64)
 
-    def step(self, schedule: Schedule) -> Replay:
-        """Run one step and tell what it did."""
+    def step(self, stream: AllocationStream) -> Replay:
+        """Run one step and return its curve."""
         self.allocator.reset_peak()
-        replay = self.allocator.replay(schedule.sizes, schedule.events, self._held(schedule))
-        self._settle_variables(schedule, replay.addresses)
+        replay = self.allocator.replay(stream.sizes, stream.events, self._held(stream))
+        self._move_variables(stream, replay.addresses)
         return replay
 
-    def rehearse(self, schedule: Schedule) -> None:
-        """Run one step only to see whether it runs out."""
-        allocate, free, sizes, held = self.allocator.allocate, self.allocator.free, schedule.sizes, self._held(schedule)
-        for event in schedule.events:
+    def step_without_curve(self, stream: AllocationStream) -> None:
+        """Run one step; raises OutOfMemory if it exceeds the limit."""
+        allocate, free, sizes, held = self.allocator.allocate, self.allocator.free, stream.sizes, self._held(stream)
+        for event in stream.events:
             if event >= 0:
                 held[event] = allocate(sizes[event])
             else:
                 free(held[~event])
                 held[~event] = None
-        self._settle_variables(schedule, held)
+        self._move_variables(stream, held)
 
-    def _held(self, schedule: Schedule) -> list[int | None]:
-        held: list[int | None] = [None] * len(schedule.sizes)
-        for buffer in schedule.before:
+    def _held(self, stream: AllocationStream) -> list[int | None]:
+        held: list[int | None] = [None] * len(stream.sizes)
+        for buffer in stream.before:
             held[buffer] = self.addresses[buffer]
         return held
 
-    def _settle_variables(self, schedule: Schedule, addresses: list[int | None]) -> None:
-        """A variable that took over another buffer is found there by the next step."""
+    def _move_variables(self, stream: AllocationStream, addresses: list[int | None]) -> None:
+        """Record the new addresses of the variables that were assigned another buffer."""
         self.addresses = addresses
-        lasting = set(schedule.before)
-        for old, new in schedule.renewed.items():
+        lasting = set(stream.before)
+        for old, new in stream.renewed.items():
             if new in lasting:
-                # It shares a constant's or another variable's buffer; the next step's first update would copy it.
-                self.addresses[old] = self.allocator.allocate(schedule.sizes[old])
+                # It shares the buffer of a constant or another variable; the next step's first update would copy it.
+                self.addresses[old] = self.allocator.allocate(stream.sizes[old])
             else:
                 self.addresses[old] = addresses[new]
                 lasting.add(new)
@@ -189,187 +167,203 @@ def simulate(
     in_order: bool = False,
     budget_bytes: int | None = None,
 ) -> Simulation:
-    """Simulate steady steps in a process that holds `residents`; `in_order` if control edges hold their order.
+    """Simulate steady steps in processes that hold `residents`.
 
-    Such steps are planned for a budget: the safe bound is within it only if a limit of just the budget holds too.
+    `in_order` says that control edges fix the order of the nodes, as in a planned step. For a `budget_bytes`, the safe
+    bound is within the budget only if a limit of exactly the budget is enough too.
 
-    Where a branch depends on the data, both are looked at and the one that takes more is shown. Where several steps
-    run `together`, as one call, the peak is that of the highest among them.
+    Where a branch depends on the data, both branches are simulated and the larger simulation is returned. Where several
+    steps run `together` in one call, the peak is the highest of them.
     """
-    found = _settle(_schedules(work, True), residents or Residents(), together, in_order, budget_bytes)
-    if not found.schedule.guesses:
+    found = _simulate_branch(_streams(work, True), residents or Residents(), together, in_order, budget_bytes)
+    if not found.stream.guesses:
         return found
-    other = _settle(_schedules(work, False), residents or Residents(), together, in_order, budget_bytes)
+    other = _simulate_branch(_streams(work, False), residents or Residents(), together, in_order, budget_bytes)
     return max(found, other, key=lambda simulation: simulation.peak_bytes)
 
 
-def _schedules(work: Workload, branch: bool) -> list[Schedule]:
+def _streams(work: Workload, branch: bool) -> list[AllocationStream]:
     threads = current_machine().inter_op_threads
     first = execute(work, threads, 0, branch)
-    # In a large program chance evens out; a small one is as likely to be high as low, and looking again costs little.
-    steps = int((FEW_NODES / max(len(first.order), 1)) ** 2)
-    steps = WARM_UP_STEPS + min(max(steps, FEWEST_STEPS), MOST_STEPS)
+    # In a large program the random durations average out; a small one needs more draws, which cost little.
+    steps = int((tuning.FEW_NODES / max(len(first.order), 1)) ** 2)
+    steps = tuning.WARM_UP_STEPS + min(max(steps, tuning.FEWEST_STEPS), tuning.MOST_STEPS)
     return [first, *(execute(work, threads, seed, branch) for seed in range(1, steps))]
 
 
-def _settle(
-    schedules: list[Schedule], residents: Residents, together: int, in_order: bool, budget_bytes: int | None
+def _simulate_branch(
+    streams: list[AllocationStream], residents: Residents, together: int, in_order: bool, budget_bytes: int | None
 ) -> Simulation:
-    basin_of = _least_promise(schedules[0]) if in_order else None
-    lives = [_live(_shuffled(schedules, life), residents, basin_of) for life in range(_lives(schedules))]
-    calls = [
-        max(runs[first : first + together], key=lambda run: run.peak_bytes)
-        for runs in lives
-        for first in range(max(len(runs) - together + 1, 1))
+    arena_bytes = _least_promise(streams[0]) if in_order else None
+    processes = [
+        _run_process(_shuffled(streams, seed), residents, arena_bytes) for seed in range(_process_count(streams))
     ]
-    peaks = [run.peak_bytes for run in calls]
-    middle = statistics.median_low(peaks)
-    shown = next(run for run in calls if run.peak_bytes == middle)
-    in_loops = len(schedules[0].order) > len(set(schedules[0].order))
-    spread = SAFE_SPREAD_IN_LOOPS if in_loops else SAFE_SPREAD_IN_ORDER if in_order else SAFE_SPREAD
-    floor = int(middle * (1.0 + spread))
-    others = _lives_in_order(schedules) if in_order else _lives_within(schedules)
-    if in_order:
-        floor = max(floor, *(life.highest(residents) for life in others))
-    floor += SAFE_BYTES
-    if budget_bytes is not None and floor <= budget_bytes:
-        safe = _safe_within(others, residents, floor, budget_bytes)
+    calls = [
+        max(steps[first : first + together], key=lambda step: step.peak_bytes)
+        for steps in processes
+        for first in range(max(len(steps) - together + 1, 1))
+    ]
+    peaks = [step.peak_bytes for step in calls]
+    median = statistics.median_low(peaks)
+    shown = next(step for step in calls if step.peak_bytes == median)
+    safe = _safe_bytes(streams, residents, median, in_order, budget_bytes)
+    return Simulation(shown.stream, shown.replay, shown.held, shown.bytes_before, median, safe, tuple(peaks))
+
+
+def _safe_bytes(
+    streams: list[AllocationStream], residents: Residents, median: int, in_order: bool, budget_bytes: int | None
+) -> int:
+    in_loops = len(streams[0].order) > len(set(streams[0].order))
+    if in_loops:
+        spread = tuning.SAFE_SPREAD_IN_LOOPS
     else:
-        safe = _safe_limit(others, residents, floor)
-    return Simulation(shown.schedule, shown.replay, shown.held, shown.bytes_before, middle, safe, tuple(peaks))
+        spread = tuning.SAFE_SPREAD_IN_ORDER if in_order else tuning.SAFE_SPREAD
+    floor = int(median * (1.0 + spread))
+    trials = _ordered_trials(streams) if in_order else _limited_trials(streams)
+    if in_order:
+        floor = max(floor, *(trial.unlimited_peak(residents) for trial in trials))
+    floor += tuning.SAFE_BYTES
+    if budget_bytes is not None and floor <= budget_bytes:
+        return _safe_within(trials, residents, floor, budget_bytes)
+    return _safe_limit(trials, residents, floor)
 
 
-class _Run(NamedTuple):
-    """One step in the life of a process."""
+class _SteadyStep(NamedTuple):
+    """One step of a simulated process."""
 
     peak_bytes: int
     bytes_before: int
     held: npt.NDArray[np.int64]
-    schedule: Schedule
+    stream: AllocationStream
     replay: Replay
 
 
-def _least_promise(schedule: Schedule) -> int:
-    """The least that a planned step can promise: the most that it asks for at once, and the spread."""
-    sizes = schedule.sizes
-    held = sum(sizes[buffer] for buffer in schedule.before)
-    asked = accumulate(sizes[event] if event >= 0 else -sizes[~event] for event in schedule.events)
-    return int((held + max(asked, default=0)) * (1.0 + SAFE_SPREAD_IN_ORDER))
+def _least_promise(stream: AllocationStream) -> int:
+    """Return the smallest bound of a planned step: its most requested bytes at one time, and the spread."""
+    sizes = stream.sizes
+    held = sum(sizes[buffer] for buffer in stream.before)
+    requested = accumulate(sizes[event] if event >= 0 else -sizes[~event] for event in stream.events)
+    return int((held + max(requested, default=0)) * (1.0 + tuning.SAFE_SPREAD_IN_ORDER))
 
 
-def _live(schedules: list[Schedule], residents: Residents, basin_of: int | None = None) -> list[_Run]:
-    """The later steps of one process, which find the allocator as it will stay."""
-    process = _Process(schedules[0], residents, basin_of=basin_of)
-    steps = _steps_until_aged(schedules)
-    runs = []
-    for step in range(steps):
-        schedule = schedules[step % len(schedules)]
-        if step < steps // 2:
-            process.rehearse(schedule)
+def _run_process(
+    streams: list[AllocationStream], residents: Residents, arena_bytes: int | None = None
+) -> list[_SteadyStep]:
+    """Run one process and return the second half of its steps, when the allocator is in its steady state."""
+    process = SimulatedProcess(streams[0], residents, arena_bytes=arena_bytes)
+    count = _steps_until_aged(streams)
+    steps = []
+    for number in range(count):
+        stream = streams[number % len(streams)]
+        if number < count // 2:
+            process.step_without_curve(stream)
             continue
-        bytes_before, held = process.allocator.bytes_in_use, process.chunks(schedule)
-        replay = process.step(schedule)
-        runs.append(_Run(process.allocator.peak_bytes_in_use, bytes_before, held, schedule, replay))
-    return runs
+        bytes_before, held = process.allocator.bytes_in_use, process.chunk_sizes(stream)
+        replay = process.step(stream)
+        steps.append(_SteadyStep(process.allocator.peak_bytes_in_use, bytes_before, held, stream, replay))
+    return steps
 
 
-def _shuffled(schedules: list[Schedule], life: int) -> list[Schedule]:
-    """The same steps in another order: where a process' variables end up hangs on what came first."""
-    return random.Random(life).sample(schedules, len(schedules)) if life else schedules
+def _shuffled(streams: list[AllocationStream], seed: int) -> list[AllocationStream]:
+    """Return the same steps in another order: the final addresses of the variables depend on the first steps."""
+    return random.Random(seed).sample(streams, len(streams)) if seed else streams
 
 
-def _lives(schedules: list[Schedule]) -> int:
-    """One process is one draw of many; where steps are short, several are looked at."""
-    events = max(len(schedules[0].events), 1) * _steps_until_aged(schedules)
-    return min(max(REPLAYED_EVENTS // events, 1), MOST_LIVES)
+def _process_count(streams: list[AllocationStream]) -> int:
+    """Return the number of processes to simulate: more where steps are short."""
+    events = max(len(streams[0].events), 1) * _steps_until_aged(streams)
+    return min(max(tuning.REPLAYED_EVENTS // events, 1), tuning.MOST_PROCESSES)
 
 
-def _steps_until_aged(schedules: list[Schedule]) -> int:
-    """Replaying a step costs little, and an allocator needs some steps until its chunks are as worn as they get."""
-    events = max(len(schedules[0].events), 1)
-    return min(max(AGING_EVENTS // events, len(schedules) + 2), MOST_AGING_STEPS)
+def _steps_until_aged(streams: list[AllocationStream]) -> int:
+    """Return the number of steps until fragmentation has reached its steady state; replaying a step costs little."""
+    events = max(len(streams[0].events), 1)
+    return min(max(tuning.AGING_EVENTS // events, len(streams) + 2), tuning.MOST_AGING_STEPS)
 
 
-class _Life(NamedTuple):
-    """Steps of one process; `crumbs` draws the tiny tensors in it, if it is one for planned steps."""
+class _Trial(NamedTuple):
+    """Steps of one process to run under a limit; planned steps have a `seed` that draws small allocations."""
 
-    schedules: list[Schedule]
-    crumbs: int | None = None
+    streams: list[AllocationStream]
+    seed: int | None = None
 
     def peak_within(self, residents: Residents, limit_bytes: int) -> int | None:
-        """Its highest peak under a limit; None if it runs out."""
+        """Return the highest peak under a limit; None if the process runs out of memory."""
         try:
-            return self._pass(residents, limit_bytes, limit_bytes).allocator.peak_bytes_in_use
+            return self._run(residents, limit_bytes, limit_bytes).allocator.peak_bytes_in_use
         except OutOfMemory:
             return None
 
-    def highest(self, residents: Residents) -> int:
-        """Its highest peak without a limit."""
-        return self._pass(residents, _least_promise(self.schedules[0])).allocator.peak_bytes_in_use
+    def unlimited_peak(self, residents: Residents) -> int:
+        """Return the highest peak without a limit."""
+        return self._run(residents, _least_promise(self.streams[0])).allocator.peak_bytes_in_use
 
-    def _pass(self, residents: Residents, total_bytes: int, limit_bytes: int | None = None) -> _Process:
-        crumbs = None if self.crumbs is None else random.Random(self.crumbs)
-        basin_of = None if crumbs is None else total_bytes
-        process = _Process(self.schedules[0], residents, limit_bytes, crumbs, basin_of)
+    def _run(self, residents: Residents, total_bytes: int, limit_bytes: int | None = None) -> SimulatedProcess:
+        draw = None if self.seed is None else random.Random(self.seed)
+        arena_bytes = None if draw is None else total_bytes
+        process = SimulatedProcess(self.streams[0], residents, limit_bytes, draw, arena_bytes)
         process.allocator.reset_peak()
-        for schedule in self.schedules:
-            process.rehearse(schedule)
+        for stream in self.streams:
+            process.step_without_curve(stream)
         return process
 
 
-def _lives_within(schedules: list[Schedule]) -> list[_Life]:
-    """Processes to be tried under a limit."""
-    count = LIMITED_EVENTS // max(len(schedules[0].events) * len(schedules), 1)
-    return [_Life(_shuffled(schedules, life)) for life in range(min(max(count, 1), MOST_LIMITED_LIVES))]
+def _limited_trials(streams: list[AllocationStream]) -> list[_Trial]:
+    count = tuning.LIMITED_EVENTS // max(len(streams[0].events) * len(streams), 1)
+    return [_Trial(_shuffled(streams, seed)) for seed in range(min(max(count, 1), tuning.MOST_LIMITED_PROCESSES))]
 
 
-def _lives_in_order(schedules: list[Schedule]) -> list[_Life]:
-    """Processes for steps that differ only in where their chunks lie.
+def _ordered_trials(streams: list[AllocationStream]) -> list[_Trial]:
+    """Return the trials of steps whose order is fixed, so that only the addresses of their chunks differ.
 
-    What lies where hangs on tiny tensors: one that lasts and lies between two large ones keeps them apart. The same
-    requests then take a fifth more in one process than in another. Without crumbs all processes look alike.
+    The addresses depend on small tensors: one that lasts and lies between two large chunks keeps them apart, and the
+    same requests then take a fifth more in one process than in another. Without small allocations, all processes would
+    be alike.
     """
-    count = LIMITED_EVENTS_IN_ORDER // max(len(schedules[0].events) * len(schedules), 1)
-    lives = range(min(max(count, 2), MOST_LIVES_IN_ORDER))
-    return [_Life(_shuffled(schedules, life), crumbs=life) for life in lives]
+    count = tuning.LIMITED_EVENTS_IN_ORDER // max(len(streams[0].events) * len(streams), 1)
+    seeds = range(min(max(count, 2), tuning.MOST_PROCESSES_IN_ORDER))
+    return [_Trial(_shuffled(streams, seed), seed) for seed in seeds]
 
 
-def _safe_limit(lives: list[_Life], residents: Residents, floor: int) -> int:
-    """The smallest limit from the floor on at which no process runs out, nor at one that is smaller by the margin.
+def _safe_limit(trials: list[_Trial], residents: Residents, floor: int) -> int:
+    """Return the smallest limit from `floor` on at which no trial fails, nor at a limit that is smaller by the margin.
 
-    A larger limit can run out where a smaller one did not, because its last region has another size.
+    A larger limit can fail where a smaller one is enough, because the last region then has another size.
     """
     known: dict[int, bool] = {}
-    hardest_first = list(lives)
+    hardest_first = list(trials)
+
+    def limit_at(position: int) -> int:
+        return int(floor * (1.0 + tuning.SAFE_MARGIN / 2) ** position)
 
     def holds(position: int) -> bool:
         if position not in known:
-            limit = int(floor * (1.0 + SAFE_MARGIN / 2) ** position)
-            broken = next((life for life in hardest_first if life.peak_within(residents, limit) is None), None)
-            known[position] = broken is None
-            if broken is not None:
-                # Where it runs out it is likely to run out next time.
-                hardest_first.remove(broken)
-                hardest_first.insert(0, broken)
+            limit = limit_at(position)
+            failed = next((trial for trial in hardest_first if trial.peak_within(residents, limit) is None), None)
+            known[position] = failed is None
+            if failed is not None:
+                # A trial that failed is likely to fail again.
+                hardest_first.remove(failed)
+                hardest_first.insert(0, failed)
         return known[position]
 
     position = 0
     while not (holds(position - 2) and holds(position)):
         position += 1
-    return int(floor * (1.0 + SAFE_MARGIN / 2) ** position)
+    return limit_at(position)
 
 
-def _safe_within(lives: list[_Life], residents: Residents, floor: int, budget_bytes: int) -> int:
-    """The safe bound of processes whose limit is the budget: none of them takes more; above the budget if one runs out.
+def _safe_within(trials: list[_Trial], residents: Residents, floor: int, budget_bytes: int) -> int:
+    """Return the highest peak of the trials under the budget; a bound above the budget if one of them fails.
 
-    The last region is as large as the limit leaves. A chunk at its end that is not worth splitting is taken whole, so a
-    larger limit may mean more in use, and sometimes what fits into less does not fit.
+    The last region has the size that the limit leaves. A chunk at its end that is too small to split is taken as a
+    whole, so a larger limit may mean more bytes in use, and a step may fit into a smaller limit only.
     """
     highest = floor
-    for less in LESS_THAN_THE_BUDGET:
-        for life in lives:
-            peak = life.peak_within(residents, int(budget_bytes * (1.0 - less)))
+    for reduction in tuning.BUDGET_REDUCTIONS:
+        for trial in trials:
+            peak = trial.peak_within(residents, int(budget_bytes * (1.0 - reduction)))
             if peak is None:
-                return _safe_limit(lives, residents, int(budget_bytes * (1.0 + SAFE_MARGIN)))
-            highest = max(highest, peak + SAFE_BYTES)
+                return _safe_limit(trials, residents, int(budget_bytes * (1.0 + tuning.SAFE_MARGIN)))
+            highest = max(highest, peak + tuning.SAFE_BYTES)
     return min(highest, budget_bytes)

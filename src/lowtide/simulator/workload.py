@@ -1,7 +1,7 @@
-"""A Workload: a Graph with shapes, resolved by the op facts into what the executor needs to know of each node.
+"""A Workload: a Graph with shapes, resolved by the op facts into what the executor needs to know about each node.
 
-Everything that depends only on the program is worked out here once, so that the executor's inner loop, which
-runs several times, touches nothing but integers.
+Everything that depends only on the program is computed here once, so that the executor's inner loop, which runs several
+times, uses integers only.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _LIST_OPS = frozenset(
 )
 
 
-# Ops that run a function of their own: how much that takes is not seen from outside.
+# Ops that call a function, whose memory the graph does not show.
 _CALLS = frozenset(
     "PartitionedCall StatefulPartitionedCall If StatelessIf While StatelessWhile Case StatelessCase".split()
 )
@@ -83,7 +83,7 @@ def _role(op: str) -> int:
 
 @dataclass(slots=True)
 class Workload:
-    """What one step asks of the executor, node by node and tensor by tensor."""
+    """What one step requires of the executor, by node and by tensor."""
 
     graph: Graph
     role: list[int]
@@ -92,35 +92,35 @@ class Workload:
     pending: list[int]
     roots: list[int]
     successors: list[Sequence[int]]
-    """The nodes to tell when a node is done, one entry per edge: those that read its tensors first."""
+    """The nodes to notify when a node has finished, one entry per edge: data edges first, then control edges."""
     inputs: list[Sequence[int]]
     outputs: list[range]
-    consumers: list[int]
-    """How many edges read each tensor."""
+    reader_counts: list[int]
+    """The number of edges that read each tensor."""
     sizes: list[int]
     """Requested bytes of each tensor's own buffer."""
-    takes: list[Sequence[tuple[int, int, bool]]]
-    """Per node: (output tensor, input tensor, always): share the input's buffer, or take it when nobody else has it."""
-    bare: list[frozenset[int]]
-    """Per node: output tensors that get no buffer."""
-    borrowed: list[Sequence[int]]
+    buffer_reuses: list[Sequence[tuple[int, int, bool]]]
+    """Per node: (output tensor, input tensor, always): reuse the input's buffer, always or if it is not shared."""
+    unallocated: list[frozenset[int]]
+    """Per node: output tensors without a buffer."""
+    temporaries: list[Sequence[int]]
     """Per node: bytes of the kernel's temporaries."""
     variable_of: dict[int, int]
     """The variable behind each resource tensor, as the tensor id of its handle."""
     sparse: frozenset[int]
-    """Variables that are read or written in parts: TensorFlow then copies them on every whole read or update."""
+    """Variables that are read or written in parts: TensorFlow copies them on every full read or update."""
     control_flow: bool
-    crowded: list[int] = field(default_factory=list)
-    """Nodes that more others wait for than TensorFlow keeps in order: it tells these in the order of a hash."""
-    left_over: frozenset[int] = frozenset()
-    """Nodes that are not run: what they made is a constant now."""
+    unordered_fanouts: list[int] = field(default_factory=list)
+    """Nodes with more outgoing edges than TensorFlow keeps in order: it notifies their readers in hash order."""
+    folded_away: frozenset[int] = frozenset()
+    """Nodes that do not run because constant folding replaced their outputs."""
     unknown: dict[str, list[int]] = field(default_factory=dict)
     """Nodes whose op has no fact, by op."""
     unsized: list[int] = field(default_factory=list)
-    """Tensors whose shape is not known."""
+    """Tensors of unknown shape."""
 
 
-# What a call of a compiled function borrows while it runs, stated as an attribute of its node by who compiled it.
+# The attribute of a call of a compiled function with the bytes of its temporary memory; the tracer sets it.
 WORKSPACE = "lowtide_workspace_bytes"
 
 _NO_TENSORS: frozenset[int] = frozenset()
@@ -129,10 +129,10 @@ _NO_TENSORS: frozenset[int] = frozenset()
 def build_workload(graph: Graph, fold: bool = True) -> Workload:
     """Resolve facts, sizes and edges of a graph whose shapes are known.
 
-    TensorFlow computes last constants when it builds the graph that it runs; where the graph is still to be edited,
-    do not `fold` them: what hangs on them counts.
+    TensorFlow folds constants when it builds the graph that it runs. Do not `fold` a graph that is still to be edited,
+    because its edits may refer to the folded nodes.
     """
-    graph, left_over = fold_constants(graph) if fold else (graph, frozenset[int]())
+    graph, folded_away = fold_constants(graph) if fold else (graph, frozenset[int]())
     count = len(graph)
     sizes, unsized = _tensor_sizes(graph)
     roles = [_role(op) for op in graph.ops]
@@ -149,20 +149,20 @@ def build_workload(graph: Graph, fold: bool = True) -> Workload:
         successors=[],
         inputs=[graph.inputs_of(node) for node in range(count)],
         outputs=[graph.outputs_of(node) for node in range(count)],
-        consumers=[0] * graph.tensor_count,
+        reader_counts=[0] * graph.tensor_count,
         sizes=sizes,
-        takes=[()] * count,
-        bare=[_NO_TENSORS] * count,
-        borrowed=[()] * count,
+        buffer_reuses=[()] * count,
+        unallocated=[_NO_TENSORS] * count,
+        temporaries=[()] * count,
         variable_of=(variable_of := _variables(graph)),
         sparse=_sparse_variables(graph, variable_of),
         control_flow=any(SWITCH <= role <= NEXT for role in roles),
-        left_over=left_over,
-        unsized=[tensor for tensor in unsized if graph.producer(tensor) not in left_over] if left_over else unsized,
+        folded_away=folded_away,
+        unsized=[tensor for tensor in unsized if graph.producer(tensor) not in folded_away] if folded_away else unsized,
     )
     _link(work)
     for node in range(count):
-        if node not in left_over:
+        if node not in folded_away:
             _resolve(work, node)
     return work
 
@@ -181,7 +181,7 @@ def _tensor_sizes(graph: Graph) -> tuple[list[int], list[int]]:
     return sizes, unsized
 
 
-# TensorFlow keeps the edges out of a node in order up to this many.
+# TensorFlow keeps up to this many outgoing edges of a node in order.
 MOST_ORDERED_EDGES = 8
 
 
@@ -190,29 +190,29 @@ def _link(work: Workload) -> None:
     producer = graph.producers()
     data: list[list[int]] = [[] for _ in range(len(graph))]
     control: list[list[int]] = [[] for _ in range(len(graph))]
-    for node in construction_order(graph, work.left_over):
+    for node in construction_order(graph, work.folded_away):
         inputs, controls = work.inputs[node], graph.controls_of(node)
         for tensor in inputs:
             data[producer[tensor]].append(node)
-            work.consumers[tensor] += 1
+            work.reader_counts[tensor] += 1
         for source in controls:
             control[source].append(node)
         work.pending[node] = len(inputs) + len(controls)
         if not work.pending[node]:
             work.roots.append(node)
     work.successors = [first + second for first, second in zip(data, control, strict=True)]
-    work.crowded = [node for node, told in enumerate(work.successors) if len(told) > MOST_ORDERED_EDGES]
+    work.unordered_fanouts = [node for node, edges in enumerate(work.successors) if len(edges) > MOST_ORDERED_EDGES]
 
 
 _FIRST = frozenset({"_Arg", "_DeviceArg"})
 _LAST = frozenset({"_Retval", "_DeviceRetval"})
 
 
-def construction_order(graph: Graph, left_over: frozenset[int] = frozenset()) -> list[int]:
-    """The order in which TensorFlow builds the graph that it runs: its readers are told in this order.
+def construction_order(graph: Graph, folded_away: frozenset[int] = frozenset()) -> list[int]:
+    """Return the order in which TensorFlow builds the graph that it runs; readers are notified in this order.
 
-    Arguments come first and results last; any other node follows when its inputs are there, the first in the file
-    first. Values that come from a loop's end are not waited for. Folded constants are added to a graph that stands.
+    Arguments come first and results last; any other node follows when its inputs have been built, in the order of the
+    file. The back edges of loops do not count. Folded constants are added after all other nodes.
     """
     rank = [0 if op in _FIRST else 2 if op in _LAST else 1 for op in graph.ops]
     for node in graph.folded:
@@ -221,7 +221,7 @@ def construction_order(graph: Graph, left_over: frozenset[int] = frozenset()) ->
     order = sorted(range(len(graph)), key=rank.__getitem__)
     if not _comes_after_its_inputs(graph, order, producer):
         order = _by_readiness(graph, rank, producer)
-    return [node for node in order if node not in left_over] if left_over else order
+    return [node for node in order if node not in folded_away] if folded_away else order
 
 
 def _waits_for(graph: Graph, node: int, producer: list[int]) -> list[int]:
@@ -235,7 +235,7 @@ def _waits_for(graph: Graph, node: int, producer: list[int]) -> list[int]:
 
 
 def _comes_after_its_inputs(graph: Graph, order: list[int], producer: list[int]) -> bool:
-    """Most files are in such an order already, and then nothing has to be sorted."""
+    """Whether each node comes after its inputs. Most files are in such an order, and need no sorting."""
     position = [0] * len(graph)
     for place, node in enumerate(order):
         position[node] = place
@@ -280,7 +280,7 @@ def _resolve(work: Workload, node: int) -> None:
     if fact.sizes is not None:
         for output, size in fact.sizes(view).items():
             if output >= outputs:
-                # A kernel that makes more than its op says keeps that for the gradient, which reads the outputs too.
+                # A kernel with more outputs than its op keeps the rest for the gradient, which reads the outputs too.
                 if outputs:
                     work.sizes[first_output + outputs - 1] += size
                 continue
@@ -290,31 +290,31 @@ def _resolve(work: Workload, node: int) -> None:
     work.cost_us[node] = node_cost_us(graph, node, work.sizes)
     aliases = fact.aliases(view) if callable(fact.aliases) else fact.aliases
     forwards = fact.forwards(view) if callable(fact.forwards) else fact.forwards
-    takes = [
+    buffer_reuses = [
         (first_output + output, inputs[source], always)
         for pairs, always in ((aliases, True), (forwards, False))
         for output, source in pairs
         if output < outputs and source < len(inputs)
     ]
-    work.takes[node] = [
+    work.buffer_reuses[node] = [
         (output, source, always)
-        for output, source, always in takes
+        for output, source, always in buffer_reuses
         if always or _same_buffer(graph, work.sizes, output, source)
     ]
-    bare = fact.unallocated(view) if callable(fact.unallocated) else fact.unallocated
-    if bare:
-        work.bare[node] = frozenset(first_output + output for output in bare)
+    unallocated = fact.unallocated(view) if callable(fact.unallocated) else fact.unallocated
+    if unallocated:
+        work.unallocated[node] = frozenset(first_output + output for output in unallocated)
     if fact.temporaries is not None:
-        work.borrowed[node] = [size for size in fact.temporaries(view) if size > 0]
+        work.temporaries[node] = [size for size in fact.temporaries(view) if size > 0]
 
 
 def _same_buffer(graph: Graph, sizes: Sequence[int], output: int, source: int) -> bool:
-    """Whether a kernel's wish to take over an input's buffer can be granted at all."""
+    """Whether an output has the size and dtype of an input, so that it can reuse the input's buffer."""
     return sizes[output] == sizes[source] and graph.dtypes[output] == graph.dtypes[source]
 
 
 def _variables(graph: Graph) -> dict[int, int]:
-    """Follow resource handles through control flow back to the argument or handle op they come from."""
+    """Return the argument or handle op that each resource tensor comes from, through control flow."""
     return {
         tensor: follow_handle(graph, tensor) for tensor in range(graph.tensor_count) if graph.dtypes[tensor] == RESOURCE
     }

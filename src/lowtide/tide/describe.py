@@ -46,18 +46,18 @@ def node_owners(graph: Graph, labels: Labels) -> dict[str, Owner]:
 
 def describe(work: Workload, simulation: Simulation, labels: Labels) -> tuple[Buffers, Curve]:
     """Return the columns of the tide of one simulated step."""
-    graph, schedule = work.graph, simulation.schedule
-    count = len(schedule.sizes)
+    graph, stream = work.graph, simulation.stream
+    count = len(stream.sizes)
     born, died = _lifetimes(simulation, count)
     allocated = np.array(simulation.replay.allocated_bytes, np.int64)
-    allocated[schedule.before] = simulation.held_before
+    allocated[stream.before] = simulation.held_before
     naming = _BufferNaming(graph, labels)
     owners = [
-        naming.handle(owner) if buffer in schedule.handles else naming.owner(owner)
-        for buffer, owner in enumerate(schedule.owners)
+        naming.handle(owner) if buffer in stream.handles else naming.owner(owner)
+        for buffer, owner in enumerate(stream.owners)
     ]
     sources = _sources(owners, allocated, born, died, simulation, labels)
-    requested = np.array(schedule.sizes, np.int64)
+    requested = np.array(stream.sizes, np.int64)
     if labels.extra:
         # Variables that the step does not use exist during the whole step.
         owners += [naming.variable(*variable) for variable in labels.extra]
@@ -66,18 +66,18 @@ def describe(work: Workload, simulation: Simulation, labels: Labels) -> tuple[Bu
         requested = np.concatenate([requested, sizes])
         allocated = np.concatenate([allocated, (sizes + 255) // 256 * 256])
         born = np.concatenate([born, np.zeros(len(sizes), np.int32)])
-        died = np.concatenate([died, np.full(len(sizes), len(schedule.events) + 1, np.int32)])
+        died = np.concatenate([died, np.full(len(sizes), len(stream.events) + 1, np.int32)])
     buffers = columns_of(owners, requested=requested, allocated=allocated, born=born, died=died, source=sources)
     curve = Curve(
         bytes_in_use=np.concatenate([[simulation.bytes_before], simulation.replay.bytes_in_use]).astype(np.int64),
-        node=np.array([schedule.nodes[0] if schedule.nodes else 0, *schedule.nodes], np.int32),
+        node=np.array([stream.nodes[0] if stream.nodes else 0, *stream.nodes], np.int32),
         nodes=graph.names,
     )
     return buffers, curve
 
 
 def _lifetimes(simulation: Simulation, count: int) -> tuple[np.ndarray, np.ndarray]:
-    events = np.array(simulation.schedule.events, np.int64)
+    events = np.array(simulation.stream.events, np.int64)
     born = np.zeros(count, np.int32)
     died = np.full(count, len(events) + 1, np.int32)
     positions = np.arange(1, len(events) + 1, dtype=np.int32)

@@ -11,7 +11,7 @@ from lowtide.planning.order.order_search import lowest
 from lowtide.planning.order.tasks import TaskId, Tasks, find_tasks
 from lowtide.planning.order.weight_updates import run_updates_early
 from lowtide.progress import Progress, ProgressCallback
-from lowtide.simulator.buffer_references import Schedule
+from lowtide.simulator.allocation_stream import AllocationStream
 from lowtide.simulator.executor import execute, replay
 from lowtide.simulator.workload import Workload
 
@@ -72,16 +72,16 @@ def expand(work: Workload, tasks: Tasks, order: Sequence[TaskId]) -> list[int]:
                 ready.append(other)
 
 
-def bytes_before(schedule: Schedule) -> int:
+def bytes_before(stream: AllocationStream) -> int:
     """What is there before the step."""
-    return sum(schedule.sizes[buffer] for buffer in schedule.before)
+    return sum(stream.sizes[buffer] for buffer in stream.before)
 
 
-def peak_of(schedule: Schedule) -> int:
+def peak_of(stream: AllocationStream) -> int:
     """The most bytes in use at once, as they were asked for."""
-    sizes = schedule.sizes
-    now = highest = bytes_before(schedule)
-    for event in schedule.events:
+    sizes = stream.sizes
+    now = highest = bytes_before(stream)
+    for event in stream.events:
         if event >= 0:
             now += sizes[event]
             highest = max(now, highest)

@@ -99,7 +99,7 @@ class _Finder:
         made = self._made(node, role)
         handles = [tensor for tensor in inputs if tensor in work.variable_of] if role in (ASSIGN, UPDATE) else []
         changed = [variable for tensor in handles if (variable := self._variable(tensor)) is not None]
-        workspace = sum(work.borrowed[node]) + sum(map(self._copied, handles))
+        workspace = sum(work.temporaries[node]) + sum(map(self._copied, handles))
         shows = not made and len(work.outputs[node]) > 0 and all(tensor in value_of for tensor in work.outputs[node])
         if (reads and not shows) or made or changed or workspace >= self.smallest_bytes:
             task = self._add(node, sources, reads, made, workspace)
@@ -148,7 +148,7 @@ class _Finder:
     def _made(self, node: int, role: int) -> dict[int, int]:
         """The large tensors that get a buffer of their own, and its size."""
         work, value_of = self.work, self.value_of
-        shared = {output: source for output, source, always in work.takes[node] if always}
+        shared = {output: source for output, source, always in work.buffer_reuses[node] if always}
         made = {}
         for tensor in work.outputs[node]:
             size = work.sizes[tensor]
@@ -157,7 +157,7 @@ class _Finder:
             if tensor in shared:
                 if shared[tensor] in value_of:
                     value_of[tensor] = value_of[shared[tensor]]
-            elif size >= self.smallest_bytes and tensor not in work.bare[node]:
+            elif size >= self.smallest_bytes and tensor not in work.unallocated[node]:
                 made[tensor] = size
         return made
 
@@ -179,7 +179,7 @@ class _Finder:
         tasks.takes.append(
             tuple(
                 (value_of[output], value_of[source])
-                for output, source, always in self.work.takes[node]
+                for output, source, always in self.work.buffer_reuses[node]
                 if not always and output in made and source in value_of and reads.count(value_of[source]) == 1
             )
         )

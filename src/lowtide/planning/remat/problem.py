@@ -222,7 +222,7 @@ class _Builder:
             if reads:
                 problem.through |= dict.fromkeys(work.outputs[node], reads)
             return
-        shared = {output: source for output, source, always in work.takes[node] if always}
+        shared = {output: source for output, source, always in work.buffer_reuses[node] if always}
         made = []
         for tensor in work.outputs[node]:
             if tensor in shared:
@@ -230,7 +230,7 @@ class _Builder:
                     value_of[tensor] = value_of[shared[tensor]]
                 elif shared[tensor] in problem.through:
                     problem.through[tensor] = problem.through[shared[tensor]]
-            elif work.sizes[tensor] >= self.smallest_bytes and tensor not in work.bare[node]:
+            elif work.sizes[tensor] >= self.smallest_bytes and tensor not in work.unallocated[node]:
                 made.append(tensor)
         if not made and (not reads or len(shared) == len(work.outputs[node]) > 0):
             return
@@ -245,12 +245,12 @@ class _Builder:
         problem.takes.append(
             tuple(
                 (value_of[output], value_of[source])
-                for output, source, always in work.takes[node]
+                for output, source, always in work.buffer_reuses[node]
                 if not always and output in value_of and source in value_of
             )
         )
         problem.cost_us.append(work.cost_us[node])
-        problem.workspace.append(sum(work.borrowed[node]))
+        problem.workspace.append(sum(work.temporaries[node]))
         problem.recomputable.append(role == COMPUTE and self._is_pure(node))
 
     def _seen(self, tensor: int) -> tuple[int, ...]:

@@ -265,7 +265,7 @@ class _Writer:
 
     def _remember_trigger(self, node: int) -> None:
         for tensor in self.graph.outputs_of(node):
-            if self.graph.dtypes[tensor] in _FLOATS and self.work.consumers[tensor]:
+            if self.graph.dtypes[tensor] in _FLOATS and self.work.reader_counts[tensor]:
                 self.trigger = tensor
                 return
 
@@ -342,7 +342,7 @@ def _values(work: Workload, problem: Problem) -> dict[int, tuple[int, ...]]:
     """The values behind each large tensor: what it is, or shows, or is computed from on the fly."""
     values_of = {tensor: (value,) for value, tensor in enumerate(problem.tensors)} | problem.through
     # A view may come before or after what it shows in the file, so views are followed until nothing new is found.
-    views = [(output, source) for takes in work.takes for output, source, always in takes if always]
+    views = [(output, source) for takes in work.buffer_reuses for output, source, always in takes if always]
     while views:
         found = [(output, source) for output, source in views if source in values_of]
         if not found:

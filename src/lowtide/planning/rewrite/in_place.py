@@ -180,5 +180,7 @@ class _Finder:
             tensor = ahead.pop()
             found.update(self.readers[tensor])
             for reader in self.readers[tensor]:
-                ahead += [made for made, source, always in self.work.takes[reader] if always and source == tensor]
+                ahead += [
+                    made for made, source, always in self.work.buffer_reuses[reader] if always and source == tensor
+                ]
         return found

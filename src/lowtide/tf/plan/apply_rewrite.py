@@ -18,7 +18,7 @@ from tensorflow.python.eager import context
 from lowtide.errors import LowtideError
 from lowtide.planning.rewrite.rewrite import Rewrite
 from lowtide.program.graph import Shape
-from lowtide.tf.plan.arena import fetch_basin
+from lowtide.tf.plan.arena import fetch_arena
 from lowtide.tf.plan.flatten import FlatFunction, function_of, split
 from lowtide.tf.trace.convert import output_dtypes
 from lowtide.tf.trace.trace import call_options
@@ -254,17 +254,17 @@ def _flat_arguments(function_type: Any, arguments: Any, named: Any) -> list[Any]
 class PlannedStep:
     """A planned step, called like its original."""
 
-    def __init__(self, function: Any, redefined: Redefined, basin_of: int | None) -> None:
+    def __init__(self, function: Any, redefined: Redefined, arena_bytes: int | None) -> None:
         self.function = function
-        self.basin_of = basin_of
-        """What the step takes in all, until a basin was fetched for it."""
+        self.arena_bytes = arena_bytes
+        """What the step takes in all, until an arena was fetched for it."""
         # The function's traces call the body by name, so it must live as long as they do.
         self.redefined = redefined
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        if self.basin_of is not None and tf.executing_eagerly():
-            fetch_basin(self.basin_of)
-            self.basin_of = None
+        if self.arena_bytes is not None and tf.executing_eagerly():
+            fetch_arena(self.arena_bytes)
+            self.arena_bytes = None
         with call_options(self.redefined):
             return self.function(*arguments, **named)
 

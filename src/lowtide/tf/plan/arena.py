@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from lowtide.simulator.arena import basin_requests
+from lowtide.simulator.arena import arena_requests
 from lowtide.tf.memory_meter import devices_with_statistics
 
 # An Empty tensor has dimensions of 32 bits, so a large one has two of them.
 _ROW_BYTES = 1 << 20
 
 
-def fetch_basin(total_bytes: int) -> None:
+def fetch_arena(total_bytes: int) -> None:
     """Let the allocator fetch the rest of `total_bytes` in one piece; nothing is written there, so nothing is slower.
 
     Only allocators that count have regions. The plain allocator of the CPU has none.
     """
     for device in devices_with_statistics()[:1]:
         now = tf.config.experimental.get_memory_info(device)
-        for wanted in basin_requests(total_bytes, now["current"], now["peak"]):
+        for wanted in arena_requests(total_bytes, now["current"], now["peak"]):
             try:
                 with tf.device(device):
                     tf.raw_ops.Empty(shape=[wanted // _ROW_BYTES, _ROW_BYTES], dtype=tf.uint8)

@@ -9,7 +9,7 @@ from lowtide.planning.remat.search import Answer, frontier, lower
 from lowtide.planning.remat.target_search import LOWER_AIMS, Aims
 from lowtide.planning.rewrite.concurrency import FIRM, IDLE, LOOSE, NONE, TIGHTER, Leeway
 from lowtide.progress import Progress, ProgressCallback
-from lowtide.simulator.simulate import SAFE_BYTES
+from lowtide.simulator.tuning import SAFE_BYTES
 from lowtide.tf.plan.apply_rewrite import planned_callable
 from lowtide.tf.plan.planning_context import Attempt, Ground
 from lowtide.tf.trace.layer_origins import layer_finder

@@ -15,7 +15,7 @@ from lowtide.planning.measured_costs import ESTIMATED, MeasuredTimes, Recorded, 
 from lowtide.planning.plan import ORDER, FrontierPoint, NoPlanError, Plan
 from lowtide.planning.variant_pruning import Hopes
 from lowtide.progress import Progress, ProgressCallback
-from lowtide.simulator.simulate import SAFE_BYTES, SAFE_SPREAD_IN_ORDER
+from lowtide.simulator.tuning import SAFE_BYTES, SAFE_SPREAD_IN_ORDER
 from lowtide.tf.plan.apply_rewrite import Redefined, apply, fingerprint, planned_callable
 from lowtide.tf.plan.attempts import DEAR, in_order, search, with_room
 from lowtide.tf.plan.planning_context import Ground, flat_step

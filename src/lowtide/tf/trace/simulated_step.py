@@ -191,8 +191,8 @@ def _notes(work: Workload, simulation: Simulation) -> tuple[str, ...]:
         producers = work.graph.producers()
         ops = sorted({work.graph.ops[producers[tensor]] for tensor in unsized})
         notes.append(f"{len(unsized)} tensors have a size that depends on the data ({', '.join(ops[:5])})")
-    if simulation.schedule.guesses:
+    if simulation.stream.guesses:
         notes.append(
-            f"{len(simulation.schedule.guesses)} branches or loop ends depend on the data; the larger case is shown"
+            f"{len(simulation.stream.guesses)} branches or loop ends depend on the data; the larger case is shown"
         )
     return tuple(notes)

@@ -5,19 +5,19 @@ from contextlib import suppress
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowtide.simulator.arena import basin_requests
+from lowtide.simulator.arena import arena_requests
 from lowtide.simulator.bfc import BfcAllocator, OutOfMemory
 
 MEBIBYTE = 1 << 20
 
 
 def requests(total: int, highest: int, held: int = 0) -> list[int]:
-    wanted = basin_requests(total * MEBIBYTE, held * MEBIBYTE, highest * MEBIBYTE)
+    wanted = arena_requests(total * MEBIBYTE, held * MEBIBYTE, highest * MEBIBYTE)
     return [each // MEBIBYTE for each in wanted]
 
 
 def fetch(allocator: BfcAllocator, total: int) -> None:
-    for wanted in basin_requests(total * MEBIBYTE, allocator.bytes_in_use, allocator.peak_bytes_in_use):
+    for wanted in arena_requests(total * MEBIBYTE, allocator.bytes_in_use, allocator.peak_bytes_in_use):
         with suppress(OutOfMemory):
             allocator.free(allocator.allocate(wanted))
             break
@@ -35,7 +35,7 @@ def test_it_asks_for_just_more_than_half_of_the_region_that_it_wants():
     assert requests(200, 20) == [129, 129]
 
 
-def test_what_the_next_region_holds_anyway_needs_no_basin():
+def test_what_the_next_region_holds_anyway_needs_no_arena():
     assert requests(100, 40) == []
 
 
@@ -66,7 +66,7 @@ def test_a_region_more_than_was_thought_is_found_out():
 
 
 @given(st.lists(st.integers(1, 3 * MEBIBYTE), min_size=1, max_size=40), st.integers(20, 400))
-def test_a_basin_is_one_region_and_most_of_what_was_left(held, limit):
+def test_an_arena_is_one_region_and_most_of_what_was_left(held, limit):
     allocator = BfcAllocator(limit * MEBIBYTE)
     if sum(held) > limit * MEBIBYTE // 3:
         return
