@@ -138,7 +138,7 @@ def try_case(name: str, batch: int = 16) -> dict[str, Any]:
         "argument_bytes": memory.argument_bytes,
         "resident_bytes": sum(variable.dtype.size * variable.shape.num_elements() for variable in concrete.variables)
         + sum(each.dtype.size * each.shape.num_elements() for each in inputs),
-        "kinds": sorted({argument.kind for argument in memory.arguments}),
+        "kinds": sorted({argument.owner.kind for argument in memory.arguments}),
         "method": tide.method,
         "peak": tide.peak_bytes,
         "safe": tide.safe_bytes,
@@ -155,7 +155,7 @@ def try_growth() -> dict[str, Any]:
     tf.config.experimental.reset_memory_stats("CPU:0")
     before = bytes_in_use("peak")
     memory = compile_step(concrete, [tf.TensorSpec((1 << 22, *spec.shape[1:])) for spec in specs])
-    return {"temp": memory.temp_bytes, "input": memory.arguments[0].bytes, "taken": bytes_in_use("peak") - before}
+    return {"temp": memory.temp_bytes, "input": memory.arguments[0].owner.bytes, "taken": bytes_in_use("peak") - before}
 
 
 def try_call() -> dict[str, Any]:
@@ -182,7 +182,7 @@ def try_call() -> dict[str, Any]:
     for _ in range(2):
         outer(x)
     return {
-        "predicted": [allocation.bytes for allocation in memory.allocations],
+        "predicted": [allocation.owner.bytes for allocation in memory.allocations],
         "recorded": record(lambda: outer(x)),
         "aliased": memory.aliased_bytes,
     }

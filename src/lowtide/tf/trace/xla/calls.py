@@ -20,7 +20,16 @@ from lowtide.program.dtypes import RESOURCE
 from lowtide.program.graph import Graph, follow_handle
 from lowtide.simulator.workload import WORKSPACE
 from lowtide.tf.trace.trace import Program
-from lowtide.tf.trace.xla.memory import MUST_COMPILE, XlaArgument, XlaMemory, compile_function, read_memory
+from lowtide.tf.trace.xla.memory import (
+    MUST_COMPILE,
+    VARIABLE,
+    XlaArgument,
+    XlaMemory,
+    compile_function,
+    describe_input,
+    read_memory,
+)
+from lowtide.tide.owner import Owner
 
 _SUFFIX = "_lowtide_tensors_first"
 # The memory of compiled functions, by their body and the shapes of their inputs: equal layers are compiled once.
@@ -155,7 +164,5 @@ def _argument(name: str, given: Any) -> XlaArgument:
         shape = tuple(dimension.size for dimension in data[0].shape.dim) if data else ()
         dtype = tf.as_dtype(data[0].dtype) if data else tf.uint8
         size = tf.TensorShape(shape).num_elements() * dtype.size if data else 0
-        return XlaArgument(name, "weights", dtype.name, shape, size, True)
-    shape = tuple(given.shape.as_list())
-    size = given.shape.num_elements() * given.dtype.size
-    return XlaArgument(name, "input", given.dtype.name, shape, size, False)
+        return XlaArgument(Owner(name, VARIABLE, None, "weights", dtype.name, shape, size))
+    return describe_input(name, given)

@@ -21,7 +21,7 @@ _RANDOM_ORDERS = 8
 
 def creation_order(resident: XlaArgument) -> tuple[bool, int]:
     """Return the key that sorts residents as a program allocates them: variables as created, then inputs."""
-    return resident.kind == "input", resident.created or 0
+    return resident.owner.kind == "input", resident.created or 0
 
 
 def allocate_residents(
@@ -38,17 +38,17 @@ def allocate_residents(
     chunks = []
     spares: list[int | None] = []
     for resident in residents:
-        is_random = resident.kind == "weights" and len(resident.shape) > 1
+        is_random = resident.owner.kind == "weights" and len(resident.owner.shape or ()) > 1
         transient: list[int | None] = []
-        if is_random or (with_spares and resident.kind == "input"):
-            transient = [allocator.allocate(resident.bytes), allocator.allocate(resident.bytes)]
-        address = allocator.allocate(resident.bytes)
+        if is_random or (with_spares and resident.owner.kind == "input"):
+            transient = [allocator.allocate(resident.owner.bytes), allocator.allocate(resident.owner.bytes)]
+        address = allocator.allocate(resident.owner.bytes)
         chunks.append(0 if address is None else allocator.chunk_bytes(address))
         for used in reversed(transient):
             allocator.free(used)
     if with_spares:
-        largest = max((resident.bytes for resident in residents), default=0)
-        inputs = [resident.bytes for resident in residents if resident.kind == "input"]
+        largest = max((resident.owner.bytes for resident in residents), default=0)
+        inputs = [resident.owner.bytes for resident in residents if resident.owner.kind == "input"]
         spares = [allocator.allocate(size) for size in (largest, largest, *inputs, *inputs)]
     for spare in (first, *spares):
         allocator.free(spare)
@@ -64,7 +64,7 @@ def replay_until_steady(allocator: BfcAllocator, memory: XlaMemory) -> Replay:
 
 def smallest_limit(memory: XlaMemory, residents: Sequence[XlaArgument]) -> int:
     """Return the smallest hard limit of the allocator within which the residents and the step fit."""
-    low = sum(round_up(resident.bytes) for resident in residents) + sum(memory.stream()[0])
+    low = sum(round_up(resident.owner.bytes) for resident in residents) + sum(memory.stream()[0])
     high = max(low, 1 << 20)
     while not _fits(memory, residents, high):
         high *= 2
@@ -115,9 +115,9 @@ def unsplit_bytes(memory: XlaMemory, replay: Replay) -> int:
     for allocation, chunk in zip(memory.allocations, replay.allocated_bytes.tolist(), strict=True):
         if allocation.role == TEMPORARY:
             region = FIRST_REGION_BYTES
-            while region < allocation.bytes:
+            while region < allocation.owner.bytes:
                 region *= 2
-            if region - allocation.bytes < min(allocation.bytes, LARGEST_WASTE_BYTES):
+            if region - allocation.owner.bytes < min(allocation.owner.bytes, LARGEST_WASTE_BYTES):
                 extra += max(region - chunk, 0)
     return extra
 
@@ -125,10 +125,13 @@ def unsplit_bytes(memory: XlaMemory, replay: Replay) -> int:
 def _with_temporary_bytes(memory: XlaMemory, size: int) -> XlaMemory:
     """Return the same allocations with temporary blocks that add up to `size`."""
     share = size / max(memory.temp_bytes, 1)
-    allocations = (
-        replace(each, bytes=int(each.bytes * share)) if each.role == TEMPORARY else each for each in memory.allocations
+    allocations = tuple(
+        replace(each, owner=replace(each.owner, bytes=int(each.owner.bytes * share)))
+        if each.role == TEMPORARY
+        else each
+        for each in memory.allocations
     )
-    return replace(memory, allocations=tuple(allocations))
+    return replace(memory, allocations=allocations)
 
 
 def _peak_bytes(memory: XlaMemory, residents: Sequence[XlaArgument]) -> int:

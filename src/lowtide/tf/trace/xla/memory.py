@@ -28,6 +28,7 @@ from lowtide.sources.profiles.hlo import Allocation, CompiledModule, read_compil
 from lowtide.sources.profiles.hlo_memory import TemporaryBlock, open_block
 from lowtide.sources.profiles.hlo_module import Instruction, Shape
 from lowtide.tf.trace.keras_models import guess_variable
+from lowtide.tide.owner import Owner
 
 VariableKind = Callable[[tf.Variable], str]
 
@@ -35,36 +36,38 @@ VariableKind = Callable[[tf.Variable], str]
 MUST_COMPILE = "_XlaMustCompile"
 
 OUTPUT, TABLE, TEMPORARY = "output", "table", "temporary"
+# The ops of arguments in a tide, by the kind of argument.
+VARIABLE, PLACEHOLDER, CONSTANT = "VarHandleOp", "Placeholder", "Const"
 
 
 @dataclass(frozen=True)
 class XlaArgument:
     """A tensor that exists before the compiled step starts: an input, a variable or a captured constant."""
 
-    label: str
-    kind: str
-    dtype: str
-    shape: tuple[int, ...]
-    bytes: int
-    is_resource: bool
+    owner: Owner
     is_updated: bool = False
     parameter: int | None = None  # its number in the compiled module; None if it has no parameter
     created: int | None = None  # a variable's serial number, in the order of creation
+
+    @property
+    def name(self) -> str:
+        """The name of the variable, of the input, or of the captured tensor."""
+        return self.owner.name or ""
 
 
 @dataclass(frozen=True)
 class XlaAllocation:
     """A block that the compiled step requests from the allocator; `born` and `died` count its events from 1."""
 
-    label: str
-    role: str  # OUTPUT, TABLE or TEMPORARY
-    kind: str
-    dtype: str
-    shape: tuple[int, ...] | None
-    bytes: int
+    owner: Owner
     born: int
     died: int
     block: TemporaryBlock | None
+
+    @property
+    def role(self) -> str | None:
+        """OUTPUT, TABLE or TEMPORARY."""
+        return self.owner.op
 
 
 @dataclass(frozen=True)
@@ -80,31 +83,31 @@ class XlaMemory:
     @property
     def argument_bytes(self) -> int:
         """Bytes of inputs, variables and captured constants."""
-        return sum(argument.bytes for argument in self.arguments)
+        return sum(argument.owner.bytes for argument in self.arguments)
 
     @property
     def aliased_bytes(self) -> int:
         """Bytes of variables that the step updates in place."""
-        return sum(argument.bytes for argument in self.arguments if argument.is_updated)
+        return sum(argument.owner.bytes for argument in self.arguments if argument.is_updated)
 
     @property
     def output_bytes(self) -> int:
         """Bytes of the results that outlive the step, without updated variables."""
-        return sum(allocation.bytes for allocation in self.allocations if allocation.role == OUTPUT)
+        return sum(allocation.owner.bytes for allocation in self.allocations if allocation.role == OUTPUT)
 
     @property
     def workspace_bytes(self) -> int:
         """Bytes that are allocated when the step starts and freed when it ends."""
-        return sum(allocation.bytes for allocation in self.allocations if allocation.role != OUTPUT)
+        return sum(allocation.owner.bytes for allocation in self.allocations if allocation.role != OUTPUT)
 
     @property
     def temp_bytes(self) -> int:
         """Bytes of the blocks that hold the intermediate values."""
-        return sum(allocation.bytes for allocation in self.allocations if allocation.role == TEMPORARY)
+        return sum(allocation.owner.bytes for allocation in self.allocations if allocation.role == TEMPORARY)
 
     def stream(self) -> tuple[list[int], list[int]]:
         """Sizes and events as `BfcAllocator.replay` takes them: `i` allocates sizes[i], `~i` frees it."""
-        sizes = [allocation.bytes for allocation in self.allocations]
+        sizes = [allocation.owner.bytes for allocation in self.allocations]
         moments = [(allocation.born, row) for row, allocation in enumerate(self.allocations)]
         moments += [(allocation.died, ~row) for row, allocation in enumerate(self.allocations)]
         return sizes, [event for _, event in sorted(moments)]
@@ -122,7 +125,7 @@ def compile_step(function: Any, specs: Sequence[Any] = (), *, variable_kind: Var
     started = time.perf_counter()
     data = compile_function(concrete.name, inputs, captures)
     seconds = time.perf_counter() - started
-    arguments = [_input_argument(spec) for spec in inputs]
+    arguments = [describe_input(spec.name, spec) for spec in inputs]
     arguments += _captured_arguments(
         concrete, captures, variable_kind or (lambda variable: guess_variable(variable)[0])
     )
@@ -201,9 +204,10 @@ def _flat_inputs(concrete: Any, specs: Sequence[Any]) -> list[tf.TensorSpec]:
     return placeholders
 
 
-def _input_argument(spec: tf.TensorSpec) -> XlaArgument:
+def describe_input(name: str, spec: tf.TensorSpec) -> XlaArgument:
+    """Describe an input of a compiled step or call."""
     shape = tuple(spec.shape.as_list())
-    return XlaArgument(spec.name, "input", spec.dtype.name, shape, _bytes_of(spec.dtype, shape), False)
+    return XlaArgument(Owner(name, PLACEHOLDER, None, "input", spec.dtype.name, shape, _bytes_of(spec.dtype, shape)))
 
 
 def _bytes_of(dtype: tf.DType, shape: Sequence[int]) -> int:
@@ -221,20 +225,20 @@ def _captured_arguments(concrete: Any, captures: Sequence[Any], kind_of: Variabl
         if variable is not None:
             yield _variable_argument(variable, kind_of(variable))
         else:
-            label = f"captured {position}"
             is_resource = tensor.dtype == tf.resource
             shape = () if is_resource else tuple(tensor.shape.as_list())
             size = 0 if is_resource else _bytes_of(tensor.dtype, shape)
-            yield XlaArgument(label, "constants", tensor.dtype.name, shape, size, is_resource)
+            op = VARIABLE if is_resource else CONSTANT
+            yield XlaArgument(Owner(f"captured {position}", op, None, "constants", tensor.dtype.name, shape, size))
 
 
 def _variable_argument(variable: tf.Variable, kind: str) -> XlaArgument:
     shape = tuple(variable.shape.as_list())
-    label = variable.name.removesuffix(":0")
     # The id of a variable ends in a serial number.
     serial = getattr(variable, "_unique_id", "").rpartition("_")[2]
-    created = int(serial) if serial.isdigit() else None
-    return XlaArgument(label, kind, variable.dtype.name, shape, _bytes_of(variable.dtype, shape), True, created=created)
+    size = _bytes_of(variable.dtype, shape)
+    owner = Owner(variable.name.removesuffix(":0"), VARIABLE, None, kind, variable.dtype.name, shape, size)
+    return XlaArgument(owner, created=int(serial) if serial.isdigit() else None)
 
 
 def _match_parameters(module: CompiledModule, arguments: Sequence[XlaArgument]) -> tuple[XlaArgument, ...]:
@@ -257,7 +261,7 @@ def _match_parameters(module: CompiledModule, arguments: Sequence[XlaArgument]) 
 
 
 def _matches(argument: XlaArgument, shape: Shape) -> bool:
-    return argument.dtype == shape.dtype and argument.shape == shape.dimensions
+    return argument.owner.dtype == shape.dtype and argument.owner.shape == shape.dimensions
 
 
 def _role(block: Allocation) -> str:
@@ -269,14 +273,15 @@ def _role(block: Allocation) -> str:
 def _describe(module: CompiledModule, block: Allocation, role: str, born: int, died: int) -> XlaAllocation:
     if role == TEMPORARY:
         opened = open_block(module, block)
-        return XlaAllocation("temporary block", role, "workspace", "uint8", None, block.size, born, died, opened)
+        owner = Owner("temporary block", role, None, "workspace", "uint8", None, block.size)
+        return XlaAllocation(owner, born, died, opened)
     # Several values may use an output's memory in turn; the last that fills it has the output's type.
     filling = [each for each in block.assigned if each.size == block.size]
     instruction = module.instruction_of(filling[-1].buffer) if filling else None
     shape = None if instruction is None else instruction.shape.part(module.buffers[filling[-1].buffer].shape_index)
     label = "table of results" if role == TABLE else _name_of(instruction, "result")
     kind = "workspace" if role == TABLE else "activations"
-    return XlaAllocation(label, role, kind, *array_type(shape), block.size, born, died, None)
+    return XlaAllocation(Owner(label, role, None, kind, *array_type(shape), block.size), born, died, None)
 
 
 def array_type(shape: Shape | None) -> tuple[str, tuple[int, ...] | None]:

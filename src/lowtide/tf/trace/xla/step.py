@@ -19,10 +19,11 @@ from lowtide.tf.trace.source_lines import source_finder
 from lowtide.tf.trace.step import StepMetadata
 from lowtide.tf.trace.trace import Trace
 from lowtide.tf.trace.xla.limits import largest_temporary_bytes
-from lowtide.tf.trace.xla.memory import XlaArgument, XlaMemory, compile_step
+from lowtide.tf.trace.xla.memory import VARIABLE, XlaArgument, XlaMemory, compile_step
 from lowtide.tf.trace.xla.tide import build_tide
 from lowtide.tide.columns import Building
 from lowtide.tide.kinds import KINDS
+from lowtide.tide.owner import Owner
 from lowtide.tide.tide import Tide
 
 
@@ -44,7 +45,9 @@ class CompiledStep:
         self.label = label
         self.is_planned = is_planned
         self.untouched = [
-            XlaArgument(name, kind, dtype_name(dtype), shape, math.prod(shape) * element_bytes(dtype), True)
+            XlaArgument(
+                Owner(name, VARIABLE, None, kind, dtype_name(dtype), shape, math.prod(shape) * element_bytes(dtype))
+            )
             for kind, name, dtype, shape in metadata.untouched
         ]
         inputs = traced.concrete.inputs[: len(traced.concrete.inputs) - len(traced.concrete.captured_inputs)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -75,30 +76,23 @@ def build_tide(
 def _resident_rows(
     residents: Sequence[XlaArgument], chunks: Sequence[int], events: int, layers: Collection[str]
 ) -> Iterator[BufferRow]:
-    labels = {kind: [each.label for each in residents if each.kind == kind] for kind in ("weights", "optimizer")}
-    owners = {label: find_owner(label, layers) for label in labels["weights"]}
-    owners |= find_slot_owners(labels["optimizer"], labels["weights"], layers)
+    weights, slots = ([each.name for each in residents if each.owner.kind == kind] for kind in ("weights", "optimizer"))
+    found = {name: find_owner(name, layers) for name in weights} | find_slot_owners(slots, weights, layers)
     for resident, chunk in zip(residents, chunks, strict=True):
-        op = "VarHandleOp" if resident.is_resource else "Placeholder" if resident.kind == "input" else "Const"
-        owner = Owner(
-            resident.label, op, owners.get(resident.label), resident.kind, resident.dtype, resident.shape,
-            chunk, resident.bytes,
-        )  # fmt: skip
-        yield BufferRow(owner, 0, events)
+        yield BufferRow(_allocated(resident.owner, chunk, found.get(resident.name)), 0, events)
+
+
+def _allocated(owner: Owner, chunk: int, layer: str | None, source: str | None = None) -> Owner:
+    """Return the owner of a chunk that the allocator gave."""
+    return replace(owner, layer=layer, bytes=chunk, requested_bytes=owner.bytes, source=source)
 
 
 def _step_rows(memory: XlaMemory, replay: Replay, locate: Locate) -> Iterator[BufferRow]:
     for allocation, chunk in zip(memory.allocations, replay.allocated_bytes.tolist(), strict=True):
         if allocation.block is None:
-            layer, source = locate(allocation.label)
-            owners = [
-                Owner(
-                    allocation.label, allocation.role, layer, allocation.kind, allocation.dtype, allocation.shape,
-                    chunk, allocation.bytes, source,
-                )
-            ]  # fmt: skip
+            owners = [_allocated(allocation.owner, chunk, *locate(allocation.owner.name or ""))]
         else:
-            block = Owner(bytes=chunk, requested_bytes=allocation.bytes)
+            block = Owner(bytes=chunk, requested_bytes=allocation.owner.bytes)
             owners = split_block(block, tuple(_parts(memory, allocation.block, locate)))
         yield from (BufferRow(owner, allocation.born, allocation.died) for owner in owners)
 
@@ -106,14 +100,15 @@ def _step_rows(memory: XlaMemory, replay: Replay, locate: Locate) -> Iterator[Bu
 def block_parts(memory: XlaMemory, locate: Locate) -> dict[int, tuple[Owner, ...]]:
     """Return the values in each temporary block at the block's peak, by the size of the block."""
     return {
-        allocation.bytes: tuple(_parts(memory, allocation.block, locate))
+        allocation.owner.bytes: tuple(_parts(memory, allocation.block, locate))
         for allocation in memory.allocations
         if allocation.block is not None
     }
 
 
 def _parts(memory: XlaMemory, block: TemporaryBlock, locate: Locate) -> Iterator[Owner]:
-    optimizers = {without_number(each.label.split("/")[0]) for each in memory.arguments if each.kind == "optimizer"}
+    slots = [each.name for each in memory.arguments if each.owner.kind == "optimizer"]
+    optimizers = {without_number(name.split("/")[0]) for name in slots}
     labels = _parameter_labels(memory)
     peak = None if block.peak_event is None else block.instructions[block.peak_event]
     # The value that causes the block's peak comes first: it shows where in the program the peak is.
@@ -144,7 +139,7 @@ def _identify(value: HeldValue, labels: dict[int, str], optimizers: set[str]) ->
 
 
 def _parameter_labels(memory: XlaMemory) -> dict[int, str]:
-    return {each.parameter: each.label for each in memory.arguments if each.parameter is not None}
+    return {each.parameter: each.name for each in memory.arguments if each.parameter is not None}
 
 
 def _curve(memory: XlaMemory, in_use: np.ndarray) -> Curve:
