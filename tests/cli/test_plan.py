@@ -107,7 +107,7 @@ def test_a_batch_is_split_where_that_costs_less_beside_the_frontier_of_the_whole
     for ours, theirs in zip(split["frontier"], whole["frontier"], strict=True):
         assert ours == pytest.approx(theirs, rel=0.05, abs=0.02)
     assert split["notes"][0] == "times estimated from FLOPs and bytes"
-    assert "pieces of each batch" in split["notes"][1]
+    assert "micro-batches of each batch" in split["notes"][1]
 
 
 def test_where_no_plan_fits_it_says_so_and_exits_1(lowtide, target, tmp_path):

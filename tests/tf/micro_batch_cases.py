@@ -1,4 +1,4 @@
-"""Models and batches for steps in pieces: what a loss may do with a batch."""
+"""Models and batches for steps over micro-batches: the ways in which a loss may depend on a batch."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def ignoring_a_class() -> keras.Model:
 
 
 class AddedLosses(layers.Layer):
-    """Adds a mean, a sum and something that does not hang on the batch."""
+    """Adds a mean, a sum and a value that does not depend on the batch."""
 
     def build(self, shape):
         self.scale = self.add_weight(shape=(), initializer="ones")

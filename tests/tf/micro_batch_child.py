@@ -1,4 +1,4 @@
-"""Run in a child with the real allocator: what a step takes of it, over the whole batch and over pieces."""
+"""Run in a child with the real allocator: the memory that a step takes, over the whole batch and over micro-batches."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def deep_net(jit_compile: bool) -> keras.Model:
     return model
 
 
-def peak_of(pieces: int, jit_compile: bool) -> int:
+def peak_of(count: int, jit_compile: bool) -> int:
     """The bytes on top of what is held between steps, in the second of two steps."""
     model = deep_net(jit_compile)
-    step = tf.function(split_step(model, pieces), autograph=False, jit_compile=jit_compile)
+    step = tf.function(split_step(model, count), autograph=False, jit_compile=jit_compile)
     data = (tf.random.normal((ROWS, 16)), tf.zeros((ROWS,), tf.int32))
     step(data)
     tf.config.experimental.reset_memory_stats("CPU:0")
@@ -43,5 +43,5 @@ def peak_of(pieces: int, jit_compile: bool) -> int:
 
 
 if __name__ == "__main__":
-    asked = [(int(pieces), mode) for pieces, _, mode in (word.partition(":") for word in sys.argv[1:])]
-    print(json.dumps([peak_of(pieces, mode == "compiled") for pieces, mode in asked]))
+    asked = [(int(count), mode) for count, _, mode in (word.partition(":") for word in sys.argv[1:])]
+    print(json.dumps([peak_of(count, mode == "compiled") for count, mode in asked]))

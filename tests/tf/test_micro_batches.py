@@ -1,4 +1,4 @@
-"""A step over pieces of a batch gives what the step over the whole batch gives, and takes less memory."""
+"""A step over micro-batches gives what the step over the whole batch gives, and takes less memory."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from keras import layers, losses, ops
 from micro_batch_cases import CASES, X, Y, mlp
 
 from lowtide.errors import LowtideError
-from lowtide.tf.microbatch.cross_row_layers import changes_statistics, notes_on_pieces
+from lowtide.tf.microbatch.cross_row_layers import changes_statistics, micro_batch_notes
 from lowtide.tf.microbatch.micro_batches import split_step
 
 CHILD = Path(__file__).with_name("micro_batch_child.py")
 
 
-def train(build, data, pieces: int | None, traced: str | None = None, steps: int = 3):
-    """The weights and the optimizer's state after some steps, and what the last one told.
+def train(build, data, count: int | None, traced: str | None = None, steps: int = 3):
+    """Return the weights and the optimizer's state after some steps, and the logs of the last.
 
-    The whole batch is trained on without a graph: in one, TensorFlow may update a weight before its last reader ran.
+    The whole batch is trained on eagerly: in a graph, TensorFlow may update a weight before its last reader has run.
     """
     keras.utils.set_random_seed(3)
     model = build()
-    step = model.train_step if pieces is None else split_step(model, pieces)
+    step = model.train_step if count is None else split_step(model, count)
     if traced is not None:
         specs = keras.tree.map_structure(lambda leaf: tf.TensorSpec((None, *leaf.shape[1:]), leaf.dtype), data)
         signature = [specs] if traced == "for any size" else None
@@ -49,16 +49,16 @@ def assert_same(one, other, tolerance=2e-5):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_pieces_give_what_the_whole_batch_gives(name):
+def test_micro_batches_give_what_the_whole_batch_gives(name):
     build, data = CASES[name]
-    # Halves are rounded a thousand times more coarsely.
+    # float16 rounds a thousand times more coarsely.
     tolerance = 2e-2 if name == "loss scaled" else 2e-5
     traced = "for this size" if name == "compiled" else None
     assert_same(train(build, data, None), train(build, data, 4, traced), tolerance)
 
 
 @pytest.mark.parametrize("name", ["several outputs", "masked, weighed", "added losses"])
-def test_so_they_do_in_a_graph_for_batches_of_any_size(name):
+def test_they_also_do_in_a_graph_for_batches_of_any_size(name):
     build, data = CASES[name]
     assert_same(train(build, data, None), train(build, data, 3, "for any size"))
 
@@ -66,38 +66,38 @@ def test_so_they_do_in_a_graph_for_batches_of_any_size(name):
 @pytest.mark.parametrize(
     ("name", "traced"), [("several outputs", None), ("masked", "for any size"), ("not reduced", "for any size")]
 )
-def test_a_batch_may_have_fewer_rows_than_pieces(name, traced):
+def test_a_batch_may_have_fewer_rows_than_micro_batches(name, traced):
     build, data = CASES[name]
     few = keras.tree.map_structure(lambda leaf: leaf[:3], data)
     assert_same(train(build, few, None), train(build, few, 5, traced))
 
 
-def test_fit_runs_on_pieces():
+def test_fit_runs_on_micro_batches():
     """With class weights, an uneven last batch, validation and callbacks."""
 
-    def fitted(pieces):
+    def fitted(count):
         keras.utils.set_random_seed(3)
         model = keras.Sequential([keras.Input((6,)), layers.Dense(8, activation="tanh"), layers.Dense(3)])
         loss = losses.SparseCategoricalCrossentropy(from_logits=True)
         model.compile("adam", loss, metrics=["accuracy"], weighted_metrics=["accuracy"])
-        if pieces > 1:
-            model.train_step = split_step(model, pieces)
+        if count > 1:
+            model.train_step = split_step(model, count)
         x, y = np.array(X), np.arange(10) % 3
-        told = model.fit(
+        fitted = model.fit(
             x, y, batch_size=4, epochs=2, shuffle=False, class_weight={0: 1.0, 1: 2.0, 2: 0.5}, verbose=0,
             validation_data=(x, y), callbacks=[keras.callbacks.TerminateOnNaN()],
         )  # fmt: skip
-        return model.get_weights(), told.history
+        return model.get_weights(), fitted.history
 
-    (whole, told), (pieces, told_of_pieces) = fitted(1), fitted(3)
-    for one, other in zip(whole, pieces, strict=True):
+    (whole, history), (split, split_history) = fitted(1), fitted(3)
+    for one, other in zip(whole, split, strict=True):
         np.testing.assert_allclose(other, one, rtol=1e-4, atol=1e-5)
-    assert told.keys() == told_of_pieces.keys()
-    for name in told:
-        np.testing.assert_allclose(told_of_pieces[name], told[name], rtol=1e-4, err_msg=name)
+    assert history.keys() == split_history.keys()
+    for name in history:
+        np.testing.assert_allclose(split_history[name], history[name], rtol=1e-4, err_msg=name)
 
 
-def test_one_piece_is_the_step_itself():
+def test_one_micro_batch_is_the_step_itself():
     model = mlp()
     assert split_step(model, 1) == model.train_step
 
@@ -111,8 +111,8 @@ def peaks() -> dict[str, int]:
 
 
 @pytest.mark.parametrize("mode", ["plain", "compiled"])
-def test_pieces_take_less_memory(peaks, mode):
-    """A quarter of the rows at a time, with the gradients beside: about a third."""
+def test_micro_batches_take_less_memory(peaks, mode):
+    """A quarter of the rows at a time, and the gradients: about a third."""
     assert peaks[f"4:{mode}"] < 0.55 * peaks[f"1:{mode}"]
 
 
@@ -150,23 +150,23 @@ def stateful():
 
 
 @pytest.mark.parametrize(
-    ("build", "pieces", "said"),
+    ("build", "count", "said"),
     [
-        (own_step, 2, "train_step of its own"),
+        (own_step, 2, "overrides train_step"),
         (not_compiled, 2, "not compiled"),
         (stateful, 2, "memory"),
-        (mlp, 0, "one piece or more"),
-        (mlp, 2.5, "one piece or more"),
+        (mlp, 0, "at least one micro-batch"),
+        (mlp, 2.5, "at least one micro-batch"),
     ],
 )
-def test_what_cannot_be_split_is_told_before(build, pieces, said):
+def test_a_step_that_cannot_be_split_is_an_error(build, count, said):
     with pytest.raises(LowtideError, match=said):
-        split_step(build(), pieces)
+        split_step(build(), count)
 
 
 @pytest.mark.parametrize("loss", [root_of_mean, Contrast(), losses.Dice(), losses.Circle()])
 def test_a_loss_that_is_no_mean_and_no_sum_is_not_split(loss):
-    """What pieces would give is another loss, and nothing is trained on it."""
+    """Micro-batches would give another loss, so no weight changes."""
     model = mlp(loss)
     before = model.get_weights()
     with pytest.raises(LowtideError, match="no mean or sum over the rows"):
@@ -205,7 +205,7 @@ class Counting(layers.Layer):
         return inputs
 
 
-def test_layers_that_look_across_the_batch_are_named():
+def test_layers_that_combine_rows_are_named():
     frozen = layers.BatchNormalization(name="frozen")
     frozen.trainable = False
     assert changes_statistics(net(layers.Dense(6), layers.LayerNormalization(), layers.Dropout(0.1))) == []
@@ -216,19 +216,19 @@ def test_layers_that_look_across_the_batch_are_named():
     assert changes_statistics(net(layers.Lambda(lambda x: x / ops.max(x), name="by_largest"))) == ["by_largest"]
 
 
-def test_a_model_that_cannot_be_looked_into_is_named():
+def test_a_model_that_cannot_be_traced_is_named():
     class Blind(keras.Model):
         def call(self, inputs):
             return inputs
 
     model = Blind(name="blind")
     model.compile("sgd", "mse")
-    assert changes_statistics(model) == ["blind (it cannot be looked into)"]
+    assert changes_statistics(model) == ["blind (it cannot be traced)"]
 
 
-def test_a_plan_tells_what_pieces_change():
-    plain = notes_on_pieces(net(layers.Dense(6)), 4)
+def test_the_notes_say_what_micro_batches_change():
+    plain = micro_batch_notes(net(layers.Dense(6)), 4)
     assert len(plain) == 1
-    notes = " ".join(notes_on_pieces(net(layers.BatchNormalization(), layers.Dropout(0.2)), 4))
+    notes = " ".join(micro_batch_notes(net(layers.BatchNormalization(), layers.Dropout(0.2)), 4))
     assert "moving averages 4 times" in notes
     assert "Dropout" in notes

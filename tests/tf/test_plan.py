@@ -425,7 +425,7 @@ def test_a_split_batch_where_recomputing_is_not_enough():
         np.testing.assert_allclose(two, one, rtol=1e-3, atol=1e-6)
     assert fitted.plan is not None
     assert fitted.plan.pieces > 1
-    assert any("pieces of each batch" in note for note in fitted.plan.notes)
+    assert any("micro-batches of each batch" in note for note in fitted.plan.notes)
     # A promise takes of the room that the budget leaves, since steps are not alike.
     roomy = min(fitted.plan.after.peak_bytes * 1.2, fitted.plan.budget_bytes)
     assert roomy <= fitted.plan.peak_bytes <= fitted.plan.budget_bytes

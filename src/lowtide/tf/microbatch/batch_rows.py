@@ -1,4 +1,4 @@
-"""The rows of a batch: how many there are, and some of them."""
+"""The rows of a batch: their number, and the slices that make up a micro-batch."""
 
 from __future__ import annotations
 
@@ -13,42 +13,43 @@ from lowtide.errors import LowtideError
 
 
 @dataclass(frozen=True)
-class Piece:
-    """Some rows of a batch that follow each other. Numbers are integers where the batch's size is known, else tensors.
+class MicroBatch:
+    """Consecutive rows of a batch. Numbers are integers if the size of the batch is known, else tensors.
 
-    A batch with fewer rows than pieces has empty pieces. Not every kernel can run on nothing, so such a piece runs on a
-    row that belongs to another one, and none of its rows count.
+    A batch with fewer rows than micro-batches has empty micro-batches. Some kernels cannot run on zero rows, so an
+    empty micro-batch runs on a row of another one, which is not counted.
     """
 
     batch: Any
+    """The rows of the whole batch."""
     start: Any
     rows: Any
-    """The rows it runs on: one at least."""
+    """The rows that it runs on: at least one."""
     counted: Any
-    """The rows that are its own."""
+    """The rows that count: `rows`, or 0 for an empty micro-batch."""
 
     @classmethod
-    def of(cls, batch: Any, index: int, pieces: int) -> Piece:
-        """The piece of this index, where sizes differ by one row at most."""
-        start = batch * index // pieces
-        counted = batch * (index + 1) // pieces - start
+    def of(cls, batch: Any, index: int, count: int) -> MicroBatch:
+        """Return one of `count` micro-batches; their sizes differ by at most one row."""
+        start = batch * index // count
+        counted = batch * (index + 1) // count - start
         if isinstance(batch, int):
             return cls(batch, start, counted, counted)
         return cls(batch, tf.minimum(start, batch - 1), tf.maximum(counted, 1), counted)
 
     @property
     def share(self) -> Any:
-        """The part of the batch's rows that are in this piece."""
+        """The share of the batch's rows that are in this micro-batch."""
         return _quotient(self.counted, self.batch)
 
     @property
     def presence(self) -> Any:
-        """1, or 0 for an empty piece."""
+        """1, or 0 for an empty micro-batch."""
         return _quotient(self.counted, self.rows)
 
     @property
     def scale(self) -> Any:
-        """How many times larger the batch is: what makes a sum over the piece weigh in like a mean."""
+        """How many times larger the batch is: the factor that turns the weight of a sum into that of a mean."""
         return _quotient(self.batch, self.rows)
 
 
@@ -58,8 +59,8 @@ def _quotient(one: Any, other: Any) -> Any:
     return tf.cast(one, tf.float32) / tf.cast(other, tf.float32)
 
 
-def rows_of(x: Any) -> Any:
-    """How many rows the batch has: an integer where the trace knows, else a tensor."""
+def count_rows(x: Any) -> Any:
+    """Return the number of rows of a batch: an integer if it is known during tracing, else a tensor."""
     first = next(leaf for leaf in keras.tree.flatten(x) if leaf is not None)
     if isinstance(first, tf.RaggedTensor):
         return tf.cast(first.nrows(), tf.int32)
@@ -69,28 +70,29 @@ def rows_of(x: Any) -> Any:
     return tf.cast(size, tf.int32)
 
 
-def cut(structure: Any, piece: Piece) -> Any:
-    """The rows of the piece, of every tensor in the structure."""
-    return keras.tree.map_structure(lambda leaf: _slice(leaf, piece.batch, piece.start, piece.rows), structure)
+def slice_rows(structure: Any, micro_batch: MicroBatch) -> Any:
+    """Return the rows of a micro-batch from every tensor in the structure."""
+    batch, start, rows = micro_batch.batch, micro_batch.start, micro_batch.rows
+    return keras.tree.map_structure(lambda leaf: _slice(leaf, batch, start, rows), structure)
 
 
-def first_rows(structure: Any, piece: Piece) -> Any:
-    """The rows of a piece's tensors that count: all but for an empty piece."""
-    if isinstance(piece.counted, int):
+def keep_counted(structure: Any, micro_batch: MicroBatch) -> Any:
+    """Drop the rows of a micro-batch's tensors that do not count: all rows of an empty micro-batch."""
+    if isinstance(micro_batch.counted, int):
         return structure
-    return keras.tree.map_structure(lambda leaf: _counted(leaf, piece), structure)
+    return keras.tree.map_structure(lambda leaf: _first_rows(leaf, micro_batch.counted), structure)
 
 
-def _counted(leaf: Any, piece: Piece) -> Any:
+def _first_rows(leaf: Any, rows: Any) -> Any:
     mask = backend.get_keras_mask(leaf) if isinstance(leaf, tf.Tensor) else None
-    found = _slice(leaf, None, 0, piece.counted)
+    found = _slice(leaf, None, 0, rows)
     if mask is not None:
-        backend.set_keras_mask(found, _slice(mask, None, 0, piece.counted))
+        backend.set_keras_mask(found, _slice(mask, None, 0, rows))
     return found
 
 
 def _slice(leaf: Any, batch: Any, start: Any, rows: Any) -> Any:
-    """`rows` rows from `start`. What has no first axis belongs to every row."""
+    """Return `rows` rows from `start`; a scalar belongs to every row and is returned as it is."""
     if leaf is None:
         return None
     if isinstance(leaf, tf.RaggedTensor):
@@ -108,7 +110,8 @@ def _slice(leaf: Any, batch: Any, start: Any, rows: Any) -> Any:
             given=f"{leaf.shape[0]} rows beside {batch}",
             cure="give every input and target the batch as its first axis",
         )
-    # An op waits for what its surroundings wait for only if none of its inputs does, and a constant soon will not.
+    # TensorFlow adds a surrounding control dependency to an op only if none of its inputs has it. Without this, `begin`
+    # and `size` would have it in place of the slice, and lose it when they are folded to constants.
     with tf.control_dependencies(None):
         begin, size = tf.stack([start] + [0] * (rank - 1)), tf.stack([rows] + [-1] * (rank - 1))
     return tf.slice(leaf, begin, size)

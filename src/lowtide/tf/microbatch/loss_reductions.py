@@ -1,4 +1,4 @@
-"""How a model's loss hangs on the batch, seen in a trace of its forward pass that never runs."""
+"""How a model's loss depends on the rows of the batch, found in a trace of its forward pass that never runs."""
 
 from __future__ import annotations
 
@@ -13,149 +13,152 @@ from keras.src.trainers.trainer import Trainer
 from lowtide.errors import LowtideError
 from lowtide.tf.microbatch.loss_scaling import (
     DIVIDED,
-    Batch,
+    LossScaling,
     Reduction,
-    aggregate_plainly,
-    call,
+    call_model,
+    compute_divisors,
     compute_loss,
+    keras_aggregate,
+    replace_keras_losses,
     replaced,
-    stand_in,
-    whole_divisors,
 )
-from lowtide.tf.microbatch.row_dependence import CONSTANT, MEAN, ROWS, SUM, find_kinds
+from lowtide.tf.microbatch.row_dependence import CONSTANT, MEAN, ROWS, SUM, find_dependences
 
 
-class Stock:
-    """What must be known of a model's batches before they are split, found once for each kind of batch."""
+class LossScalingCache:
+    """The loss scaling of a model, found once for each structure of batches."""
 
     def __init__(self, model: keras.Model) -> None:
         self._model = model
-        self._seen: dict[str, Batch] = {}
+        self._found: dict[str, LossScaling] = {}
 
-    def take(self, x: Any, y: Any, sample_weight: Any) -> Batch:
+    def find(self, x: Any, y: Any, sample_weight: Any) -> LossScaling:
+        """Return the scaling for a batch, with the divisors of this batch where its losses need them."""
         data = (x, y, sample_weight)
-        key = repr(keras.tree.map_structure(lambda leaf: None if leaf is None else _any_size(leaf), data))
-        if key not in self._seen:
-            self._seen[key] = Survey(self._model).of(*data).batch()
-        batch = self._seen[key]
-        if DIVIDED not in batch.reductions:
-            return batch
-        return replace(batch, divisors=whole_divisors(self._model, *data))
+        key = repr(keras.tree.map_structure(lambda leaf: None if leaf is None else _open_spec(leaf), data))
+        if key not in self._found:
+            self._found[key] = LossTrace(self._model).trace(*data).scaling()
+        scaling = self._found[key]
+        if DIVIDED not in scaling.reductions:
+            return scaling
+        return replace(scaling, divisors=compute_divisors(self._model, *data))
 
 
 @dataclass
-class Survey:
-    """A trace of a model's loss for a batch of any size, and what is seen in it."""
+class LossTrace:
+    """A trace of a model's loss for a batch of unknown size, and how the values in it depend on the rows."""
 
     model: keras.Model
-    mixing: list[Any] = field(default_factory=list)
-    """The ops of the forward pass by which rows hang on each other."""
-    writing: list[Any] = field(default_factory=list)
-    """Those that change a variable, but for the states that random numbers are drawn from."""
+    cross_row_ops: list[Any] = field(default_factory=list)
+    """The ops of the forward pass that combine rows."""
+    assign_ops: list[Any] = field(default_factory=list)
+    """The ops of the forward pass that change a variable, except the states of random generators."""
     _reductions: list[Reduction] = field(default_factory=list)
     _losses: list[Loss] = field(default_factory=list)
-    """Of each reduction."""
+    """The loss of each reduction."""
     _additions: list[Any] = field(default_factory=list)
     _total: Any = None
-    _marks: dict[str, str] = field(default_factory=dict)
-    """Kinds that are known, by the names of tensors."""
-    _kinds: dict[str, str] = field(default_factory=dict)
+    _known: dict[str, str] = field(default_factory=dict)
+    """Known row dependences, by the names of tensors."""
+    _dependences: dict[str, str] = field(default_factory=dict)
 
-    def of(self, *data: Any) -> Survey:
-        """Trace with inputs, targets and sample weights like these: tensors or specs."""
+    def trace(self, *data: Any) -> LossTrace:
+        """Trace with inputs, targets and sample weights of these shapes: tensors or specs."""
         leaves = [leaf for leaf in keras.tree.flatten(data) if leaf is not None]
         forward: set[str] = set()
 
-        def trace(*given: Any) -> Any:
+        def compute(*given: Any) -> Any:
             rest = iter(given)
             x, y, sample_weight = keras.tree.map_structure(lambda leaf: None if leaf is None else next(rest), data)
-            prediction = call(self.model, x)
-            self._mark(prediction, ROWS)
+            prediction = call_model(self.model, x)
+            self._set_known(prediction, ROWS)
             forward.update(op.name for op in tf.compat.v1.get_default_graph().get_operations())
-            with stand_in(self._reduce, self._aggregate), self._naming_losses():
+            with replace_keras_losses(self._reduce, self._aggregate), self._collect_losses():
                 return compute_loss(self.model, x, y, prediction, sample_weight)
 
-        concrete = tf.function(trace, autograph=False).get_concrete_function(*map(_any_size, leaves))
+        concrete = tf.function(compute, autograph=False).get_concrete_function(*map(_open_spec, leaves))
         graph = concrete.graph
         given = [tensor.name for tensor in graph.inputs[: len(graph.inputs) - len(concrete.captured_inputs)]]
-        self._kinds, self.mixing = find_kinds(graph, given, self._marks, lambda op: op.name in forward)
+        self._dependences, self.cross_row_ops = find_dependences(
+            graph, given, self._known, lambda op: op.name in forward
+        )
         self._total = graph.outputs[0]
-        writes = [op for op in graph.get_operations() if op.name in forward and op.type.startswith("Assign")]
-        self.writing = [op for op in writes if op.inputs[1].dtype.is_floating]
+        assigns = [op for op in graph.get_operations() if op.name in forward and op.type.startswith("Assign")]
+        self.assign_ops = [op for op in assigns if op.inputs[1].dtype.is_floating]
         return self
 
-    def batch(self) -> Batch:
-        """What must be known of a batch before it is split; an error where it cannot be."""
-        found = Batch()
-        for asked, loss in zip(self._reductions, self._losses, strict=True):
+    def scaling(self) -> LossScaling:
+        """Return how the parts of the loss are scaled; raise an error if the batch cannot be split."""
+        scaling = LossScaling()
+        for reduction, loss in zip(self._reductions, self._losses, strict=True):
             subject = f"the loss {loss.name}"
-            if asked.kind is None:
-                found.reductions.append(self._answer(asked.values, subject))
+            if reduction.kind is None:
+                scaling.reductions.append(self._mean_or_sum(reduction.values, subject))
                 continue
-            if not _is_of_keras(loss) and self._kinds[asked.values.name] not in (ROWS, CONSTANT):
-                raise _mixed(subject, asked.values)
-            found.reductions.append(asked.kind)
-        found.additions = [self._answer(loss, "a loss that a layer adds") for loss in self._additions]
+            if not _is_per_row(loss) and self._dependences[reduction.values.name] not in (ROWS, CONSTANT):
+                raise _not_splittable(subject, reduction.values)
+            scaling.reductions.append(reduction.kind)
+        scaling.additions = [self._mean_or_sum(loss, "a loss that a layer adds") for loss in self._additions]
         if type(self.model).compute_loss is not Trainer.compute_loss and self._total.shape.rank == 0:
-            found.total = self._answer(self._total, "what compute_loss returns")
-        found.divisors = [None] * len(found.reductions)
-        return found
+            scaling.total = self._mean_or_sum(self._total, "what compute_loss returns")
+        scaling.divisors = [None] * len(scaling.reductions)
+        return scaling
 
-    def _answer(self, tensor: Any, subject: str) -> str:
-        kind = self._kinds[tensor.name]
-        if kind not in (CONSTANT, MEAN, SUM):
-            raise _mixed(subject, tensor)
-        return SUM if kind == SUM else MEAN
+    def _mean_or_sum(self, tensor: Any, subject: str) -> str:
+        dependence = self._dependences[tensor.name]
+        if dependence not in (CONSTANT, MEAN, SUM):
+            raise _not_splittable(subject, tensor)
+        return SUM if dependence == SUM else MEAN
 
-    def _mark(self, structure: Any, kind: str) -> None:
+    def _set_known(self, structure: Any, dependence: str) -> None:
         for tensor in keras.tree.flatten(structure):
             if isinstance(tensor, tf.Tensor):
-                self._marks[tensor.name] = kind
+                self._known[tensor.name] = dependence
 
-    def _reduce(self, asked: Reduction) -> Any:
-        self._reductions.append(asked)
-        loss = tf.identity(asked.plainly())
-        # This is what pieces make of it, whatever it is.
-        self._mark(loss, ROWS if asked.kind == ROWS else MEAN)
+    def _reduce(self, reduction: Reduction) -> Any:
+        self._reductions.append(reduction)
+        loss = tf.identity(reduction.reduce())
+        # Scaling turns every reduction of a micro-batch into a mean.
+        self._set_known(loss, ROWS if reduction.kind == ROWS else MEAN)
         return loss
 
-    def _naming_losses(self) -> Any:
-        """Each loss that is called meanwhile is written down; it reduces once."""
-        plainly = Loss.__call__
+    def _collect_losses(self) -> Any:
+        """Record each loss that is called inside the context; each reduces once."""
+        keras_call = Loss.__call__
 
-        def called(loss: Loss, *arguments: Any, **named: Any) -> Any:
+        def call_loss(loss: Loss, *arguments: Any, **named: Any) -> Any:
             before = len(self._reductions)
-            value = plainly(loss, *arguments, **named)
+            value = keras_call(loss, *arguments, **named)
             self._losses.extend([loss] * (len(self._reductions) - before))
             return value
 
-        return replaced(Loss, "__call__", called)
+        return replaced(Loss, "__call__", call_loss)
 
     def _aggregate(self, loss: Any) -> Any:
         self._additions.append(loss)
-        found = tf.identity(aggregate_plainly(self.model, loss))
-        self._mark(found, MEAN)
+        found = tf.identity(keras_aggregate(self.model, loss))
+        self._set_known(found, MEAN)
         return found
 
 
-def _mixed(subject: str, tensor: Any) -> LowtideError:
+def _not_splittable(subject: str, tensor: Any) -> LowtideError:
     return LowtideError(
-        f"{subject} is no mean or sum over the rows of the batch, as far as the graph tells: pieces give another one",
+        f"{subject} is no mean or sum over the rows of the batch, so micro-batches would give another loss",
         given=tensor.name.partition(":")[0],
-        cure="let it give a value for each row, or reduce it with ops.mean or ops.sum",
+        cure="return one value for each row, or reduce with ops.mean or ops.sum",
     )
 
 
-def _is_of_keras(loss: Loss) -> bool:
-    """Whether it is known to give each row a value of its own, as all of Keras's losses do but one."""
+def _is_per_row(loss: Loss) -> bool:
+    """Whether the loss is known to compute each row's value from that row, as all of Keras's losses but one do."""
     if isinstance(loss, keras.losses.Circle):
         return False
     function = getattr(loss, "fn", None)
     return all(part.__module__.startswith("keras.") for part in (type(loss), function or type(loss)))
 
 
-def _any_size(leaf: Any) -> Any:
-    """The spec of a batch like this, of any number of rows."""
+def _open_spec(leaf: Any) -> Any:
+    """Return the spec of such a tensor with any number of rows."""
     if isinstance(leaf, tf.TypeSpec):
         spec = leaf
     elif isinstance(leaf, (tf.SparseTensor, tf.RaggedTensor)):

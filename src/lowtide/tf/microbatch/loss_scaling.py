@@ -1,10 +1,10 @@
-"""What a piece of a batch adds to the batch's loss.
+"""How the loss of a micro-batch contributes to the loss of the whole batch.
 
-A step over pieces takes the mean of what the pieces give, each with its share of the rows. That is right for a mean
-over rows, and for what does not hang on the batch at all, like the regularizers of weights: it is counted once. For
-nothing else: a sum must be made as much larger as the batch is than the piece, and a mean over what a mask leaves, or
-over sample weights, must be divided by what there is of them in the whole batch. Keras comes by all of it in three
-places, and this file stands in for them while the loss of a piece is made.
+A step over micro-batches averages their losses, weighted by their share of the rows. That is right for a mean over
+rows, and for values that do not depend on the batch, such as weight regularizers. A sum over rows must be multiplied
+by the ratio of the sizes of batch and micro-batch. A mean over unmasked rows, or over sample weights, must be divided
+by the number of unmasked rows, or by the sum of weights, of the whole batch. Keras computes these in three functions,
+which are replaced while the loss of a micro-batch is computed.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from keras.src.losses import loss as keras_loss
 from keras.src.metrics.reduction_metrics import Mean
 from keras.src.trainers.trainer import Trainer
 
-from lowtide.tf.microbatch.batch_rows import Piece
+from lowtide.tf.microbatch.batch_rows import MicroBatch
 from lowtide.tf.microbatch.row_dependence import MEAN, ROWS, SUM
 
-# A mean over what a mask leaves, or over sample weights: of the whole batch, not of the piece.
+# A mean over unmasked rows, or over sample weights: its divisor is that of the whole batch.
 DIVIDED = "divided"
 
-# What Keras itself does in these places.
-reduce_plainly = keras_loss.reduce_weighted_values
-aggregate_plainly = Trainer._aggregate_additional_loss
-_update_plainly = Mean.update_state
+# The functions of Keras that are replaced.
+keras_reduce = keras_loss.reduce_weighted_values
+keras_aggregate = Trainer._aggregate_additional_loss
+_keras_update = Mean.update_state
 
 
 @dataclass(frozen=True)
 class Reduction:
-    """What a loss is asked to reduce: its values, one for each row or several."""
+    """The arguments of Keras's reduction of a loss; `values` has one or several entries for each row."""
 
     values: Any
     sample_weight: Any = None
@@ -45,21 +45,22 @@ class Reduction:
 
     @property
     def kind(self) -> str | None:
-        """How Keras reduces them; None where there is one number already, and it must tell by itself."""
+        """How Keras reduces the values; None if they are a scalar already, whose kind only the graph shows."""
         if len(self.values.shape) == 0:
             return None
         if self.reduction in (None, "none"):
             return ROWS
         if self.reduction == "sum":
             return SUM
-        weighed = self.reduction == "mean_with_sample_weight" and self.sample_weight is not None
-        return DIVIDED if weighed or self.mask is not None else MEAN
+        weighted = self.reduction == "mean_with_sample_weight" and self.sample_weight is not None
+        return DIVIDED if weighted or self.mask is not None else MEAN
 
-    def plainly(self) -> Any:
-        return reduce_plainly(self.values, self.sample_weight, self.mask, self.reduction, self.dtype)
+    def reduce(self) -> Any:
+        """Reduce the values as Keras does."""
+        return keras_reduce(self.values, self.sample_weight, self.mask, self.reduction, self.dtype)
 
     def divisor(self) -> Any:
-        """What a divided mean divides by; but for the size of what the mask is broadcast to."""
+        """Return the divisor of a divided mean, without the factor for a mask that is broadcast to the values."""
         if self.kind != DIVIDED:
             return None
         dtype = self.dtype or keras.config.floatx()
@@ -69,10 +70,10 @@ class Reduction:
         weights = None if self.sample_weight is None else ops.convert_to_tensor(self.sample_weight, dtype=dtype)
         return ops.sum(keras_loss.apply_mask(weights, mask, dtype=dtype, reduction=self.reduction))
 
-    def divided(self, divisor: Any) -> Any:
-        """The part that these values are of the mean over a whole batch with that divisor."""
+    def reduce_with(self, divisor: Any) -> Any:
+        """Return what these values contribute to the mean of a whole batch with this divisor."""
         values = ops.convert_to_tensor(self.values, dtype=self.dtype)
-        loss = reduce_plainly(values, self.sample_weight, self.mask, "sum", self.dtype)
+        loss = keras_reduce(values, self.sample_weight, self.mask, "sum", self.dtype)
         if self.reduction != "mean_with_sample_weight" and tuple(values.shape) != tuple(self.mask.shape):
             loss = loss * ops.cast(ops.size(self.mask), loss.dtype) / ops.cast(ops.size(values), loss.dtype)
         loss = ops.divide_no_nan(loss, ops.cast(divisor, loss.dtype))
@@ -80,29 +81,29 @@ class Reduction:
 
 
 @dataclass
-class Batch:
-    """What must be known of a batch before it is split, in the order in which Keras comes by it."""
+class LossScaling:
+    """How each part of a loss is scaled in a micro-batch, in the order in which Keras computes the parts."""
 
     reductions: list[str] = field(default_factory=list)
     """How each call of a loss reduces its values."""
     additions: list[str] = field(default_factory=list)
-    """How each loss that a layer adds hangs on the batch."""
+    """How each loss that a layer adds depends on the batch."""
     total: str = MEAN
     divisors: list[Any] = field(default_factory=list)
-    """What each reduction divides by in the whole batch; None where the piece itself knows."""
+    """The divisor of each reduction in the whole batch; None if the micro-batch needs none."""
 
-    def weight_of(self, piece: Piece) -> Any:
-        """What the total loss of a piece weighs."""
-        return piece.presence if self.total == SUM else piece.share
+    def weight_of(self, micro_batch: MicroBatch) -> Any:
+        """Return the weight of a micro-batch's total loss."""
+        return micro_batch.presence if self.total == SUM else micro_batch.share
 
 
 @contextmanager
-def stand_in(
+def replace_keras_losses(
     reduce: Callable[[Reduction], Any] | None = None,
     aggregate: Callable[[Any], Any] | None = None,
     update: Callable[..., Any] | None = None,
 ) -> Iterator[None]:
-    """Losses that are reduced, losses of layers and means of metrics are made by these functions meanwhile."""
+    """Replace Keras's functions that reduce losses, add losses of layers and update means of metrics."""
     with ExitStack() as stack:
         if reduce is not None:
             stack.enter_context(
@@ -117,7 +118,7 @@ def stand_in(
 
 @contextmanager
 def replaced(owner: Any, name: str, function: Any) -> Iterator[None]:
-    """The owner's function is another one meanwhile."""
+    """Replace an attribute of `owner` inside the context."""
     original = getattr(owner, name)
     setattr(owner, name, function)
     try:
@@ -127,58 +128,59 @@ def replaced(owner: Any, name: str, function: Any) -> Iterator[None]:
 
 
 @contextmanager
-def in_piece(piece: Piece, batch: Batch | None = None) -> Iterator[None]:
-    """Metrics updated inside are those of a piece; with what is known of its batch, so are losses."""
-    reductions = iter(zip(batch.reductions, batch.divisors, strict=True)) if batch else iter(())
-    additions = iter(batch.additions) if batch else iter(())
+def scaled_losses(micro_batch: MicroBatch, scaling: LossScaling | None = None) -> Iterator[None]:
+    """Scale metrics that are updated inside the context to a micro-batch; with `scaling`, losses as well."""
+    reductions = iter(zip(scaling.reductions, scaling.divisors, strict=True)) if scaling else iter(())
+    additions = iter(scaling.additions) if scaling else iter(())
 
-    def scaled(loss: Any) -> Any:
-        return loss * ops.cast(piece.scale, loss.dtype)
+    def scale(loss: Any) -> Any:
+        return loss * ops.cast(micro_batch.scale, loss.dtype)
 
-    def reduce(asked: Reduction) -> Any:
+    def reduce(reduction: Reduction) -> Any:
         kind, divisor = next(reductions)
         if kind == DIVIDED:
-            return scaled(asked.divided(divisor))
-        return scaled(asked.plainly()) if kind == SUM else asked.plainly()
+            return scale(reduction.reduce_with(divisor))
+        return scale(reduction.reduce()) if kind == SUM else reduction.reduce()
 
     def aggregate(loss: Any) -> Any:
-        found = aggregate_plainly(None, loss)
-        return scaled(found) if next(additions) == SUM else found
+        found = keras_aggregate(None, loss)
+        return scale(found) if next(additions) == SUM else found
 
     def update(metric: Any, values: Any, sample_weight: Any = None) -> Any:
-        # One number for a batch counts as one; of the pieces, each counts with its share.
+        # A scalar has the weight 1 for a batch, so for a micro-batch it has the micro-batch's share.
         if sample_weight is None and len(getattr(values, "shape", ())) == 0:
-            sample_weight = piece.share
-        return _update_plainly(metric, values, sample_weight=sample_weight)
+            sample_weight = micro_batch.share
+        return _keras_update(metric, values, sample_weight=sample_weight)
 
-    with stand_in(reduce if batch else None, aggregate if batch else None, update):
+    with replace_keras_losses(reduce if scaling else None, aggregate if scaling else None, update):
         yield
 
 
-def whole_divisors(model: keras.Model, x: Any, y: Any, sample_weight: Any) -> list[Any]:
-    """What each reduction divides by in the whole batch.
+def compute_divisors(model: keras.Model, x: Any, y: Any, sample_weight: Any) -> list[Any]:
+    """Return the divisor of each reduction in the whole batch.
 
-    Masks are made by layers and by losses, so the model is called on the whole batch; but only masks and weights are
-    used of what it gives, and TensorFlow does not run what nobody uses. In a stateless scope no variable changes.
+    Layers and losses compute masks, so the model is called on the whole batch. Only masks and weights of the result are
+    used, and TensorFlow does not run nodes whose results are not used. In a stateless scope no variable changes.
     """
     divisors: list[Any] = []
 
-    def reduce(asked: Reduction) -> Any:
-        divisors.append(asked.divisor())
-        return asked.plainly()
+    def reduce(reduction: Reduction) -> Any:
+        divisors.append(reduction.divisor())
+        return reduction.reduce()
 
     regularized = [(weight, weight) for weight in model.trainable_weights if weight.regularizer is not None]
     with keras.StatelessScope(regularized, collect_losses=True), tf.name_scope("whole_batch"):
-        prediction = call(model, x)
-        with stand_in(reduce):
+        prediction = call_model(model, x)
+        with replace_keras_losses(reduce):
             compute_loss(model, x, y, prediction, sample_weight)
     return divisors
 
 
-def call(model: keras.Model, x: Any) -> Any:
-    """The predictions, as Keras's own step asks for them."""
+def call_model(model: keras.Model, x: Any) -> Any:
+    """Return the predictions, as Keras's training step computes them."""
     return model(x, training=True) if model._call_has_training_arg else model(x)
 
 
 def compute_loss(model: keras.Model, x: Any, y: Any, prediction: Any, sample_weight: Any) -> Any:
+    """Return the loss, as Keras's training step computes it."""
     return model._compute_loss(x=x, y=y, y_pred=prediction, sample_weight=sample_weight, training=True)

@@ -1,8 +1,8 @@
-"""A Keras training step over a batch in pieces: one piece after the other, their gradients summed, applied once.
+"""A Keras training step over micro-batches: they run one after the other, and their summed gradients are applied once.
 
-Each piece goes through Keras's own forward pass, loss and metrics. Everything that a step adds up over a batch is a
-mean over rows or is made one (`tf/shares.py`), so that a piece weighs in with its share of the rows. What is left to do
-here is to cut the batch, to sum, and to see that a piece is over before the next one begins: that saves the memory.
+Each micro-batch runs through Keras's own forward pass, loss and metrics. Everything that a step sums over a batch is a
+mean over rows, or is turned into one by `loss_scaling`, so that a micro-batch is weighted by its share of the rows.
+This module slices the batch, sums gradients, and makes each micro-batch wait for the one before: that saves the memory.
 """
 
 from __future__ import annotations
@@ -19,60 +19,63 @@ from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 from keras.src.losses.loss import unscale_loss_for_distribution
 
 from lowtide.errors import LowtideError
-from lowtide.tf.microbatch.batch_rows import Piece, cut, first_rows, rows_of
-from lowtide.tf.microbatch.loss_reductions import Stock
-from lowtide.tf.microbatch.loss_scaling import Batch, call, compute_loss, in_piece
+from lowtide.tf.microbatch.batch_rows import MicroBatch, count_rows, keep_counted, slice_rows
+from lowtide.tf.microbatch.loss_reductions import LossScalingCache
+from lowtide.tf.microbatch.loss_scaling import LossScaling, call_model, compute_loss, scaled_losses
 
 TrainStep = Callable[[Any], Any]
 
 
-def split_step(model: keras.Model, pieces: int) -> TrainStep:
-    """A step with the contract of `model.train_step(data)`, over `pieces` parts of the batch one after the other."""
-    _check(model, pieces)
-    if pieces == 1:
+def split_step(model: keras.Model, count: int) -> TrainStep:
+    """Return a step like `model.train_step(data)` that runs over `count` micro-batches, one after the other."""
+    _check(model, count)
+    if count == 1:
         return MethodType(type(model).train_step, model)
-    stock = Stock(model)
+    scalings = LossScalingCache(model)
 
     def train_step(data: Any) -> Any:
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-        batch = stock.take(x, y, sample_weight)
-        count = rows_of(x)
+        scaling = scalings.find(x, y, sample_weight)
+        rows = count_rows(x)
         total: Any = None
         gradients: list[Any] = []
         logs: Any = None
         weights = model.trainable_weights
-        many = max(min(pieces, count), 1) if isinstance(count, int) else pieces
-        for index in range(many):
-            with _after([total, gradients, logs], model.jit_compile) as zero, tf.name_scope(f"piece_{index + 1}"):
-                piece = Piece.of(count, index, many)
-                part = cut((x, y, sample_weight), piece)
+        micro_batches = max(min(count, rows), 1) if isinstance(rows, int) else count
+        for index in range(micro_batches):
+            scope = tf.name_scope(f"micro_batch_{index + 1}")
+            with _after([total, gradients, logs], model.jit_compile) as zero, scope:
+                micro_batch = MicroBatch.of(rows, index, micro_batches)
+                part = slice_rows((x, y, sample_weight), micro_batch)
                 part = (_plus(part[0], zero), *part[1:])
-                loss, prediction, found = _piece_gradients(model, batch, piece, part, weights)
+                loss, prediction, found = _compute_gradients(model, scaling, micro_batch, part, weights)
                 total = loss if total is None else total + loss
                 gradients = _sum(gradients, found)
-                if index < many - 1:
-                    logs = _metrics(model, piece, part, prediction)
-        model._loss_tracker.update_state(unscale_loss_for_distribution(total), sample_weight=count)
-        # Grappler may drop the edges that keep a weight's update behind its reads in the last piece.
+                if index < micro_batches - 1:
+                    logs = _update_metrics(model, micro_batch, part, prediction)
+        model._loss_tracker.update_state(unscale_loss_for_distribution(total), sample_weight=rows)
+        # Grappler may drop the edges that make a weight's update wait for its reads in the last micro-batch.
         with _after([total, gradients], model.jit_compile):
             _apply(model, gradients, weights)
-        return _metrics(model, piece, part, prediction)
+        return _update_metrics(model, micro_batch, part, prediction)
 
-    train_step.lowtide_pieces = pieces  # type: ignore[attr-defined]
+    train_step.lowtide_micro_batches = count  # type: ignore[attr-defined]
     return train_step
 
 
-def _check(model: keras.Model, pieces: int) -> None:
-    if not isinstance(pieces, int) or isinstance(pieces, bool) or pieces < 1:
-        raise LowtideError("a batch is split into one piece or more", given=repr(pieces))
+def _check(model: keras.Model, count: int) -> None:
+    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+        raise LowtideError("a batch is split into at least one micro-batch", given=repr(count))
     if not model.compiled:
         raise LowtideError(
             "the model is not compiled", given=model.name, cure="call model.compile(optimizer=..., loss=...) first"
         )
     own = model.__dict__.get("train_step")
-    if type(model).train_step is not TensorFlowTrainer.train_step or (own and not hasattr(own, "lowtide_pieces")):
+    if type(model).train_step is not TensorFlowTrainer.train_step or (
+        own and not hasattr(own, "lowtide_micro_batches")
+    ):
         raise LowtideError(
-            "the model has a train_step of its own, which lowtide cannot split: only its author knows what it adds up",
+            "the model overrides train_step, and lowtide cannot split a train_step that it does not know",
             given=type(model).__name__,
             cure="split the batch there, or override compute_loss instead of train_step",
         )
@@ -84,44 +87,50 @@ def _check(model: keras.Model, pieces: int) -> None:
             cure="build it with stateful=False",
         )
     if any(getattr(weight, "overwrite_with_gradient", False) for weight in model.trainable_weights):
-        raise LowtideError("float8 scales are set from a whole batch, so the batch cannot be split", given=model.name)
+        raise LowtideError(
+            "float8 scales are computed from a whole batch, so the batch cannot be split", given=model.name
+        )
 
 
-def _piece_gradients(
-    model: keras.Model, batch: Batch, piece: Piece, part: tuple[Any, Any, Any], weights: Sequence[Any]
+def _compute_gradients(
+    model: keras.Model,
+    scaling: LossScaling,
+    micro_batch: MicroBatch,
+    part: tuple[Any, Any, Any],
+    weights: Sequence[Any],
 ) -> tuple[Any, Any, list[Any]]:
-    """What the piece adds to the batch's loss, its predictions, and what it adds to the gradients."""
+    """Return the micro-batch's contribution to the loss, its predictions, and its contribution to the gradients."""
     x, y, sample_weight = part
     with tf.GradientTape() as tape:
-        prediction = call(model, x)
-        with in_piece(piece, batch):
+        prediction = call_model(model, x)
+        with scaled_losses(micro_batch, scaling):
             loss = compute_loss(model, x, y, prediction, sample_weight)
-        # A loss that is not reduced is summed by its gradient, but its mean is what Keras tells.
+        # The gradient of a loss that is not reduced is that of its sum, but Keras reports its mean.
         per_row = len(loss.shape) > 0
-        weighed = loss * tf.cast(piece.presence if per_row else batch.weight_of(piece), loss.dtype)
-        scaled = model.optimizer.scale_loss(weighed)
-    told = tf.reduce_mean(loss) * tf.cast(piece.share, loss.dtype) if per_row else weighed
-    return told, prediction, tape.gradient(scaled, weights) if weights else []
+        weighted = loss * tf.cast(micro_batch.presence if per_row else scaling.weight_of(micro_batch), loss.dtype)
+        scaled = model.optimizer.scale_loss(weighted)
+    reported = tf.reduce_mean(loss) * tf.cast(micro_batch.share, loss.dtype) if per_row else weighted
+    return reported, prediction, tape.gradient(scaled, weights) if weights else []
 
 
-def _sum(so_far: list[Any], found: list[Any]) -> list[Any]:
-    return [_add(*pair) for pair in zip(so_far, found, strict=True)] if so_far else found
+def _sum(gradients: list[Any], more: list[Any]) -> list[Any]:
+    return [_add(*pair) for pair in zip(gradients, more, strict=True)] if gradients else more
 
 
 def _add(one: Any, other: Any) -> Any:
     if one is None or other is None:
         return other if one is None else one
     if isinstance(one, tf.IndexedSlices) and isinstance(other, tf.IndexedSlices):
-        # Optimizers square the slices one by one: summing slices of the same row would give another update.
+        # Optimizers square each slice by itself: summing the slices of one row would give another update.
         values = tf.concat([one.values, other.values], axis=0)
         return tf.IndexedSlices(values, tf.concat([one.indices, other.indices], axis=0), one.dense_shape)
     return tf.convert_to_tensor(one) + tf.convert_to_tensor(other)
 
 
-def _metrics(model: keras.Model, piece: Piece, part: tuple[Any, Any, Any], prediction: Any) -> Any:
-    x, y, sample_weight = first_rows(part, piece)
-    with in_piece(piece):
-        return model.compute_metrics(x, y, first_rows(prediction, piece), sample_weight=sample_weight)
+def _update_metrics(model: keras.Model, micro_batch: MicroBatch, part: tuple[Any, Any, Any], prediction: Any) -> Any:
+    x, y, sample_weight = keep_counted(part, micro_batch)
+    with scaled_losses(micro_batch):
+        return model.compute_metrics(x, y, keep_counted(prediction, micro_batch), sample_weight=sample_weight)
 
 
 def _apply(model: keras.Model, gradients: list[Any], weights: Sequence[Any]) -> None:
@@ -133,10 +142,10 @@ def _apply(model: keras.Model, gradients: list[Any], weights: Sequence[Any]) -> 
 
 @contextmanager
 def _after(values: Any, compiled: bool) -> Iterator[Any]:
-    """What is made inside runs after `values` are there.
+    """Make the ops that are created inside the context run after `values` are computed.
 
-    TensorFlow's executor keeps to control edges. XLA does not: there it is for what is made inside to add this to its
-    inputs, a number that hangs on the values and is always zero, which the compiler cannot know.
+    TensorFlow's executor follows control edges. XLA ignores them: for a compiled step this yields a number to add to
+    the inputs. It is computed from the values and is always zero, which the compiler cannot find out.
     """
     flat = [value for value in tf.nest.flatten(values, expand_composites=True) if value is not None]
     if not flat or tf.executing_eagerly():
@@ -149,7 +158,7 @@ def _after(values: Any, compiled: bool) -> Iterator[Any]:
 
 
 def _zero_from(tensors: list[Any]) -> Any:
-    """An integer zero that is there when all `tensors` are: whether their sum is one certain NaN."""
+    """Return an integer zero that depends on all `tensors`: whether their sum is one particular NaN."""
     ends = [tf.cast(tf.reshape(tensor, [-1])[:1], tf.float32) for tensor in tensors]
     bits = tf.bitcast(tf.reduce_sum(tf.concat(ends, axis=0)), tf.int32)
     return tf.cast(tf.equal(bits, 0x7FC12345), tf.int32)

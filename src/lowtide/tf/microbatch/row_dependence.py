@@ -1,7 +1,7 @@
-"""How the values of a traced graph hang on the rows of the batch.
+"""How the tensors of a traced graph depend on the rows of the batch.
 
-The graph is traced for a batch of any size, so that the batch's axis is the one without a number. Each value then is
-one of a few kinds, and what an op makes of the kinds of its inputs follows from what it does with the first axis.
+The graph is traced for a batch of unknown size, so the batch axis is the axis without a size. Each tensor depends on
+the batch in one of a few ways, which follow from the op and from how its inputs depend on the batch.
 """
 
 from __future__ import annotations
@@ -11,49 +11,49 @@ from typing import Any
 
 import tensorflow as tf
 
-# It does not hang on the batch; it has the batch as its first axis, each row from its own; it is the mean or the sum of
-# such rows; it is counted from the batch's size; it is something else, so that rows hang on each other.
+# A tensor is independent of the batch; has the batch as its first axis, with each row computed from one row; is the
+# mean or the sum of such rows; is computed from the size of the batch; or is anything else, so that it combines rows.
 CONSTANT, ROWS, MEAN, SUM, COUNT, MIXED = "constant", "rows", "mean", "sum", "count", "mixed"
 
 _SHAPES = ("Shape", "ShapeN", "Size")
 _DIVISIONS = ("RealDiv", "DivNoNan", "Div")
 _PRODUCTS = ("Mul", "MulNoNan")
-# The sum of what these make of two pieces is what they make of the sum.
+# Linear ops: the sum of their results for two micro-batches is their result for the sum.
 _LINEAR = frozenset(
     "Identity Cast Neg Reshape Squeeze ExpandDims StopGradient PreventGradient Snapshot EnsureShape Sum Mean Pack "
     "Unpack ConcatV2 AddN AddV2 Add Sub Split StridedSlice GatherV2 Transpose".split()
 )
 _ADDITIONS = frozenset("AddV2 Add Sub AddN Pack ConcatV2".split())
-# They make rows of a size.
+# Ops that create rows from a size.
 _FILLS = frozenset("Fill BroadcastTo Tile Range Reshape".split())
-# What they do along an axis, they do across rows where that is the first one: where the axis is among the inputs.
+# Ops that work along an axis, and so combine rows if it is the first: the position of the axis among their inputs.
 _AXIS_INPUT = {"Cumsum": 1, "Cumprod": 1, "ReverseV2": 1, "Roll": 2, "GatherV2": 2, "ConcatV2": -1}
 _ACROSS = ("RandomShuffle", "SegmentSum", "SegmentMean", "UnsortedSegmentSum", "Unique", "UniqueV2", "Where")
 
 
-def find_kinds(
-    graph: tf.Graph, batch: Collection[str], marks: dict[str, str], heal: Callable[[Any], bool]
+def find_dependences(
+    graph: tf.Graph, batch: Collection[str], known: dict[str, str], resets: Callable[[Any], bool]
 ) -> tuple[dict[str, str], list[Any]]:
-    """The kind of every tensor by its name, and the ops that mix rows.
+    """Return how every tensor depends on the batch, by its name, and the ops that combine rows.
 
-    `batch` names the placeholders of the batch. `marks` are kinds that are known. Where `heal(op)`, rows that were
-    mixed count as rows again, so that all that mix are found and not the first alone.
+    `batch` names the placeholders of the batch, `known` has dependences that are given. After an op with `resets(op)`
+    that combines rows, its output counts as rows again, so that all such ops are found and not only the first.
     """
-    kinds: dict[str, str] = {}
-    mixing = []
+    dependences: dict[str, str] = {}
+    cross_row_ops = []
     for op in graph.get_operations():
-        inputs = [kinds[tensor.name] for tensor in op.inputs]
+        inputs = [dependences[tensor.name] for tensor in op.inputs]
         for index, output in enumerate(op.outputs):
-            kind = _kind(op, index, output, inputs, batch)
-            if kind == MIXED and heal(op):
+            dependence = _dependence(op, index, output, inputs, batch)
+            if dependence == MIXED and resets(op):
                 if MIXED not in inputs:
-                    mixing.append(op)
-                kind = ROWS if _has_rows(output) else MIXED
-            kinds[output.name] = marks.get(output.name, kind)
-    return kinds, mixing
+                    cross_row_ops.append(op)
+                dependence = ROWS if _has_rows(output) else MIXED
+            dependences[output.name] = known.get(output.name, dependence)
+    return dependences, cross_row_ops
 
 
-def _kind(op: Any, index: int, output: Any, inputs: list[str], batch: Collection[str]) -> str:
+def _dependence(op: Any, index: int, output: Any, inputs: list[str], batch: Collection[str]) -> str:
     if op.type == "Placeholder":
         return ROWS if output.name in batch and output.shape.rank != 0 else CONSTANT
     live = set(inputs) - {CONSTANT}
@@ -68,12 +68,12 @@ def _kind(op: Any, index: int, output: Any, inputs: list[str], batch: Collection
     if live == {COUNT}:
         return ROWS if op.type in _FILLS or "Random" in op.type else COUNT
     if ROWS in live:
-        return _of_rows(op, output, inputs, live)
-    return _of_totals(op, inputs, live)
+        return _of_row_inputs(op, output, inputs, live)
+    return _of_reduced_inputs(op, inputs, live)
 
 
-def _of_rows(op: Any, output: Any, inputs: list[str], live: set[str]) -> str:
-    if live - {ROWS, COUNT} or _crosses(op, inputs):
+def _of_row_inputs(op: Any, output: Any, inputs: list[str], live: set[str]) -> str:
+    if live - {ROWS, COUNT} or _combines_rows(op, inputs):
         return MIXED
     if op.type in ("Sum", "Mean") and inputs[0] == ROWS:
         axes = _constant(op.inputs[1])
@@ -89,7 +89,7 @@ def _of_rows(op: Any, output: Any, inputs: list[str], live: set[str]) -> str:
     return ROWS if _has_rows(output) else MIXED
 
 
-def _of_totals(op: Any, inputs: list[str], live: set[str]) -> str:
+def _of_reduced_inputs(op: Any, inputs: list[str], live: set[str]) -> str:
     if live == {SUM, COUNT} and op.type in _DIVISIONS and inputs[:2] == [SUM, COUNT]:
         return MEAN
     if live == {MEAN, COUNT} and op.type in _PRODUCTS:
@@ -102,7 +102,7 @@ def _of_totals(op: Any, inputs: list[str], live: set[str]) -> str:
     if op.type in _DIVISIONS:
         return kind if inputs[0] == kind and inputs[1] == CONSTANT else MIXED
     if op.type in _ADDITIONS and kind == SUM and _data(op, inputs).count(SUM) < len(_data(op, inputs)):
-        # What does not hang on the batch would be added once for each piece.
+        # A term that is independent of the batch would be added once for each micro-batch.
         return MIXED
     return kind if op.type in _LINEAR else MIXED
 
@@ -111,14 +111,14 @@ def _data(op: Any, inputs: list[str]) -> list[str]:
     return inputs[:-1] if op.type == "ConcatV2" else inputs
 
 
-def _crosses(op: Any, inputs: list[str]) -> bool:
-    """Whether the op brings rows together that were apart, though its output may have as many."""
+def _combines_rows(op: Any, inputs: list[str]) -> bool:
+    """Whether the op combines different rows, even if its output has as many."""
     if op.type in _ACROSS:
         return True
     if op.type == "MatMul":
         return inputs.count(ROWS) > 1 or inputs[0] != ROWS or bool(op.get_attr("transpose_a"))
     if op.type == "Einsum":
-        return _einsum_crosses(op, inputs)
+        return _einsum_combines_rows(op, inputs)
     if op.type == "Transpose":
         order = _constant(op.inputs[1])
         return order is None or order[0] != 0
@@ -135,7 +135,7 @@ def _crosses(op: Any, inputs: list[str]) -> bool:
     return False
 
 
-def _einsum_crosses(op: Any, inputs: list[str]) -> bool:
+def _einsum_combines_rows(op: Any, inputs: list[str]) -> bool:
     left, _, right = op.get_attr("equation").decode().partition("->")
     terms = [term for term, kind in zip(left.split(","), inputs, strict=True) if kind == ROWS]
     if right.startswith("..."):

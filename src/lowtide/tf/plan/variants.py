@@ -16,7 +16,7 @@ from lowtide.errors import LowtideError
 from lowtide.planning.allowance import BFLOAT16, FLOAT16, MICROBATCH
 from lowtide.planning.plan import MICROBATCH as SPLIT
 from lowtide.planning.plan import PRECISION, RECOMPUTE, Action
-from lowtide.tf.microbatch.cross_row_layers import changes_statistics, notes_on_pieces
+from lowtide.tf.microbatch.cross_row_layers import changes_statistics, micro_batch_notes
 from lowtide.tf.microbatch.micro_batches import split_step
 from lowtide.tf.plan.precision import set_precision, with_precision
 
@@ -103,7 +103,7 @@ def _splits(model: keras.Model, allow: Sequence[str], rows: int | None) -> Itera
         return
     pieces = 2
     while pieces <= min(rows, MOST_PIECES):
-        yield Variant(model, pieces, None, tuple(notes_on_pieces(model, pieces)))
+        yield Variant(model, pieces, None, tuple(micro_batch_notes(model, pieces)))
         pieces *= 2
 
 
