@@ -1,10 +1,12 @@
 """Graphs in text form, written as the bytes they stand for."""
 
 import struct
+import sys
 
 import pytest
 
 from lowtide.errors import LowtideError
+from lowtide.sources.graphs import text_graph
 from lowtide.sources.graphs.find_graphs import find_graphs
 from lowtide.sources.graphs.found import CUT
 from lowtide.sources.protobuf.wire import walk_inside
@@ -99,7 +101,7 @@ def test_signs_in_texts_are_texts(read):
     text = "node { name: '}' op: \"{\" input: [',', ']', ';'] attr { key: ':' value { s: '<' } } }"
     assert read(text)[1][0][1] == node("}", "{", ",", "]", ";", attributes=attribute(":", message(2, "<")))
     for wrong in ("''", "node { '}' }", "node '{' name: 'x' }"):
-        with pytest.raises(LowtideError, match=r"line 1: (the name of a field|a colon) is expected"):
+        with pytest.raises(LowtideError, match=r"line 1: Expected (identifier|\"{\")"):
             read(wrong)
 
 
@@ -132,7 +134,7 @@ def test_a_library(read):
 def test_unknown_fields_are_passed_over(read):
     text = """
     other: 3; more: [1, "a", -2], 99: 5
-    deep { a { b: "}" } [some.where/Type] { x: -inf } list: [{ c: 1 }, { }] }
+    deep { a { b: "}" } [some.where.Type] { x: -inf } list: [{ c: 1 }, { }] }
     node { name: "x" strange < y: 1 > op: "Placeholder" }
     """
     assert read(text)[1] == [("graph", node("x", "Placeholder"), ())]
@@ -174,19 +176,19 @@ def test_a_cut_inside_a_function_keeps_its_nodes(read):
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        ("node }", "a colon is expected, not '}'"),
-        ("}", "the name of a field is expected, not '}'"),
-        ("node { name: x }", "a text in quotes is expected, not 'x'"),
-        ("node { name: { } }", "a single value is expected, not a message"),
-        ("node: 3", "a message in braces is expected, not a single value"),
-        ("version: 1.5", "a whole number is expected, not '1.5'"),
-        ("version: 99999999999999999999", "a number is longer than 64 bits"),
-        ("version: }", "a value is expected, not '}'"),
-        ("\x00\x01", "the name of a field is expected"),
-        ("a {" * 300, "deeper than 200"),
-        ("node { attr { value { b: maybe } } }", "true or false is expected, not 'maybe'"),
-        ("node { attr { value { f: yes } } }", "a number is expected, not 'yes'"),
-        ("node { attr { value { type: DT_NEW } } }", "a whole number is expected, not 'DT_NEW'"),
+        ("node }", 'Expected "{"'),
+        ("}", "Expected identifier or number, got }"),
+        ("node { name: x }", "Expected string but found: 'x'"),
+        ("node { name: { } }", "Expected string but found: '{'"),
+        ("node: 3", 'Expected "{"'),
+        ("version: 1.5", "Couldn't parse integer: 1.5"),
+        ("version: 99999999999999999999", "Value out of range"),
+        ("version: }", "Couldn't parse integer: }"),
+        ("\x00\x01", "Expected identifier or number"),
+        ("a {" * 3000 + "}" * 3000, "nested more than 100 deep"),
+        ("node { attr { value { b: maybe } } }", 'Expected "true" or "false"'),
+        ("node { attr { value { f: yes } } }", "Couldn't parse float: yes"),
+        ("node { attr { value { type: DT_NEW } } }", "no value named DT_NEW"),
     ],
 )
 def test_what_is_wrong_has_a_line(read, wrong, says):
@@ -225,4 +227,19 @@ def test_a_cache_that_cannot_be_written_is_told(tmp_path):
     (tmp_path / "graph.pbtxt").write_text(SMALL)
     (tmp_path / "cache").write_text("a file")
     with pytest.raises(LowtideError, match="cannot write a converted graph"):
+        find_graphs(tmp_path / "graph.pbtxt", tmp_path / "cache")
+
+
+def test_missing_message_classes_name_what_to_install(tmp_path, monkeypatch):
+    (tmp_path / "graph.pbtxt").write_text(SMALL)
+    monkeypatch.setitem(sys.modules, "tensorboard.compat.proto", None)
+    text_graph._load_message_classes.cache_clear()
+    with pytest.raises(LowtideError, match=r'pip install "lowtide\[tensorboard\]"'):
+        find_graphs(tmp_path / "graph.pbtxt", tmp_path / "cache")
+
+
+def test_a_text_that_is_too_large_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "graph.pbtxt").write_text(SMALL)
+    monkeypatch.setattr(text_graph, "_LARGEST_TEXT", 10)
+    with pytest.raises(LowtideError, match=r"save it in binary form"):
         find_graphs(tmp_path / "graph.pbtxt", tmp_path / "cache")

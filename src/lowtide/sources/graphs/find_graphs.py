@@ -13,7 +13,7 @@ from lowtide.sources.graphs.keras_graph import CONFIG, find_keras_graph
 from lowtide.sources.graphs.mapped_file import map_file
 from lowtide.sources.graphs.recognize import GRAPH, META_GRAPH, SAVED_MODEL, recognize
 from lowtide.sources.graphs.saved_model import find_meta_file_graphs, find_saved_model_graphs
-from lowtide.sources.protobuf.text_graph import find_text_graphs, first_field
+from lowtide.sources.graphs.text_graph import find_text_graphs, first_field
 from lowtide.sources.protobuf.wire import Buffer
 
 __all__ = ["Found", "Span", "find_files", "find_graphs"]

@@ -1,1 +1,1 @@
-"""Protocol buffers without generated classes: the wire format and the text format."""
+"""The wire format of protocol buffers, read and written without generated classes. Imports NumPy only."""
