@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from wsgiref.validate import validator
 
-from lowtide.view.server.api import Answers
+from lowtide.view.server.api import Api
 from lowtide.view.server.app import App, known_hosts
 from lowtide.view.server.background import Background
 from lowtide.view.server.indexes import Indexes
@@ -33,8 +33,8 @@ class Site:
 
     def __init__(self, *paths: Path, background: Background, **options: Any) -> None:
         self.background = background
-        self.answers = Answers(open_library([str(path) for path in paths], background), Indexes(background))
-        self.app = App(self.answers, **({"hosts": known_hosts("127.0.0.1")} | options))
+        self.api = Api(open_library([str(path) for path in paths], background), Indexes(background))
+        self.app = App(self.api, **({"hosts": known_hosts("127.0.0.1")} | options))
 
     def get(self, path: str, query: str = "", method: str = "GET", **headers: str | None) -> Reply:
         """Ask as a browser would."""

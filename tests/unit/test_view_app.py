@@ -316,7 +316,7 @@ def test_a_fault_of_the_server_is_one_line_without_paths(site, monkeypatch, capl
     def fail():
         raise RuntimeError(f"in {__file__}\nand more")
 
-    monkeypatch.setattr(site.answers, "files", fail)
+    monkeypatch.setattr(site.api, "files", fail)
     assert site.refused("/api/files") == (500, "the server failed (RuntimeError)")
     assert "RuntimeError" in caplog.text
 

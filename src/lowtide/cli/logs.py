@@ -46,7 +46,7 @@ def explain_log(file: Path, top: int, *, as_json: bool, html: Path | None) -> in
     from lowtide.oom.evidence import guess_batch_size
     from lowtide.oom.shortage import explain_evidence
 
-    log = _Log("standard input" if str(file) == "-" else str(file))
+    log = _OomLog("standard input" if str(file) == "-" else str(file))
     log.read(file)
     if not log.evidence:
         raise LowtideError(
@@ -60,7 +60,7 @@ def explain_log(file: Path, top: int, *, as_json: bool, html: Path | None) -> in
     return 1
 
 
-class _Log:
+class _OomLog:
     """What was read of a log."""
 
     def __init__(self, name: str) -> None:
@@ -130,7 +130,7 @@ def _progress(size: int | None) -> Iterator[Callable[[int], None]]:
         yield lambda count: bar.advance(task, count)
 
 
-def _emit(shortages: list[Shortage], log: _Log, top: int, *, as_json: bool, html: Path | None) -> None:
+def _emit(shortages: list[Shortage], log: _OomLog, top: int, *, as_json: bool, html: Path | None) -> None:
     from lowtide.cli.output import tell_written, write_text
 
     written = []

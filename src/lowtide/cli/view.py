@@ -17,7 +17,7 @@ from lowtide.progress import Progress
 if TYPE_CHECKING:
     from rich.progress import Progress as ProgressBar
 
-    from lowtide.view.server.indexes import Tell
+    from lowtide.view.server.indexes import IndexCallback
 
 SCHEMA_VERSION = 1
 # So long files are looked at before the server starts, to say here and now if there is nothing to show.
@@ -38,7 +38,7 @@ def command(paths: tuple[str, ...], host: str, port: int | None, as_json: bool) 
 
     Ends with Ctrl-C. Exits 0; 2 on a usage error, or if there is nothing to show.
     """
-    from lowtide.view.server.api import Answers
+    from lowtide.view.server.api import Api
     from lowtide.view.server.app import App, known_hosts
     from lowtide.view.server.background import Background
     from lowtide.view.server.http_server import open_server
@@ -48,9 +48,9 @@ def command(paths: tuple[str, ...], host: str, port: int | None, as_json: bool) 
     background = Background()
     try:
         with _shown_progress() as tell, _ended_by_signals():
-            answers = Answers(open_library(paths, background), Indexes(background, tell))
-            with open_server(host, port, App(answers, known_hosts(host))) as server:
-                found = answers.files(_LOOKING_SECONDS)["files"]
+            api = Api(open_library(paths, background), Indexes(background, tell))
+            with open_server(host, port, App(api, known_hosts(host))) as server:
+                found = api.files(_LOOKING_SECONDS)["files"]
                 _check_something_is_there(found, paths)
                 _greet(server.address, found, as_json=as_json)
                 server.serve_forever()
@@ -113,7 +113,7 @@ def _ended_by_signals() -> Iterator[None]:
 
 
 @contextmanager
-def _shown_progress() -> Iterator[Tell | None]:
+def _shown_progress() -> Iterator[IndexCallback | None]:
     """Show how far an index is on standard error, if that is a terminal."""
     if not sys.stderr.isatty():
         yield None

@@ -1,1 +1,6 @@
-"""The server behind `lowtide view` and the tab of TensorBoard."""
+"""The server behind `lowtide view` and the Lowtide tab of TensorBoard.
+
+A `Library` lists the files below the given paths, a worker process reads them and builds indexes, `Api` answers
+requests as JSON data, and `App` serves that with the built page. The package may import every room below `view`, but
+never TensorFlow.
+"""

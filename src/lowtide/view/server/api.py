@@ -1,4 +1,4 @@
-"""What is answered to each address of the API, as plain data."""
+"""The answers of the API, one method per address, as plain data."""
 
 from __future__ import annotations
 
@@ -21,43 +21,43 @@ from lowtide.sources.graphs.find_graphs import Span
 from lowtide.view.server.indexes import Index, Indexes
 from lowtide.view.server.library import File, Library
 from lowtide.view.server.queries import Parameters, Refusal
-from lowtide.view.server.tides import Tides
+from lowtide.view.server.tides import TideCache
 
-Answer = dict[str, Any]
+JsonObject = dict[str, Any]
 
-# A list of files waits so long for those that nobody has looked at yet.
+# How long the list of files waits for files that have not been read yet.
 _LOOKING_SECONDS = 0.5
-# Tides and plans are small: who asks for one waits until it was read.
+# Tides and plans are small: a request for one waits until it has been read.
 _READING_SECONDS = 10.0
 _PATIENT_SECONDS = 60.0
 _MOST_HOPS, _MOST_RESULTS = 20, 500
-# What is searched for is compared with every name, letter by letter.
+# A search text is compared with every name, character by character.
 _MOST_SEARCHED, _MOST_OPS = 1000, 200
 
 
 class StillReading(Refusal):
-    """What a file holds is not known yet."""
+    """The contents of a file are not known yet."""
 
     def __init__(self) -> None:
         super().__init__(503, "this file is still being read", "ask again in a moment")
 
 
-class Asked(NamedTuple):
-    """A graph that was asked for."""
+class GraphAddress(NamedTuple):
+    """Which graph of which file a request is about."""
 
     file: File
     number: int
     span: Span
 
 
-class Answers:
-    """Answers about the graphs, tides and plans of a library."""
+class Api:
+    """Answers requests about the graphs, tides and plans of a library."""
 
     def __init__(self, library: Library, indexes: Indexes) -> None:
         self.library = library
         self._indexes = indexes
-        self._tides = Tides()
-        self._graph_answers: dict[str, Callable[[Atlas, Parameters], Answer]] = {
+        self._tides = TideCache()
+        self._graph_queries: dict[str, Callable[[Atlas, Parameters], JsonObject]] = {
             "screen": self._screen,
             "node": self._node,
             "search": _search,
@@ -67,19 +67,19 @@ class Answers:
             "trail": _trail,
         }
 
-    def files(self, seconds: float = _LOOKING_SECONDS) -> Answer:
-        """All files, and the graphs in them."""
+    def files(self, seconds: float = _LOOKING_SECONDS) -> JsonObject:
+        """Return all files, and the graphs in them."""
         files = self.library.files()
-        self.library.look(files)
+        self.library.inspect(files)
         self.library.wait(files, seconds)
         graphs = [
-            Asked(file, number, span)
+            GraphAddress(file, number, span)
             for file in files
             if file.contents is not None
             for number, span in enumerate(file.contents.spans)
         ]
         if len(graphs) == 1 and all(file.is_known for file in files):
-            # Whoever comes will want to see this one.
+            # The page will show this one first.
             self._indexes.ask(*graphs[0])
         return {
             "version": lowtide.__version__,
@@ -87,34 +87,34 @@ class Answers:
             "files": [self._file(file) for file in files],
         }
 
-    def has_something(self) -> bool:
-        """Whether there is anything to show; files are looked at only until that is known."""
+    def has_content(self) -> bool:
+        """Whether there is anything to show; files are read only until one has content."""
         files = self.library.files()
         if any(file.path.suffix in (".tide", ".plan") for file in files):
             return True
         for file in files:
-            self.library.look_now(file, _PATIENT_SECONDS)
+            self.library.inspect_now(file, _PATIENT_SECONDS)
             if file.contents is not None and file.contents.spans:
                 return True
         return False
 
-    def graph(self, name: str) -> Answer:
-        """What a graph is made of, or how far its index is."""
+    def graph(self, name: str) -> JsonObject:
+        """Return the summary of a graph, or how far its index is."""
         try:
-            asked = self._asked(name)
+            address = self._find_graph(name)
         except StillReading:
             return {"state": "waiting", "progress": None, "nodes": 0, "stage": "reading the file"}
-        return self._steadily([asked], lambda: _described(asked, self._indexes.ask(*asked)))
+        return self._with_retry([address], lambda: _described(address, self._indexes.ask(*address)))
 
-    def about_graph(self, name: str, verb: str, parameters: Parameters) -> Answer:
-        """What is asked about a graph whose index is there."""
-        answer = self._graph_answers.get(verb)
+    def query_graph(self, name: str, verb: str, parameters: Parameters) -> JsonObject:
+        """Answer a query about a graph whose index is ready."""
+        answer = self._graph_queries.get(verb)
         if answer is None:
             raise Refusal(404, "there is no such address", "reload the page")
         return self._with_atlases([name], lambda atlases: answer(atlases[0], parameters))
 
-    def difference(self, parameters: Parameters) -> Answer:
-        """The screen of a scope in two graphs."""
+    def difference(self, parameters: Parameters) -> JsonObject:
+        """Return the screen of one scope in two graphs, compared."""
         names = [parameters.needed("one"), parameters.needed("other")]
         path, fold = parameters.text("path"), parameters.text("fold")
         part = parameters.number("part")
@@ -122,21 +122,21 @@ class Answers:
             names, lambda atlases: compare_screens(atlases[0], atlases[1], path, fold, part).to_dict()
         )
 
-    def tide(self, name: str, parameters: Parameters) -> Answer:
-        """What the page draws of a tide."""
+    def tide(self, name: str, parameters: Parameters) -> JsonObject:
+        """Return the data that the page draws of a tide."""
         return self._tides.tide_page(self._file_of(name, "tide"), parameters.text("tensor") or None)
 
-    def plan(self, name: str) -> Answer:
-        """What the page draws of a plan."""
+    def plan(self, name: str) -> JsonObject:
+        """Return the data that the page draws of a plan."""
         return self._tides.plan_page(self._file_of(name, "plan"))
 
     # -- files ----------------------------------------------------------------------------------------
 
-    def _file(self, file: File) -> Answer:
+    def _file(self, file: File) -> JsonObject:
         contents, problem = file.contents, file.problem
-        entry: Answer = {
+        entry: JsonObject = {
             "id": file.number,
-            "path": file.shown,
+            "path": file.display_name,
             "run": file.run,
             "bytes": file.stamp[0],
             "kind": contents.kind if contents is not None else "reading" if problem is None else "unreadable",
@@ -155,54 +155,54 @@ class Answers:
     def _file_of(self, name: str, kind: str) -> File:
         file = self.library.file(int(name)) if name.isascii() and name.isdecimal() and len(name) < 10 else None
         if file is not None:
-            # A link to it may be the first that is asked of a server.
-            self.library.look_now(file, _READING_SECONDS)
+            # A link to this file may be the first request that the server gets.
+            self.library.inspect_now(file, _READING_SECONDS)
         if file is None or file.contents is None or file.contents.kind != kind:
             if file is not None and not file.is_known:
                 raise StillReading
             raise Refusal(404, f"there is no such {kind}", "choose one from the list of files")
         return file
 
-    def _asked(self, name: str) -> Asked:
+    def _find_graph(self, name: str) -> GraphAddress:
         number, _, place = name.partition(".")
         is_name = all(text.isascii() and text.isdecimal() and len(text) < 10 for text in (number, place))
         file = self.library.file(int(number)) if is_name else None
         if file is None:
             raise Refusal(404, "there is no such graph", "choose one from the list of files")
-        self.library.look_now(file, _LOOKING_SECONDS)
+        self.library.inspect_now(file, _LOOKING_SECONDS)
         if not file.is_known:
             raise StillReading
         spans = file.contents.spans if file.contents is not None else ()
         if int(place) >= len(spans):
             raise Refusal(404, "there is no such graph in the file", "choose one from the list of files")
-        return Asked(file, int(place), spans[int(place)])
+        return GraphAddress(file, int(place), spans[int(place)])
 
     # -- graphs ---------------------------------------------------------------------------------------
 
-    def _with_atlases(self, names: list[str], answer: Callable[[list[Atlas]], Answer]) -> Answer:
-        asked = [self._asked(name) for name in names]
-        return self._steadily(asked, lambda: answer([self._atlas(each) for each in asked]))
+    def _with_atlases(self, names: list[str], answer: Callable[[list[Atlas]], JsonObject]) -> JsonObject:
+        address = [self._find_graph(name) for name in names]
+        return self._with_retry(address, lambda: answer([self._atlas(each) for each in address]))
 
-    def _steadily(self, asked: list[Asked], answer: Callable[[], Answer]) -> Answer:
-        """Answer, and once more if the files of an index are gone: a newer one has replaced it meanwhile."""
+    def _with_retry(self, address: list[GraphAddress], answer: Callable[[], JsonObject]) -> JsonObject:
+        """Call `answer`, and once more if the files of an index are gone because a newer index has replaced them."""
         try:
             return answer()
         except FileNotFoundError:
-            for each in asked:
+            for each in address:
                 self._indexes.forget(each.file, each.number)
             return answer()
         finally:
             self._indexes.release_memory()
 
-    def _atlas(self, asked: Asked) -> Atlas:
-        index = self._indexes.ask(*asked)
+    def _atlas(self, address: GraphAddress) -> Atlas:
+        index = self._indexes.ask(*address)
         if index.opened is not None:
             return index.opened.atlas
         if index.problem is not None and index.progress is None:
             raise Refusal(422, index.problem.error, index.problem.cure)
         raise Refusal(503, "the index of this graph is still being built", "ask again in a moment")
 
-    def _screen(self, atlas: Atlas, parameters: Parameters) -> Answer:
+    def _screen(self, atlas: Atlas, parameters: Parameters) -> JsonObject:
         part, path, fold = parameters.number("part"), parameters.text("path"), parameters.text("fold")
         return screen_data(atlas, part, path, fold, self._values(atlas, parameters))
 
@@ -210,32 +210,32 @@ class Answers:
         tide, colour = parameters.text("tide"), parameters.choice("colour", ("", *COLOUR_MODES))
         return self._tides.values(atlas, self._file_of(tide, "tide"), colour) if tide and colour else None
 
-    def _around(self, atlas: Atlas, parameters: Parameters) -> Answer:
+    def _around(self, atlas: Atlas, parameters: Parameters) -> JsonObject:
         node = _node_named(atlas, parameters, "name")
         hops = parameters.number("hops", 2, 1, _MOST_HOPS)
         found = around(atlas, node, hops, parameters.choice("direction", (BOTH, INPUTS, READERS)))
         return self._nodes(atlas, found, f"around {atlas.name(node)}", parameters)
 
-    def _paths(self, atlas: Atlas, parameters: Parameters) -> Answer:
+    def _paths(self, atlas: Atlas, parameters: Parameters) -> JsonObject:
         start, end = _node_named(atlas, parameters, "from"), _node_named(atlas, parameters, "to")
         found = shortest_paths(atlas, start, end)
         if found is None:
-            raise Refusal(404, "no path leads from one to the other", "exchange them, or choose others")
+            raise Refusal(404, "no path leads from one to the other", "swap them, or choose others")
         return self._nodes(atlas, found, f"from {atlas.name(start)} to {atlas.name(end)}", parameters)
 
-    def _nodes(self, atlas: Atlas, found: ReachedNodes, title: str, parameters: Parameters) -> Answer:
+    def _nodes(self, atlas: Atlas, found: ReachedNodes, title: str, parameters: Parameters) -> JsonObject:
         values = self._values(atlas, parameters)
         return make_node_screen(atlas, found.nodes, _part(atlas, parameters), title, found.hidden, values).to_dict()
 
-    def _node(self, atlas: Atlas, parameters: Parameters) -> Answer:
+    def _node(self, atlas: Atlas, parameters: Parameters) -> JsonObject:
         node = _node_named(atlas, parameters, "name")
         tide = parameters.text("tide")
         details = node_details(atlas, node, parameters.number("inputs_from"), parameters.number("readers_from"))
-        told = self._tides.of_node(atlas, self._file_of(tide, "tide"), node) if tide else None
-        return details | {"tide": told}
+        tensors = self._tides.node_tensors(atlas, self._file_of(tide, "tide"), node) if tide else None
+        return details | {"tide": tensors}
 
 
-def _unfinished(index: Index) -> Answer:
+def _unfinished(index: Index) -> JsonObject:
     if index.progress is None and index.problem is not None:
         return {"state": "failed", "error": index.problem.error, "cure": index.problem.cure}
     progress = index.progress
@@ -247,8 +247,8 @@ def _unfinished(index: Index) -> Answer:
     }
 
 
-def _described(asked: Asked, index: Index) -> Answer:
-    opened, contents = index.opened, asked.file.contents
+def _described(address: GraphAddress, index: Index) -> JsonObject:
+    opened, contents = index.opened, address.file.contents
     if opened is None:
         return _unfinished(index)
     atlas = opened.atlas
@@ -257,13 +257,13 @@ def _described(asked: Asked, index: Index) -> Answer:
     changed = ("the file has changed; its index is being built again",) if is_built else ()
     return {
         "state": "ready",
-        "label": asked.span.label,
-        "path": asked.file.shown,
+        "label": address.span.label,
+        "path": address.file.display_name,
         "nodes": len(atlas),
         "edges": atlas.edge_count,
-        "bytes_of_file": asked.file.stamp[0],
-        "notes": list(dict.fromkeys((*atlas.notes, *asked.span.notes, *file_notes, *changed))),
-        "changing": is_built or asked.file.looked_at != asked.file.stamp,
+        "bytes_of_file": address.file.stamp[0],
+        "notes": list(dict.fromkeys((*atlas.notes, *address.span.notes, *file_notes, *changed))),
+        "changing": is_built or address.file.inspected_stamp != address.file.stamp,
         "built": {"seconds": atlas.header.get("seconds"), "peak_bytes": opened.peak_bytes},
     } | opened.summary
 
@@ -279,7 +279,7 @@ def _node_named(atlas: Atlas, parameters: Parameters, parameter: str) -> int:
     return node
 
 
-def _search(atlas: Atlas, parameters: Parameters) -> Answer:
+def _search(atlas: Atlas, parameters: Parameters) -> JsonObject:
     began = time.monotonic()
     ops = tuple(filter(None, parameters.text("op").split(",")))
     if len(ops) > _MOST_OPS:
@@ -313,13 +313,13 @@ def _search(atlas: Atlas, parameters: Parameters) -> Answer:
     return {"total": found.total, "results": results, "milliseconds": milliseconds}
 
 
-def _locate(atlas: Atlas, parameters: Parameters) -> Answer:
+def _locate(atlas: Atlas, parameters: Parameters) -> JsonObject:
     (node,) = find_tensor_nodes(atlas, [parameters.needed("tensor")])
     return {"name": None} if node is None else {"part": atlas.part_of(node), "name": atlas.name(node)}
 
 
-def _trail(atlas: Atlas, parameters: Parameters) -> Answer:
-    """What to open until a node or a scope is on the screen; a name can be of both, and then the node is meant."""
+def _trail(atlas: Atlas, parameters: Parameters) -> JsonObject:
+    """Return what to open until a node or a scope is on the screen; of a node and a scope of one name, the node."""
     name, part = parameters.needed("name"), _part(atlas, parameters)
     kind = parameters.choice("kind", ("", "node", "scope"))
     node = None if kind == "scope" else atlas.find(name, part)

@@ -17,47 +17,47 @@ from typing import Any
 import lowtide
 
 Message = dict[str, Any]
-Hear = Callable[[Message], None]
-"""Hears each line of the answer; the last one has "done" or "error", and "may_help" if trying again may."""
+MessageCallback = Callable[[Message], None]
+"""Called with each line of the answer; the last has "done" or "error", and "retry" if trying again may help."""
 
-# The process is ended after so long without a job, and its memory with it.
+# The process ends after this time without a job, and frees its memory.
 _IDLE_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
-class _Job:
+class _WorkerJob:
     request: Message
-    hear: Hear
+    receive: MessageCallback
 
 
 class Background:
-    """One thread that hands jobs to one process; both are there only while there is something to do."""
+    """One thread that hands jobs to one process; both exist only while there are jobs."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._urgent: deque[_Job] = deque()
-        self._later: deque[_Job] = deque()
+        self._urgent: deque[_WorkerJob] = deque()
+        self._later: deque[_WorkerJob] = deque()
         self._thread: threading.Thread | None = None
         self._process: subprocess.Popen[str] | None = None
         self._is_closed = False
 
-    def look(self, path: Path, hear: Hear) -> None:
-        """Have the graphs of a file found."""
-        self._add(self._later, _Job({"look": str(path)}, hear))
+    def inspect(self, path: Path, receive: MessageCallback) -> None:
+        """Queue a file whose contents are to be found."""
+        self._add(self._later, _WorkerJob({"inspect": str(path)}, receive))
 
-    def hurry(self, path: Path) -> None:
-        """Have a file looked at before all others, if that is still to be done."""
+    def prioritize(self, path: Path) -> None:
+        """Move a file that is still in the queue to its front."""
         with self._changed:
-            for job in [job for job in self._later if job.request == {"look": str(path)}]:
+            for job in [job for job in self._later if job.request == {"inspect": str(path)}]:
                 self._later.remove(job)
                 self._urgent.appendleft(job)
 
-    def build(self, given: list[Any], hear: Hear) -> None:
-        """Have an index built, before any other file is looked at: somebody waits for it."""
-        self._add(self._urgent, _Job({"build": given}, hear))
+    def build(self, given: list[Any], receive: MessageCallback) -> None:
+        """Queue an index to be built, before all files that wait to be read: a user waits for it."""
+        self._add(self._urgent, _WorkerJob({"build": given}, receive))
 
     def close(self) -> None:
-        """End the process, whatever it does; what is still to do is left."""
+        """End the process even while it works; jobs in the queue are dropped."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
@@ -67,7 +67,7 @@ class Background:
         if thread is not None:
             thread.join()
 
-    def _add(self, jobs: deque[_Job], job: _Job) -> None:
+    def _add(self, jobs: deque[_WorkerJob], job: _WorkerJob) -> None:
         with self._changed:
             jobs.append(job)
             if self._thread is None and not self._is_closed:
@@ -81,26 +81,26 @@ class Background:
                 self._changed.wait_for(lambda: self._is_closed or self._urgent or self._later, _IDLE_SECONDS)
                 jobs = self._urgent or self._later
                 if self._is_closed or not jobs:
-                    # A job that comes from here on starts a thread and a process of its own.
+                    # A job that arrives from here on starts a new thread and a new process.
                     self._thread, process, self._process = None, self._process, None
                     break
                 job = jobs.popleft()
             self._do(job)
         _end(process)
 
-    def _do(self, job: _Job) -> None:
-        # A pipe that breaks and an answer that is cut say the same as one that ends: the process has died.
+    def _do(self, job: _WorkerJob) -> None:
+        # A broken pipe, a truncated answer and an answer without an end all mean that the process has died.
         with contextlib.suppress(OSError, ValueError):
             for message in _answers(self._started(), job.request):
-                job.hear(message)
+                job.receive(message)
                 if "done" in message or "error" in message:
                     return
         with self._changed:
             process, self._process = self._process, None
         _end(process)
         if not self._is_closed:
-            cure = "see whether memory ran out, then reload the page"
-            job.hear({"error": "the process that reads files has died", "cure": cure, "may_help": True})
+            cure = "check whether memory ran out, then reload the page"
+            job.receive({"error": "the process that reads files has died", "cure": cure, "retry": True})
 
     def _started(self) -> subprocess.Popen[str]:
         with self._changed:
@@ -125,7 +125,7 @@ def _end(process: subprocess.Popen[str] | None) -> None:
         return
     process.terminate()
     for pipe in (process.stdin, process.stdout):
-        # Closing writes what is left, to a process that may be gone.
+        # Closing flushes to a process that may be gone.
         with contextlib.suppress(OSError):
             if pipe is not None:
                 pipe.close()
@@ -136,13 +136,13 @@ def _start_process() -> subprocess.Popen[str]:
     home = str(Path(lowtide.__file__).parent.parent)
     paths = [home, os.environ["PYTHONPATH"]] if os.environ.get("PYTHONPATH") else [home]
     return subprocess.Popen(
-        # -P: nothing is imported from the folder that somebody happens to look at.
+        # -P: nothing is imported from the current folder, which may be the one that is viewed.
         [sys.executable, "-P", "-m", "lowtide.view.server.worker"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         encoding="utf-8",
         env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
-        # Ctrl-C is for the server, which then ends this process.
+        # Ctrl-C goes to the server, which then ends this process.
         start_new_session=True,
     )

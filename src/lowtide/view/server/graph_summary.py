@@ -1,4 +1,4 @@
-"""What a graph is made of: how many nodes of each op, device, dtype and phase, and its largest functions."""
+"""The summary of a graph: how many nodes of each op, device, dtype and phase, and its largest functions."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from lowtide.atlas.index.columns import Column
 from lowtide.atlas.index.phases import PHASES
 from lowtide.program.dtypes import dtype_name
 
-# Columns are counted so many nodes at a time: counting copies what it counts.
+# Columns are counted in pieces of this many nodes, because counting copies them.
 _PIECE = 1 << 18
 _MOST_PARTS, _MOST_KINDS = 500, 1000
 
 
 def summarize(atlas: Atlas) -> dict[str, Any]:
-    """Return what the page says of a graph."""
+    """Return the summary that the page shows."""
     return {
         "parts": _parts(atlas),
         "parts_total": len(atlas.parts),
@@ -31,7 +31,7 @@ def summarize(atlas: Atlas) -> dict[str, Any]:
 
 
 def _parts(atlas: Atlas) -> list[dict[str, Any]]:
-    """The main graph, then the largest functions."""
+    """Return the main graph, then the largest functions."""
     roots = atlas.part_root
     sizes = atlas.scope_last[roots].astype(np.int64) - atlas.scope_first[roots]
     largest = 1 + np.argsort(-sizes[1:], kind="stable")[: _MOST_PARTS - 1]
@@ -39,14 +39,14 @@ def _parts(atlas: Atlas) -> list[dict[str, Any]]:
 
 
 def _counted(column: Column, kinds: int, name: Callable[[int], str]) -> list[tuple[str, int]]:
-    """How often each kind occurs, the most frequent first."""
+    """Return how often each kind occurs, the most frequent first."""
     counts = count_kinds(column, kinds)
     order = np.argsort(-counts, kind="stable")[:_MOST_KINDS]
     return [(name(int(kind)), int(counts[kind])) for kind in order if counts[kind]]
 
 
 def count_kinds(column: Column, kinds: int) -> npt.NDArray[np.int64]:
-    """How often each number below `kinds` occurs."""
+    """Return how often each number below `kinds` occurs."""
     counts = np.zeros(kinds, np.int64)
     for low in range(0, len(column), _PIECE):
         counts += np.bincount(column[low : low + _PIECE], minlength=kinds)

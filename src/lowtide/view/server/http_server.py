@@ -1,4 +1,4 @@
-"""The web server of `lowtide view`: Python's own, with bounds on what a client can make it hold."""
+"""The web server of `lowtide view`: the standard library's, with bounds on the resources a client can take."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from lowtide.view.server.responses import error_response, security_headers
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment
 
-    App = Callable[[WSGIEnvironment, StartResponse], Iterable[bytes]]
+    WsgiApp = Callable[[WSGIEnvironment, StartResponse], Iterable[bytes]]
 
-# Beside TensorBoard's, so that a link still works when the server is started again.
+# Fixed, so that a link still works after a restart; one above TensorBoard's port.
 USUAL_PORT = 6007
 _MOST_CONNECTIONS = 64
 _SECONDS_TO_ASK = 30
-# What Python's own server reads of a line.
+# The limit of the standard library's server.
 _LONGEST_LINE = 65536
 
 
-class _Answering(ServerHandler):
+class _WsgiHandler(ServerHandler):
     """Runs the app for one request."""
 
     server_software = "lowtide"
 
 
-class _Handler(WSGIRequestHandler):
-    """One request; whoever takes too long to send it is left."""
+class _RequestHandler(WSGIRequestHandler):
+    """Handles one request; a client that takes too long to send it is disconnected."""
 
     timeout = _SECONDS_TO_ASK
     server_version = "lowtide"
     sys_version = ""
 
     def handle(self) -> None:
-        """Read the request, and have it answered."""
+        """Read the request and answer it."""
         self.raw_requestline = self.rfile.readline(_LONGEST_LINE + 1)
         if len(self.raw_requestline) > _LONGEST_LINE:
             self.requestline = self.request_version = self.command = ""
@@ -52,20 +52,20 @@ class _Handler(WSGIRequestHandler):
 
     def _answer(self) -> None:
         assert isinstance(self.server, Server)
-        handler = _Answering(self.rfile, cast(IO[bytes], self.wfile), self.get_stderr(), self.get_environ())
+        handler = _WsgiHandler(self.rfile, cast(IO[bytes], self.wfile), self.get_stderr(), self.get_environ())
         handler.request_handler = self  # type: ignore[attr-defined]  # as its parent expects
         handler.run(self.server.app)
 
     def log_message(self, *arguments: Any) -> None:
-        """The terminal is for the person who started the server."""
+        """Log nothing: the terminal belongs to the user who started the server."""
 
     def get_stderr(self) -> TextIO:
         return io.StringIO()
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Answer what is not even a request, as all else is answered."""
-        response = error_response(code, HTTPStatus(code).phrase.lower(), "ask with a browser")
-        # Of a request that cannot be read the version is unknown, and the oldest one has no headers.
+        """Answer a malformed request with an error in the same form as all other errors."""
+        response = error_response(code, HTTPStatus(code).phrase.lower(), "use a browser")
+        # The version of a malformed request is unknown, and HTTP/0.9 has no headers.
         self.request_version = "HTTP/1.0"
         self.send_response(code)
         for name, value in (*response.headers, *security_headers(is_framed=False)):
@@ -75,49 +75,49 @@ class _Handler(WSGIRequestHandler):
 
 
 class Server(socketserver.ThreadingMixIn, WSGIServer):
-    """A thread for each request, but only so many."""
+    """Starts a thread for each request, up to a maximum."""
 
     daemon_threads = True
     request_queue_size = 64
 
-    def __init__(self, host: str, port: int, app: App) -> None:
+    def __init__(self, host: str, port: int, app: WsgiApp) -> None:
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._connections = threading.BoundedSemaphore(_MOST_CONNECTIONS)
         self.app = app
-        super().__init__((host, port), _Handler)
+        super().__init__((host, port), _RequestHandler)
 
     def server_bind(self) -> None:
-        """Bind, without the question for the machine's name that can take a resolver many seconds."""
+        """Bind without looking up the host name, which can take a resolver many seconds."""
         socketserver.TCPServer.server_bind(self)
         host, port = self.server_address[:2]
         self.server_name, self.server_port = str(host), int(port)
         self.setup_environ()
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Start a thread, once there is room for it."""
+        """Start a thread once a connection is free."""
         self._connections.acquire()
         super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answer, and make room."""
+        """Answer, and free the connection."""
         try:
             super().process_request_thread(request, client_address)
         finally:
             self._connections.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that is gone is nobody's problem."""
+        """Ignore clients that have disconnected."""
 
     @property
     def address(self) -> str:
-        """What to open in a browser."""
+        """The address to open in a browser."""
         host, port = self.server_address[:2]
         name = socket.gethostname() if host in ("0.0.0.0", "::") else str(host)
         return f"http://{f'[{name}]' if ':' in name else name}:{port}/"
 
 
-def open_server(host: str, port: int | None, app: App) -> Server:
-    """A server that listens; at the usual port, or any that is free, if none is asked for."""
+def open_server(host: str, port: int | None, app: WsgiApp) -> Server:
+    """Return a listening server; without a port, at the usual one or at any that is free."""
     try:
         if port is not None:
             return Server(host, port, app)

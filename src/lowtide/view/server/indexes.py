@@ -1,4 +1,4 @@
-"""The indexes of graphs: opened when they are asked for, and built in the background where there is none."""
+"""The indexes of graphs: opened on the first request, and built in the background where none exists."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from lowtide.progress import Progress
 from lowtide.sources.graphs.find_graphs import Span
 from lowtide.view.server.background import Background, Message
 from lowtide.view.server.graph_summary import summarize
-from lowtide.view.server.library import File, Problem, Stamp
+from lowtide.view.server.library import File, FileProblem, Stamp
 
 Version = tuple[Span, Stamp | None]
-"""What an index was built from: it is out of date when this is another."""
+"""What an index was built from; when it differs, the index is out of date."""
 
-Tell = Callable[[str, Progress | None], None]
-"""Hears what is being built and how far it is; None when that is over."""
+IndexCallback = Callable[[str, Progress | None], None]
+"""Called with the label of a graph and the progress of its index; None when it is finished."""
 
-# Each that is open holds files and maps; another one is opened again in milliseconds.
+# An open index holds file descriptors and maps; opening one again takes milliseconds.
 _MOST_OPEN = 16
-# Of columns so much stays in memory between one answer and the next.
+# How much of the mapped columns stays in memory between two requests.
 _MOST_MAPPED_BYTES = 128 << 20
 
 
 @dataclass(frozen=True)
-class Opened:
-    """An index that can be asked."""
+class OpenIndex:
+    """An index that can answer queries."""
 
     atlas: Atlas
     version: Version
     peak_bytes: int | None = None
-    """What building it took, where that is known."""
+    """The peak memory of building it, if known."""
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """What the graph is made of."""
+        """The summary of the graph."""
         return summarize(self.atlas)
 
 
@@ -51,19 +51,19 @@ class Index:
     """The index of one graph: open, being built, failed, or several of these while its file changes."""
 
     label: str
-    opened: Opened | None = None
+    opened: OpenIndex | None = None
     progress: Progress | None = None
-    failed: tuple[Version | None, Problem] | None = None
-    """Of which version there is none, and why; of None if it may be tried again."""
+    failed: tuple[Version | None, FileProblem] | None = None
+    """The version that could not be built, and why; a version of None may be tried again."""
 
     @property
-    def problem(self) -> Problem | None:
-        """Why there is none."""
+    def problem(self) -> FileProblem | None:
+        """Why the index could not be built."""
         return None if self.failed is None else self.failed[1]
 
     @property
     def state(self) -> str:
-        """One word of it."""
+        """The state in one word."""
         if self.opened is not None:
             return "ready"
         if self.progress is not None:
@@ -71,73 +71,73 @@ class Index:
         return "waiting" if self.failed is None else "failed"
 
     def needs(self, version: Version, *, is_file_changing: bool) -> bool:
-        """Whether it has to be opened or built: not while it is, nor again where that failed."""
+        """Whether it has to be opened or built: not while it is being built, nor again after a failure."""
         if self.progress is not None or (self.failed is not None and self.failed[0] == version):
             return False
         if self.opened is None:
             return True
-        # What is open will do until it is known what the file has become.
+        # The open index is good enough until the new contents of the file are known.
         return self.opened.version != version and not is_file_changing
 
-    def hear(self, message: Message, source: Source, version: Version) -> None:
-        """Note what the process that builds it says."""
+    def receive(self, message: Message, source: Source, version: Version) -> None:
+        """Update the state from a message of the worker process."""
         if "done" in message:
             built = message["done"]
             self.progress, self.failed = None, None
             try:
-                self.opened = Opened(read_atlas(Path(built["folder"]), source), version, built["peak_bytes"])
+                self.opened = OpenIndex(read_atlas(Path(built["folder"]), source), version, built["peak_bytes"])
             except (OSError, ValueError):
-                # Somebody has emptied the cache: it is built again when it is asked for next.
+                # The cache was emptied: the index is built again on the next request.
                 self.opened = None
         elif "error" in message:
             self.progress = None
-            self.failed = None if "may_help" in message else version, Problem(message["error"], message["cure"])
+            self.failed = None if "retry" in message else version, FileProblem(message["error"], message["cure"])
         else:
             self.progress = Progress(**message["progress"])
 
 
 class Indexes:
-    """The index of every graph that was asked for."""
+    """The indexes of all graphs that were requested."""
 
-    def __init__(self, background: Background, tell: Tell | None = None) -> None:
+    def __init__(self, background: Background, report: IndexCallback | None = None) -> None:
         self._background = background
-        self._tell = tell or (lambda label, progress: None)
+        self._report = report or (lambda label, progress: None)
         self._lock = threading.Lock()
         self._indexes: dict[tuple[int, int], Index] = {}
         self._open: OrderedDict[tuple[int, int], None] = OrderedDict()
 
     def state(self, file: File, number: int) -> str:
-        """The state of a graph, without asking for it."""
+        """Return the state of a graph without opening it."""
         with self._lock:
             index = self._indexes.get((file.number, number))
             return "waiting" if index is None else index.state
 
     def ask(self, file: File, number: int, span: Span) -> Index:
-        """The index of a graph; where there is none for the file as it is, it is being built from now on."""
+        """Return the index of a graph; if none is up to date, start building one."""
         key, source = (file.number, number), _source(file, span)
-        version = (span, None if source.is_settled else file.looked_at)
+        version = (span, None if source.is_settled else file.inspected_stamp)
         with self._lock:
-            index = self._indexes.setdefault(key, Index(f"{file.shown} · {span.label}"))
-            if index.needs(version, is_file_changing=file.looked_at != file.stamp):
+            index = self._indexes.setdefault(key, Index(f"{file.display_name} · {span.label}"))
+            if index.needs(version, is_file_changing=file.inspected_stamp != file.stamp):
                 atlas = find_atlas(source)
                 if atlas is None:
                     self._build(index, source, version)
                 else:
-                    index.opened, index.failed = Opened(atlas, version), None
+                    index.opened, index.failed = OpenIndex(atlas, version), None
             if index.opened is not None:
                 self._remember(key)
-            # As it is now: the thread that builds may change it at any time.
+            # A copy: the background thread may change the index at any time.
             return replace(index)
 
     def forget(self, file: File, number: int) -> None:
-        """Open an index again when it is asked for next: another process has replaced its files."""
+        """Open an index again on the next request: another process has replaced its files."""
         with self._lock:
             index = self._indexes.get((file.number, number))
             if index is not None:
                 index.opened = None
 
     def release_memory(self) -> None:
-        """Give back the memory of columns once they take much: what is mapped stays until somebody says so."""
+        """Release the memory of mapped columns once they take much; the system would keep it."""
         if mapped_bytes() < _MOST_MAPPED_BYTES:
             return
         with self._lock:
@@ -155,18 +155,18 @@ class Indexes:
     def _build(self, index: Index, source: Source, version: Version) -> None:
         index.progress = Progress("waiting")
 
-        def hear(message: Message) -> None:
+        def receive(message: Message) -> None:
             with self._lock:
-                index.hear(message, source, version)
+                index.receive(message, source, version)
                 progress = index.progress
-            self._tell(index.label, progress)
+            self._report(index.label, progress)
 
         given = [str(source.path), source.start, source.end, source.label, source.is_settled]
-        self._background.build(given, hear)
+        self._background.build(given, receive)
 
 
 def mapped_bytes() -> int:
-    """What this process holds of files that it has mapped; 0 where the system does not tell."""
+    """Return how many bytes of mapped files are in memory; 0 where the system does not say."""
     try:
         pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[2]
     except OSError:

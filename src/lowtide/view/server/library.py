@@ -1,4 +1,4 @@
-"""What lies below the paths that were given: files with numbers that stay, and what each of them holds."""
+"""The files below the given paths, with permanent numbers, and the contents of each."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from lowtide.sources.graphs.find_graphs import Span, find_files
 from lowtide.view.server.background import Background, Message
 
 Stamp = tuple[int, int]
-"""The size of a file and the time of its last change: what tells whether it has to be read again."""
+"""The size of a file and the time of its last change; when they differ, the file is read again."""
 
-# Folders are looked through again after a second, and after ten times as long as it took.
+# Folders are scanned again after a second, or after ten times the duration of the last scan.
 _SECONDS_BETWEEN_SCANS, _SHARE_OF_SCANS = 1.0, 10
-# So many of the given paths are named in the title.
+# How many of the given paths the title names.
 _TITLED = 3
 
 
 @dataclass(frozen=True)
-class Problem:
+class FileProblem:
     """Why something cannot be shown, and what to do."""
 
     error: str
@@ -34,60 +34,60 @@ class Problem:
 
 @dataclass(frozen=True)
 class Contents:
-    """What a file holds."""
+    """The contents of a file."""
 
     kind: str
     spans: tuple[Span, ...] = ()
     notes: tuple[str, ...] = ()
     facts: dict[str, Any] = field(default_factory=dict)
-    """What the list of files says of a tide or a plan."""
+    """What the list of files shows of a tide or a plan."""
 
 
 @dataclass(frozen=True)
 class Root:
-    """A file or folder that was given, and what the names of all files below it begin with."""
+    """A given file or folder, and the prefix of the names of all files below it."""
 
     path: Path
-    shown: str
+    display_name: str
 
-    def shows(self, path: Path) -> str:
-        """What a file below is called."""
+    def name_of(self, path: Path) -> str:
+        """Return the name of a file below the root."""
         relative = "" if path == self.path else path.relative_to(self.path).as_posix()
-        return "/".join(filter(None, (self.shown, relative)))
+        return "/".join(filter(None, (self.display_name, relative)))
 
 
 @dataclass
 class File:
-    """A file below the paths that were given."""
+    """A file below the given paths."""
 
     number: int
     path: Path
     root: Root
     stamp: Stamp
     contents: Contents | None = None
-    problem: Problem | None = None
-    looked_at: Stamp | None = None
-    """What the file was when it was last looked at."""
-    is_looked_at_now: bool = False
+    problem: FileProblem | None = None
+    inspected_stamp: Stamp | None = None
+    """The stamp of the file when it was last read."""
+    is_being_inspected: bool = False
 
     @property
-    def shown(self) -> str:
-        """What the file is called."""
-        return self.root.shows(self.path)
+    def display_name(self) -> str:
+        """The name of the file on the page."""
+        return self.root.name_of(self.path)
 
     @property
     def run(self) -> str:
         """The folder of the file, as TensorBoard calls it."""
-        return self.shown.rpartition("/")[0]
+        return self.display_name.rpartition("/")[0]
 
     @property
     def is_known(self) -> bool:
-        """Whether the file was looked at once, with whatever outcome."""
+        """Whether the file has been read, successfully or not."""
         return self.contents is not None or self.problem is not None
 
     @property
     def is_inside(self) -> bool:
-        """Whether the file lies where it was found, and no link has come to lead out of there."""
+        """Whether the file is still below its root, and not a link that leads out of it."""
         try:
             return self.path.is_file() and self.path.resolve().is_relative_to(self.root.path.resolve())
         except (OSError, RuntimeError):
@@ -95,7 +95,7 @@ class File:
 
 
 class Library:
-    """The files below some paths; new ones appear, and those that changed are looked at again."""
+    """The files below some paths; new ones are added, and changed ones are read again."""
 
     def __init__(self, title: str, roots: Sequence[Root], background: Background) -> None:
         self.title = title
@@ -108,8 +108,8 @@ class Library:
         self._next_scan = 0.0
 
     def files(self) -> list[File]:
-        """All files there are now, in the order a person would sort them."""
-        # Who comes while folders are looked through gets the list as it was; before the first one he waits.
+        """Return all current files in the order in which a person would sort them."""
+        # A request during a scan gets the list of the last scan; only the first scan is waited for.
         if time.monotonic() >= self._next_scan and self._scanning.acquire(blocking=not self._next_scan):
             try:
                 if time.monotonic() >= self._next_scan:
@@ -120,7 +120,7 @@ class Library:
             return list(self._files.values())
 
     def file(self, number: int) -> File | None:
-        """A file by its number, as it is now; None if there is none."""
+        """Return a file by its number, with its current stamp; None if there is none."""
         if not self._next_scan:
             self.files()
         with self._changed:
@@ -131,31 +131,31 @@ class Library:
             file.stamp = stamp
             return file
 
-    def look(self, files: Sequence[File]) -> None:
-        """Have files looked at that are new or have changed."""
+    def inspect(self, files: Sequence[File]) -> None:
+        """Queue the files that are new or have changed."""
         with self._changed:
             for file in files:
-                if file.looked_at != file.stamp and not file.is_looked_at_now and file.is_inside:
-                    file.is_looked_at_now = True
-                    self._background.look(file.path, _Looking(self, file, file.stamp).hear)
+                if file.inspected_stamp != file.stamp and not file.is_being_inspected and file.is_inside:
+                    file.is_being_inspected = True
+                    self._background.inspect(file.path, _Inspection(self, file, file.stamp).receive)
 
-    def look_now(self, file: File, seconds: float) -> None:
-        """Have a file looked at before all others if nobody knows it yet, and wait so long for that."""
-        self.look([file])
+    def inspect_now(self, file: File, seconds: float) -> None:
+        """Have a file that is not known yet read before all others, and wait at most `seconds`."""
+        self.inspect([file])
         if not file.is_known:
-            self._background.hurry(file.path)
+            self._background.prioritize(file.path)
             self.wait([file], seconds)
 
     def wait(self, files: Sequence[File], seconds: float) -> None:
-        """Wait until all of these files are known, or for so long."""
+        """Wait until all of these files are known, at most `seconds`."""
         with self._changed:
             self._changed.wait_for(lambda: all(file.is_known for file in files), seconds)
 
-    def keep(self, file: File, stamp: Stamp, contents: Contents | None, problem: Problem | None) -> None:
-        """Note what was found in a file."""
+    def keep(self, file: File, stamp: Stamp, contents: Contents | None, problem: FileProblem | None) -> None:
+        """Store the result of reading a file."""
         with self._changed:
-            file.looked_at, file.is_looked_at_now, file.problem = stamp, False, problem
-            # What was found before in a file that is just being written again is more than nothing.
+            file.inspected_stamp, file.is_being_inspected, file.problem = stamp, False, problem
+            # While a file is being rewritten, its earlier contents are better than none.
             file.contents = contents or file.contents
             self._changed.notify_all()
 
@@ -175,18 +175,18 @@ class Library:
 
 
 @dataclass(frozen=True)
-class _Looking:
-    """Somebody who waits for what is found in a file."""
+class _Inspection:
+    """Receives the result of reading a file."""
 
     library: Library
     file: File
     stamp: Stamp
 
-    def hear(self, message: Message) -> None:
+    def receive(self, message: Message) -> None:
         if "done" in message:
             self.library.keep(self.file, self.stamp, _contents(message["done"]), None)
         elif "error" in message:
-            self.library.keep(self.file, self.stamp, None, Problem(message["error"], message["cure"]))
+            self.library.keep(self.file, self.stamp, None, FileProblem(message["error"], message["cure"]))
 
 
 def _contents(found: dict[str, Any]) -> Contents:
@@ -198,13 +198,13 @@ def _stamp(path: Path) -> Stamp | None:
     try:
         status = path.stat()
     except OSError:
-        # Gone since it was found.
+        # Removed since it was found.
         return None
     return (status.st_size, status.st_mtime_ns) if stat.S_ISREG(status.st_mode) else None
 
 
 def open_library(given: Sequence[str], background: Background) -> Library:
-    """The library of what a person typed; a path that is not there is an error."""
+    """Return the library of the given paths; a path that does not exist is an error."""
     for text in given:
         path = Path(text)
         if not path.exists():

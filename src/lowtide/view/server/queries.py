@@ -1,10 +1,10 @@
-"""The parameters of a request, within bounds; and what is answered to a request that cannot be answered."""
+"""The parameters of a request, checked against bounds, and the error of a request that is refused."""
 
 from __future__ import annotations
 
 from urllib.parse import parse_qs
 
-# A name of a node in ten thousand scopes has some tens of thousands of characters.
+# The name of a node in ten thousand nested scopes has tens of thousands of characters.
 MOST_CHARACTERS = 60_000
 _MOST_PARAMETERS = 32
 _MOST_DIGITS = 15
@@ -21,37 +21,37 @@ class Refusal(Exception):
 
 
 class Parameters:
-    """What stands behind the question mark of an address."""
+    """The query string of an address."""
 
     def __init__(self, text: str) -> None:
         if len(text) > MOST_CHARACTERS:
-            raise Refusal(414, "the address is too long", f"ask with at most {MOST_CHARACTERS:,} characters")
+            raise Refusal(414, "the address is too long", f"use at most {MOST_CHARACTERS:,} characters")
         try:
             self._values = parse_qs(text, keep_blank_values=True, max_num_fields=_MOST_PARAMETERS, errors="replace")
         except ValueError:
             raise Refusal(400, "too many parameters", f"give at most {_MOST_PARAMETERS}") from None
 
     def text(self, name: str, most: int = MOST_CHARACTERS) -> str:
-        """A text; "" if it is not given."""
+        """Return a text; "" if it is not given."""
         value = self._values.get(name, [""])[0]
         if len(value) > most:
             raise Refusal(400, f"{name} is too long", f"give at most {most:,} characters")
         return value
 
     def needed(self, name: str) -> str:
-        """A text that has to be given."""
+        """Return a text that has to be given."""
         value = self.text(name)
         if not value:
             raise Refusal(400, f"{name} is missing", f"add {name}= to the address")
         return value
 
     def number(self, name: str, default: int = 0, low: int = 0, high: int = 10**_MOST_DIGITS) -> int:
-        """A whole number within bounds."""
+        """Return a whole number within bounds."""
         given = self.optional_number(name, low, high)
         return default if given is None else given
 
     def optional_number(self, name: str, low: int = 0, high: int = 10**_MOST_DIGITS) -> int | None:
-        """A whole number within bounds; None if it is not given."""
+        """Return a whole number within bounds; None if it is not given."""
         text = self.text(name)
         if not text:
             return None
@@ -60,7 +60,7 @@ class Parameters:
         return int(text)
 
     def choice(self, name: str, choices: tuple[str, ...]) -> str:
-        """One of some words; the first if none is given."""
+        """Return one of the choices; the first if none is given."""
         text = self.text(name) or choices[0]
         if text not in choices:
             raise Refusal(400, f"{name} is not one of {', '.join(choices)}", "give one of them")

@@ -1,4 +1,4 @@
-"""Answers on their way out: status, headers, and what protects whoever opens the page."""
+"""HTTP responses: status, content, compression, and the headers that protect users of the page."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _SECURITY = (
     ("Referrer-Policy", "no-referrer"),
     ("X-Content-Type-Options", "nosniff"),
 )
-# What is smaller goes into one packet anyway.
+# Smaller responses fit into one packet anyway.
 _LEAST_COMPRESSED = 1400
 
 
 @dataclass(frozen=True)
 class Response:
-    """What is sent back."""
+    """A response to a request."""
 
     status: int
     content: bytes
@@ -35,12 +35,12 @@ class Response:
 
     @property
     def status_line(self) -> str:
-        """The number and what it means."""
+        """The status code with its phrase."""
         return f"{self.status} {HTTPStatus(self.status).phrase}"
 
     @property
     def headers(self) -> list[tuple[str, str]]:
-        """What the content is, and what else there is to say."""
+        """All headers but those that protect the page."""
         if self.status == HTTPStatus.NOT_MODIFIED:
             return list(self.more_headers)
         about = ("Content-Type", self.content_type), ("Content-Length", str(len(self.content)))
@@ -48,12 +48,12 @@ class Response:
 
     @property
     def tag(self) -> str:
-        """What tells this content from another."""
+        """The entity tag of the content."""
         return f'"{hashlib.blake2b(self.content, digest_size=12).hexdigest()}"'
 
 
 def security_headers(*, is_framed: bool) -> list[tuple[str, str]]:
-    """What goes with every answer; `is_framed` says that the page is shown inside another one on purpose."""
+    """Return the headers of every response; `is_framed` says that another page embeds this one on purpose."""
     if is_framed:
         return [("Content-Security-Policy", _CONTENT_POLICY), *_SECURITY]
     alone = ("Content-Security-Policy", f"{_CONTENT_POLICY}; frame-ancestors 'none'"), ("X-Frame-Options", "DENY")
@@ -61,18 +61,18 @@ def security_headers(*, is_framed: bool) -> list[tuple[str, str]]:
 
 
 def data_response(data: Any, status: int = 200) -> Response:
-    """An answer of the API."""
+    """Return data as a JSON response."""
     return Response(status, json.dumps(data, separators=(",", ":")).encode())
 
 
 def error_response(status: int, error: str, cure: str, *headers: tuple[str, str]) -> Response:
-    """What went wrong, and what to do."""
+    """Return an error response: what went wrong, and what to do."""
     content = json.dumps({"error": " ".join(error.split()), "cure": " ".join(cure.split())}).encode()
     return Response(status, content, more_headers=headers)
 
 
-def packed(response: Response, encodings: str, known_tag: str) -> Response:
-    """The response as a client takes it: nothing where it has it already, and compressed where it can read that."""
+def encode_response(response: Response, encodings: str, known_tag: str) -> Response:
+    """Return the response for a client: empty if it has the content already, compressed if it accepts gzip."""
     headers = (*response.more_headers, ("Vary", "Accept-Encoding"), ("Cache-Control", "no-cache"))
     if response.status == 200:
         headers = (*headers, ("ETag", response.tag))

@@ -1,4 +1,4 @@
-"""Tides and plans of a library, and where the tensors of a tide lie in a graph; the last few are kept."""
+"""A cache of tides and plans that were read from files, and of which node of a graph makes each tensor."""
 
 from __future__ import annotations
 
@@ -23,43 +23,43 @@ _MOST_TENSORS = 20
 _Value = TypeVar("_Value")
 
 
-class Tides:
-    """What is read from files of tides and plans, kept while it is used."""
+class TideCache:
+    """The tides, plans and page data that were used last."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._kept: OrderedDict[Hashable, Any] = OrderedDict()
 
     def tide_page(self, file: File, tensor: str | None) -> dict[str, Any]:
-        """What the page draws of a tide."""
+        """Return the data that the page draws of a tide."""
         tide = self.tide(file)
-        return self._keep(("page", file.number, file.stamp, tensor), lambda: tide_data(TideReport(tide), tensor))
+        return self._cached(("page", file.number, file.stamp, tensor), lambda: tide_data(TideReport(tide), tensor))
 
     def plan_page(self, file: File) -> dict[str, Any]:
-        """What the page draws of a plan."""
-        return self._keep(
+        """Return the data that the page draws of a plan."""
+        return self._cached(
             ("plan", file.number, file.stamp),
             lambda: plan_data(PlanReport(Plan.load(file.path), file=file.path.name)),
         )
 
     def tide(self, file: File) -> Tide:
-        """The tide of a file."""
-        return self._keep(("tide", file.number, file.stamp), lambda: Tide.load(file.path))
+        """Return the tide in a file."""
+        return self._cached(("tide", file.number, file.stamp), lambda: Tide.load(file.path))
 
     def values(self, atlas: Atlas, file: File, colour: str) -> TideOverlay:
-        """What colours the nodes of a graph."""
+        """Return the values by which a tide colours the nodes of a graph."""
         tide = self.tide(file)
         key = ("values", atlas.folder, file.number, file.stamp, colour)
-        return self._keep(key, lambda: TideOverlay(atlas, tide, colour))
+        return self._cached(key, lambda: TideOverlay(atlas, tide, colour))
 
-    def of_node(self, atlas: Atlas, file: File, node: int) -> dict[str, Any] | None:
-        """What a tide tells of a node; None if nothing."""
+    def node_tensors(self, atlas: Atlas, file: File, node: int) -> dict[str, Any] | None:
+        """Return the tensors of a node in a tide; None if there are none."""
         tide = self.tide(file)
         key = ("tensors", atlas.folder, file.number, file.stamp)
-        return self._keep(key, lambda: _NodeTensors(atlas, tide)).of(node)
+        return self._cached(key, lambda: _NodeTensors(atlas, tide)).of(node)
 
-    def _keep(self, key: Hashable, make: Callable[[], _Value]) -> _Value:
-        # One at a time: two requests for the same would read it twice.
+    def _cached(self, key: Hashable, make: Callable[[], _Value]) -> _Value:
+        # One at a time: two requests for the same file would read it twice.
         with self._lock:
             if key not in self._kept:
                 self._kept[key] = make()
@@ -71,7 +71,7 @@ class Tides:
 
 
 class _NodeTensors:
-    """The buffers of a tide by the node of a graph that makes them."""
+    """The buffers of a tide, by the node of a graph that makes them."""
 
     def __init__(self, atlas: Atlas, tide: Tide) -> None:
         self._tide = tide

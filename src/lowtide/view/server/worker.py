@@ -1,8 +1,8 @@
-"""The process that reads files and builds indexes, so that the server stays small and answers meanwhile.
+"""The worker process that reads files and builds indexes, so that the server stays small and responsive.
 
-Each line of standard input is a request: `{"look": PATH}`, or `{"build": [PATH, START, END, LABEL, IS_SETTLED]}`. It is
-answered with lines of JSON: any number of `{"progress": ...}`, then `{"done": ...}` or
-`{"error", "cure"}`. The process ends with its input, or when nobody reads its answers any more.
+Each line of standard input is a request: `{"inspect": PATH}`, or `{"build": [PATH, START, END, LABEL, IS_SETTLED]}`.
+The answer is lines of JSON: any number of `{"progress": ...}`, then `{"done": ...}` or `{"error", "cure"}`. The process
+ends with its input, or when its output is closed.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from lowtide.sources.graphs.find_graphs import find_graphs
 
 Send = Callable[[dict[str, Any]], None]
 
-# More often than this nobody looks.
+# The page asks no more often than this.
 _SECONDS_BETWEEN_PROGRESS = 0.05
 
 
 def main() -> None:
-    """Answer requests until there are no more."""
+    """Answer requests until the input ends."""
     signal.signal(signal.SIGTERM, _end)
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
 
@@ -41,34 +41,34 @@ def main() -> None:
 
     try:
         for line in sys.stdin:
-            send(answer(json.loads(line), send))
+            send(handle_request(json.loads(line), send))
     except BrokenPipeError:
-        # The server is gone.
+        # The server has ended.
         os._exit(0)
 
 
 def _end(*_: object) -> None:
-    """End through the interpreter, so that what is half built is removed; and that is not interrupted."""
+    """Exit through the interpreter, so that a half-built index is removed without interruption."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(0)
 
 
-def answer(request: dict[str, Any], send: Send) -> dict[str, Any]:
-    """Do what is asked, and return the last line of the answer."""
+def handle_request(request: dict[str, Any], send: Send) -> dict[str, Any]:
+    """Handle a request, and return the last line of the answer."""
     try:
-        return {"done": _look(Path(request["look"])) if "look" in request else _build(request["build"], send)}
+        return {"done": _inspect(Path(request["inspect"])) if "inspect" in request else _build(request["build"], send)}
     except LowtideError as error:
         return {"error": error.problem, "cure": error.cure or ""}
     except BrokenPipeError:
         raise
     except OSError as error:
-        return {"error": f"cannot read it: {error.strerror}", "cure": "see that the file is there and may be read"}
+        return {"error": f"cannot read it: {error.strerror}", "cure": "check that the file exists and is readable"}
     except Exception as error:
         name = type(error).__name__
-        return {"error": f"it cannot be read ({name})", "cure": "this is a fault of lowtide: please report it"}
+        return {"error": f"it cannot be read ({name})", "cure": "this is a bug in lowtide: please report it"}
 
 
-def _look(path: Path) -> dict[str, Any]:
+def _inspect(path: Path) -> dict[str, Any]:
     found = find_graphs(path, cache_folder() / "converted")
     if found.kind == "tide":
         from lowtide.tide.tide import Tide
