@@ -12,7 +12,7 @@ import tensorflow as tf
 
 import lowtide
 from lowtide.tf.trace.simulated_step import SimulatedStep
-from lowtide.tf.trace.source_lines import source_finder
+from lowtide.tf.trace.source_lines import make_source_finder
 from lowtide.tf.trace.step_cache import find_step
 
 USER_FILE = """
@@ -86,7 +86,7 @@ def lines_of(target, *specs) -> dict[str, str | None]:
     """The lines of the executed nodes, by their names."""
     step = find_step(target, specs, 4, None)
     assert isinstance(step, SimulatedStep)
-    find = source_finder(step.program.concrete)
+    find = make_source_finder(step.program.concrete)
     return {name: find(name) for name in step.program.graph.names}
 
 

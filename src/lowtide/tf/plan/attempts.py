@@ -12,7 +12,7 @@ from lowtide.progress import Progress, ProgressCallback
 from lowtide.simulator.tuning import SAFE_BYTES
 from lowtide.tf.plan.apply_rewrite import planned_callable
 from lowtide.tf.plan.planning_context import Attempt, Ground
-from lowtide.tf.trace.layer_origins import layer_finder
+from lowtide.tf.trace.layer_origins import make_layer_finder
 from lowtide.tide.tide import Tide
 
 # More attempts are made where none of the first fits: what the allocator's pieces take goes up and down in jumps.
@@ -203,7 +203,7 @@ def with_room(after: Tide, budget_bytes: int) -> Tide:
 def _actions(ground: Ground, best: Attempt) -> tuple[Action, ...]:
     graph, problem = ground.work.graph, ground.problem
     metadata = ground.step.metadata
-    layer = layer_finder(ground.concrete, metadata.layers, metadata.kinds)
+    layer = make_layer_finder(ground.concrete, metadata.layers, metadata.kinds)
     actions = []
     for again in best.answer.recomputed:
         name = graph.names[problem.nodes[again.task]]

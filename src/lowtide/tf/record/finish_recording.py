@@ -29,7 +29,7 @@ from lowtide.tf.record.addresses import kept_places
 from lowtide.tf.record.called_function import StepAllocations, batch_size_of
 from lowtide.tf.record.inspect_step import StepInspection, inspect_function, uninspected
 from lowtide.tf.record.recorder import Recorder
-from lowtide.tf.trace.source_lines import inner_functions, line_of_frames, source_finder
+from lowtide.tf.trace.source_lines import find_user_frame, inner_functions, make_source_finder
 from lowtide.tf.trace.step import StepMetadata
 from lowtide.tf.trace.trace import Trace, count_nodes
 from lowtide.tide.tide import Tide
@@ -190,7 +190,7 @@ def _write_heap_owners(
             largest_batch_size=exhausted.largest_batch_size,
             planned_slowdown=exhausted.planned_slowdown,
             request_kind=None if fact is None else fact.kind,
-            request_source=source or line_of_frames(_script_stack(exhausted.error)),
+            request_source=source or find_user_frame(_script_stack(exhausted.error)),
             holders=holders,
             constants=tuple(_large_constants(recorder.functions.values())),
         ),
@@ -204,7 +204,7 @@ def _write_heap_owners(
 def _large_constants(functions: Iterable[Any]) -> Iterator[Constant]:
     """The large constants in the graphs of functions; their values are not read."""
     for concrete in functions:
-        source = source_finder(concrete)
+        source = make_source_finder(concrete)
         for graph in (concrete.graph, *inner_functions(concrete.graph).values()):
             for operation in graph.get_operations():
                 shape = operation.outputs[0].shape if operation.type == "Const" else None

@@ -18,10 +18,10 @@ from lowtide.progress import Progress, ProgressCallback
 from lowtide.run.graph_names import Names
 from lowtide.tf.plan.planning_context import first_aim, pose
 from lowtide.tf.record.called_function import StepAllocations, batch_size_of, program_of_call
-from lowtide.tf.trace.layer_origins import layer_finder
+from lowtide.tf.trace.layer_origins import make_layer_finder
 from lowtide.tf.trace.predict import solve_batch
 from lowtide.tf.trace.simulated_step import SimulatedStep
-from lowtide.tf.trace.source_lines import source_finder
+from lowtide.tf.trace.source_lines import make_source_finder
 from lowtide.tf.trace.step import StepMetadata
 from lowtide.tf.trace.trace import Program, Trace, without_garbage_collection
 from lowtide.tf.trace.xla.calls import compiled_calls
@@ -106,9 +106,9 @@ def _inspect_graph(
     batch = program.batch_size
     step = SimulatedStep(program, metadata, concrete.name)
     graph = program.graph_at(batch)
-    source = source_finder(concrete)
+    source = make_source_finder(concrete)
     layers = metadata.layers
-    find = layer_finder(concrete, layers, metadata.kinds)
+    find = make_layer_finder(concrete, layers, metadata.kinds)
     blocks: dict[int, tuple[Owner, ...]] = {}
     for _, memory in compiled_calls(program, graph):
         blocks |= block_parts(memory, lambda name: (find(name), source(name)))
@@ -139,9 +139,9 @@ def _inspect_compiled(
         for tensor, shape in zip(inputs, [*shapes, *[None] * len(inputs)], strict=False)
     ]
     step = CompiledStep(Trace(concrete, 0.0, None), metadata, concrete.name, specs)
-    source = source_finder(concrete)
+    source = make_source_finder(concrete)
     layers = metadata.layers
-    find = layer_finder(concrete, layers, metadata.kinds)
+    find = make_layer_finder(concrete, layers, metadata.kinds)
     blocks = block_parts(step.memory, lambda name: (find(name), source(name)))
     names = Names(layers=layers, blocks=blocks, source_of=source)
     leading = {spec.shape[0] for spec in specs if spec.shape.rank}

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from lowtide.tf.trace.source_lines import is_lowtide, is_users
+from lowtide.tf.trace.source_lines import is_lowtide_file, is_user_file
 
 # What a notebook runs is the user's own, though no file of that name is there.
 _CELL = re.compile(r"<ipython-input|.*ipykernel")
@@ -94,7 +94,7 @@ def _frames() -> Iterator[types.FrameType]:
     for frame in sys._current_frames().values():
         here: types.FrameType | None = frame
         while here is not None:
-            if not is_lowtide(here.f_code.co_filename):
+            if not is_lowtide_file(here.f_code.co_filename):
                 yield here
             here = here.f_back
 
@@ -105,7 +105,7 @@ def _lines_of(code: types.CodeType) -> tuple[int, int]:
 
 def local_place(frame: types.FrameType, name: str | None) -> Place:
     code = frame.f_code
-    if not is_users(code.co_filename) and not _CELL.match(code.co_filename):
+    if not is_user_file(code.co_filename) and not _CELL.match(code.co_filename):
         return Place("local", str(name), f"{code.co_name} in {os.path.basename(code.co_filename)}")
     line = f"{os.path.basename(code.co_filename)}:{frame.f_lineno}"
     return Place("local", str(name), code.co_name, code.co_filename, _lines_of(code), line)
@@ -145,7 +145,7 @@ def is_users_instance(holder: Any) -> bool:
     if module == "__main__":
         return True
     filename = getattr(sys.modules.get(module), "__file__", None)
-    return filename is not None and is_users(filename)
+    return filename is not None and is_user_file(filename)
 
 
 def attributes_of(holder: Any) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from lowtide.tf.references.reference_paths import (
     locals_of,
     places_of_locals,
 )
-from lowtide.tf.trace.source_lines import is_lowtide, is_users
+from lowtide.tf.trace.source_lines import is_lowtide_file, is_user_file
 
 _DEEPEST = 12
 # The collector compares each reference that there is with each object asked for. What lies in the same container is
@@ -136,8 +136,8 @@ class _Walk:
         if id(holder) in self.ignored or isinstance(holder, _PASSING):
             return False
         if isinstance(holder, types.FrameType):
-            return not is_lowtide(holder.f_code.co_filename)
-        if isinstance(holder, types.FunctionType) and is_lowtide(holder.__code__.co_filename):
+            return not is_lowtide_file(holder.f_code.co_filename)
+        if isinstance(holder, types.FunctionType) and is_lowtide_file(holder.__code__.co_filename):
             return False
         return not str(type(holder).__module__).startswith("lowtide.")
 
@@ -150,7 +150,7 @@ class _Walk:
         if isinstance(holder, types.GeneratorType):
             return generator_place(holder, child)
         if isinstance(holder, types.FunctionType):
-            return function_place(holder, child) if is_users(holder.__code__.co_filename) else None
+            return function_place(holder, child) if is_user_file(holder.__code__.co_filename) else None
         return attribute_place(holder, child) if is_users_instance(holder) else None
 
     def _name(self, key: int) -> Holder:

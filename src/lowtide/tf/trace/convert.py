@@ -12,12 +12,12 @@ from tensorflow.python.framework import op_def_registry, tensor_util
 from lowtide.program.dtypes import RESOURCE
 from lowtide.program.graph import Graph, Shape
 
-# Contents are kept of constants small enough to be shapes, axes, permutations and trip counts.
+# The contents of constants of up to this many elements are kept: shapes, axes, permutations and trip counts.
 LARGEST_KEPT_VALUE = 64
 
 
 def graph_from_def(graph_def: graph_pb2.GraphDef) -> Graph:
-    """The columns of a GraphDef; shapes are still unknown, except those of constants."""
+    """Return the columns of a GraphDef; shapes are unknown, except those of constants."""
     position = {node.name: index for index, node in enumerate(graph_def.node)}
     columns = Graph([], [], [], [0], [], [0], [], [0], [], [])
     for node in graph_def.node:
@@ -49,7 +49,7 @@ def graph_from_def(graph_def: graph_pb2.GraphDef) -> Graph:
 
 
 def with_constants_of(graph: Graph, graph_def: graph_pb2.GraphDef) -> Graph:
-    """The same graph with the constants of another GraphDef that differs in nothing else."""
+    """Return the same graph with the constants of a GraphDef that differs in nothing else."""
     result = dataclasses.replace(graph, shapes=list(graph.shapes), values=dict(graph.values))
     for index, op in enumerate(graph.ops):
         if op == "Const":
@@ -70,12 +70,12 @@ def _keep_variable(columns: Graph, tensor: int, dtype: int, proto: tensor_shape_
         columns.variables[tensor] = (dtype, shape)
 
 
-# float, double, int32, uint8, int16, int8, int64, bool: what shapes, axes and loop counters are made of.
+# float, double, int32, uint8, int16, int8, int64, bool: the dtypes of shapes, axes and loop counters.
 _NUMERIC = {1, 2, 3, 4, 5, 6, 9, 10}
 
 
 def plain_attributes(attributes: Any) -> dict[str, Any]:
-    """Attributes as plain Python values; internal ones (leading underscore) and constants' contents are left out."""
+    """Return attributes as plain Python values, without internal ones (leading underscore) and constants' contents."""
     return {
         key: plain_value(value)
         for key, value in attributes.items()
@@ -84,6 +84,7 @@ def plain_attributes(attributes: Any) -> dict[str, Any]:
 
 
 def plain_value(value: attr_value_pb2.AttrValue) -> Any:
+    """Return the value of an attribute as a plain Python value."""
     kind = value.WhichOneof("value")
     if kind == "s":
         return value.s.decode("utf-8", "replace")
@@ -107,7 +108,7 @@ def _plain_list(values: attr_value_pb2.AttrValue.ListValue) -> list[Any]:
 
 
 def plain_shape(shape: tensor_shape_pb2.TensorShapeProto) -> Shape | None:
-    """The dimensions, with -1 for an unknown one as in TensorFlow's files; None when not even the rank is known."""
+    """Return the dimensions, with -1 for an unknown one as in TensorFlow's files; None if the rank is unknown."""
     return None if shape.unknown_rank else tuple(dim.size for dim in shape.dim)
 
 
@@ -115,7 +116,7 @@ _OP_OUTPUTS: dict[str, list[op_def_pb2.OpDef.ArgDef] | None] = {}
 
 
 def output_dtypes(node: Any) -> list[int]:
-    """The dtype of every output of a node, by its op's definition."""
+    """Return the dtype of every output of a node, from the definition of its op."""
     if node.op not in _OP_OUTPUTS:
         definition = op_def_registry.get(node.op)
         _OP_OUTPUTS[node.op] = None if definition is None else list(definition.output_arg)

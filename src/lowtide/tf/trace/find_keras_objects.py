@@ -1,7 +1,7 @@
-"""The Keras objects that a step function uses, found where Python keeps them.
+"""The Keras objects that a step function uses.
 
-A step written by hand is only a function; that its tensors belong to the layers of a model is known to nobody but the
-function's closure, its globals, or the object that it is a method of.
+A hand-written step is only a function. Its layers, models and optimizers are found in its closure, its globals, or the
+object that it is a method of.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from typing import Any
 
 import keras
 
-# How far to follow lists, dictionaries and objects of the user's own classes, and how much of each.
-FARTHEST, MOST_MEMBERS = 6, 1000
+# How deep to follow lists, dictionaries and objects of user classes, and how many members of each.
+MAX_DEPTH, MAX_MEMBERS = 6, 1000
 
 
 def find_keras_objects(step: Any) -> list[Any]:
-    """Layers, models and optimizers that a function refers to, each once."""
+    """Return the layers, models and optimizers that a function refers to, each once."""
     found: list[Any] = []
     seen: set[int] = set()
     stack = [(step, 0)]
     while stack:
         thing, depth = stack.pop()
-        if id(thing) in seen or depth > FARTHEST:
+        if id(thing) in seen or depth > MAX_DEPTH:
             continue
         seen.add(id(thing))
         if isinstance(thing, (keras.Layer, keras.optimizers.Optimizer)):
@@ -44,18 +44,18 @@ def _members(thing: Any) -> Iterator[Any]:
     elif isinstance(thing, types.FunctionType):
         yield from _references(thing)
     elif isinstance(thing, dict):
-        yield from list(thing.values())[:MOST_MEMBERS]
+        yield from list(thing.values())[:MAX_MEMBERS]
     elif isinstance(thing, (list, tuple, set, frozenset)):
-        yield from list(thing)[:MOST_MEMBERS]
+        yield from list(thing)[:MAX_MEMBERS]
     elif hasattr(thing, "python_function"):
         yield thing.python_function
     elif hasattr(thing, "__dict__") and not isinstance(thing, (type, types.ModuleType)):
-        yield from list(vars(thing).values())[:MOST_MEMBERS]
+        yield from list(vars(thing).values())[:MAX_MEMBERS]
 
 
 def _references(function: types.FunctionType) -> Iterator[Any]:
     for cell in function.__closure__ or ():
-        # A cell is empty while the function that it belongs to is not finished.
+        # A cell is empty until the enclosing function assigns its variable.
         if cell != types.CellType():
             yield cell.cell_contents
     yield from function.__defaults__ or ()

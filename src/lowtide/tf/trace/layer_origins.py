@@ -1,7 +1,7 @@
-"""Which layer an op of a traced graph works for, where its own name does not say it.
+"""The layer that an op of a traced graph belongs to, if its name does not contain one.
 
-An optimizer's ops and the loss's are in nobody's scope. They belong to the layer whose gradient or output they use, or
-whose variable they read: the nearest of their origins that has one.
+The ops of an optimizer or a loss are in no layer's scope. They belong to the layer whose gradient or output they use,
+or whose variable they read: the layer of the nearest op upstream that has one.
 """
 
 from __future__ import annotations
@@ -14,40 +14,40 @@ from lowtide.tf.trace.source_lines import inner_functions
 from lowtide.tide.layers import find_layer, find_owner, find_slot_owners
 
 COPY = "copy of "
-"""What XLA made of an argument is called so, and by the argument's name."""
-# How many of an op's origins are asked.
-FARTHEST_ORIGIN = 64
+"""The prefix of the name of an argument's copy that XLA makes."""
+# How many ops upstream of an op are searched.
+MAX_ORIGINS = 64
 
 
-def layer_finder(
+def make_layer_finder(
     concrete: Any, layers: frozenset[str], kinds: Mapping[int, tuple[str, str]]
 ) -> Callable[[str], str | None]:
-    """A function from the names of ops to layers; `kinds` holds kind and path of variables by their handle."""
+    """Return a function from names of ops to layers; `kinds` has kind and path of variables by their handle."""
     if not layers:
         return lambda name: None
     graphs = [concrete.graph, *inner_functions(concrete.graph).values()]
     owners = _variable_owners(layers, kinds)
     captured = {id(inside): outside for graph in graphs for outside, inside in getattr(graph, "captures", ())}
-    # A function that is called knows its arguments by names without capitals and slashes.
+    # Inside a called function, the names of arguments have no capitals and slashes.
     arguments = {_argument_name(inside): inside for graph in graphs for _, inside in getattr(graph, "captures", ())}
     known: dict[str, str | None] = {}
 
     def find(name: str) -> str | None:
         if name not in known:
             variable = name.removeprefix(COPY)
-            known[name] = _ask(name) if variable == name else _ask_variable(variable)
+            known[name] = find_op(name) if variable == name else find_variable(variable)
         return known[name]
 
-    def _ask(name: str) -> str | None:
-        return find_layer(name, layers) or _ask_origins(_operation(graphs, name))
+    def find_op(name: str) -> str | None:
+        return find_layer(name, layers) or find_upstream(_operation(graphs, name))
 
-    def _ask_variable(name: str) -> str | None:
-        """A variable is known by its path, or by the argument that stands for it in a function."""
+    def find_variable(name: str) -> str | None:
+        """Find a variable by its path, or by the name of the argument that it is passed as."""
         argument = arguments.get(name)
         layer = None if argument is None else owners.get(_handle(argument, captured))
         return layer or find_owner(name, layers)
 
-    def _ask_origins(operation: Any) -> str | None:
+    def find_upstream(operation: Any) -> str | None:
         waiting, seen = [operation] if operation is not None else [], set()
         for current in waiting:
             for tensor in current.inputs:
@@ -58,7 +58,7 @@ def layer_finder(
                 if layer is not None:
                     return layer
                 waiting.append(tensor.op)
-            if len(seen) > FARTHEST_ORIGIN:
+            if len(seen) > MAX_ORIGINS:
                 break
         return None
 
@@ -77,14 +77,14 @@ def _variable_owners(layers: frozenset[str], kinds: Mapping[int, tuple[str, str]
 
 
 def _handle(tensor: Any, captured: Mapping[int, Any]) -> int:
-    """The identity of the handle behind a tensor that a function took from outside, function by function."""
+    """Return the identity of the handle that a tensor captures, through nested functions."""
     while id(tensor) in captured:
         tensor = captured[id(tensor)]
     return id(tensor)
 
 
 def _operation(graphs: list[Any], name: str) -> Any:
-    """The op of that name in one of the graphs; what was inlined has the name of its call before its own."""
+    """Return the op of that name in one of the graphs; the name of an inlined op starts with that of its call."""
     for candidate in _suffixes(name):
         for graph in graphs:
             try:

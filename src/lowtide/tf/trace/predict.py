@@ -1,4 +1,4 @@
-"""Predict: how much memory a training step takes, before it runs."""
+"""The memory of a training step, and the largest batch within a budget, predicted before the step runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def predict(
     timings: dict[str, float] | None = None,
     label: str | None = None,
 ) -> Tide:
-    """The tide of one training step of a compiled Keras model, or of a step function with the specs of its inputs."""
+    """Predict the tide of one training step of a compiled Keras model, or of a function with specs of its inputs."""
     check_batch_size(batch_size)
     step = find_step(target, specs, batch_size, progress)
     tide = step.tide(batch_size, progress, label)
@@ -34,28 +34,29 @@ def predict(
 
 @dataclass(frozen=True)
 class BatchAnswer:
-    """The largest batch that is sure to fit a budget; 0 when not even one example does."""
+    """The largest batch whose safe bound fits a budget; 0 if not even one example does."""
 
     batch_size: int
     budget_bytes: int
     safe_bytes: int
-    """The safe bound at that batch size, or at a batch of 1 when nothing fits."""
+    """The safe bound at that batch size, or at a batch of 1 if nothing fits."""
     traced: tuple[int, ...]
     """The batch sizes that were traced."""
 
 
-# A batch this large is telling: no other size of the program is a multiple of it by accident.
+# A prime that other sizes of a program are rarely a multiple of, so that the batch can be told from them.
 FIRST_TRACED_BATCH = 23
-LARGEST_TRACES = 4
-FARTHEST_GUESS = 4
+MAX_TRACES = 4
+# How many times the largest known batch a guess may be.
+MAX_EXTRAPOLATION = 4
 
 
 def max_batch_size(
     target: Any, *specs: Any, budget: str | int, progress: ProgressCallback | None = None, largest: int = 1 << 20
 ) -> BatchAnswer:
-    """The largest batch whose safe bound stays within the budget, found by solving, not by trying it out.
+    """Find the largest batch whose safe bound stays within the budget, without running anything.
 
-    The program is traced for one batch size and looked at with others; the answer is traced itself in the end.
+    The program is traced for one batch size and rescaled to others; the result is traced itself in the end.
     """
     budget_bytes = parse_bytes(budget)
     traced: dict[int, Step] = {}
@@ -64,13 +65,13 @@ def max_batch_size(
         traced[guess] = find_step(target, specs, guess, progress, exactly=True)
         bound = _bound_of(traced)
         found = solve_batch(bound, budget_bytes, largest, guess)
-        if found in (0, guess) or found in traced or len(traced) == LARGEST_TRACES:
+        if found in (0, guess) or found in traced or len(traced) == MAX_TRACES:
             return BatchAnswer(found, budget_bytes, bound(max(found, 1)), tuple(sorted(traced)))
         guess = found
 
 
 def _bound_of(traced: dict[int, Step]) -> Callable[[int], int]:
-    """The safe bound at any batch size, from the traced size that is nearest."""
+    """Return a function from batch size to safe bound, which rescales the nearest traced size."""
     known: dict[int, int] = {}
 
     def bound(batch_size: int) -> int:
@@ -83,7 +84,7 @@ def _bound_of(traced: dict[int, Step]) -> Callable[[int], int]:
 
 
 def solve_batch(bound: Callable[[int], int], budget: int, largest: int, first: int) -> int:
-    """The largest batch within the budget: memory grows almost linearly, so lines through known sizes close in fast."""
+    """Find the largest batch within the budget by secants, since memory grows almost linearly with the batch."""
     low, high = 0, largest + 1
     guess = min(first, largest)
     known: dict[int, int] = {}
@@ -95,7 +96,7 @@ def solve_batch(bound: Callable[[int], int], budget: int, largest: int, first: i
         else:
             high = guess
         guess = _next_guess(known, budget, low, high)
-        # Regions double, so the bound has steps; where a line closes in too slowly, the middle does not.
+        # Allocator regions double, so the bound has steps; where secants converge too slowly, bisect.
         if high <= largest and 2 * (high - low) > width:
             guess = (low + high) // 2
     return low
@@ -108,11 +109,12 @@ def _next_guess(known: dict[int, int], budget: int, low: int, high: int) -> int:
     left, right = sorted(sorted(known, key=lambda size: abs(known[size] - budget))[:2])
     slope = max((known[right] - known[left]) / (right - left), 1.0)
     guess = math.floor(left + (budget - known[left]) / slope)
-    # A line says little far beyond what is known.
-    return min(max(guess, low + 1), high - 1, FARTHEST_GUESS * max(known))
+    # Do not extrapolate far beyond the known sizes.
+    return min(max(guess, low + 1), high - 1, MAX_EXTRAPOLATION * max(known))
 
 
 def check_batch_size(batch_size: Any) -> None:
+    """Raise an error unless this is a batch size or None."""
     if batch_size is None:
         return
     if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:

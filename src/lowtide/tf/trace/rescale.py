@@ -1,8 +1,8 @@
 """The same program at another batch size, without tracing it again.
 
-A step is traced for one batch size, because that is how it will run; the batch then stands as a plain number in
-the arguments, and in the constants that carry shapes. `lowtide.program.batch_axis` tells where the batch is; here it is
-exchanged in the constants.
+A step is traced for one batch size, because that is how it will run. The batch size is then a plain number in the
+arguments and in the constants that are shapes. `program.batch_axis` finds the batch axes; this module replaces the
+batch size in the constants.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from tensorflow.python.framework import tensor_util
 from lowtide.program.batch_axis import Axis
 from lowtide.program.graph import Graph, Shape
 
-# Below this, too many sizes are multiples of the batch by accident.
+# Below this batch size, too many other sizes are multiples of the batch by accident.
 SMALLEST_RESCALED_BATCH = 5
 
-# Inputs that are shapes, by op: the position of the shape, and of the tensor that tells whether there is a batch in it.
+# Inputs that are shapes, by op: the position of the shape, and of the tensor that shows whether it contains the batch.
 _SHAPES: Mapping[str, tuple[int, int]] = {
     "Reshape": (1, 0),
     "Conv2DBackpropInput": (0, 2),
@@ -38,8 +38,8 @@ _SHAPES: Mapping[str, tuple[int, int]] = {
     "StridedSlice": (2, 0),
     "BroadcastTo": (1, 0),
 }
-# Inputs that are shapes where no tensor tells: the batch is there only if the leading size is the batch itself.
-_UNTOLD: Mapping[str, tuple[int, ...]] = {
+# Inputs that are shapes, of ops without such a tensor: they contain the batch only if a size equals it.
+_SHAPES_ALONE: Mapping[str, tuple[int, ...]] = {
     "Fill": (0,),
     "Empty": (0,),
     "BroadcastTo": (1,),
@@ -64,39 +64,39 @@ _UNTOLD: Mapping[str, tuple[int, ...]] = {
 def rescale(
     graph_def: graph_pb2.GraphDef, graph: Graph, axes: Sequence[Axis], old: int, new: int
 ) -> graph_pb2.GraphDef:
-    """A copy of the graph with the batch `old` replaced by `new` in its constants."""
-    changes = _changes(graph, axes, old, new)
-    stretched = _stretched(graph, axes, old)
+    """Return a copy of the graph with the batch size `old` replaced by `new` in its constants."""
+    shapes = _rescale_shapes(graph, axes, old, new)
+    batched = _batched_constants(graph, axes, old)
     result = graph_pb2.GraphDef()
     result.CopyFrom(graph_def)
     for index, node in enumerate(result.node):
         if node.op == "Const":
             tensor = node.attr["value"].tensor
-            if graph.first_output[index] in changes:
-                value = changes[graph.first_output[index]]
+            if graph.first_output[index] in shapes:
+                value = shapes[graph.first_output[index]]
                 tensor.CopyFrom(tensor_util.make_tensor_proto(value, dtype=tensor.dtype, shape=value.shape))
-            elif graph.first_output[index] in stretched:
+            elif graph.first_output[index] in batched:
                 _rescale_contents(tensor, old, new)
         elif node.op == "TemporaryVariable":
             _rescale_attribute(node.attr["shape"].shape, old, new)
     return result
 
 
-def _changes(graph: Graph, axes: Sequence[Axis], old: int, new: int) -> dict[int, np.ndarray[Any, Any]]:
-    """New values of the constants that carry the batch, by tensor id."""
+def _rescale_shapes(graph: Graph, axes: Sequence[Axis], old: int, new: int) -> dict[int, np.ndarray[Any, Any]]:
+    """Return the new values of constants that are shapes with the batch, by tensor id."""
     changes: dict[int, np.ndarray[Any, Any]] = {}
     for node, op in enumerate(graph.ops):
         inputs = graph.inputs_of(node)
-        told = _SHAPES.get(op)
-        if told is not None and max(told) < len(inputs) and axes[inputs[told[1]]] is not None:
-            _change(graph, inputs[told[0]], old, new, True, changes)
-        for position in (0,) if op.startswith("StatelessRandom") else _UNTOLD.get(op, ()):
+        shape, witness = _SHAPES.get(op, (len(inputs), len(inputs)))
+        if max(shape, witness) < len(inputs) and axes[inputs[witness]] is not None:
+            _rescale_constant(graph, inputs[shape], old, new, True, changes)
+        for position in (0,) if op.startswith("StatelessRandom") else _SHAPES_ALONE.get(op, ()):
             if position < len(inputs):
-                _change(graph, inputs[position], old, new, False, changes)
+                _rescale_constant(graph, inputs[position], old, new, False, changes)
     return changes
 
 
-def _change(
+def _rescale_constant(
     graph: Graph, tensor: int, old: int, new: int, batched: bool, changes: dict[int, np.ndarray[Any, Any]]
 ) -> None:
     value = graph.values.get(tensor)
@@ -107,14 +107,14 @@ def _change(
     if flat[0] == old or (batched and flat[0] > 0 and flat[0] % old == 0):
         flat[0] = flat[0] // old * new
     elif flat.size > 1:
-        # Time-major layouts have the batch further back.
+        # In time-major layouts the batch is not the first axis.
         flat[flat == old] = new
     if not np.array_equal(sizes, value):
         changes[tensor] = sizes
 
 
-def _stretched(graph: Graph, axes: Sequence[Axis], old: int) -> set[int]:
-    """Constants with the batch as their leading size: a state of zeros, or what meets a tensor of that size."""
+def _batched_constants(graph: Graph, axes: Sequence[Axis], old: int) -> set[int]:
+    """Return constants whose leading size is the batch: initial states, or operands of a tensor of that size."""
     found = {
         graph.first_output[node]
         for node, op in enumerate(graph.ops)
@@ -127,7 +127,7 @@ def _stretched(graph: Graph, axes: Sequence[Axis], old: int) -> set[int]:
         leading = {(graph.shapes[tensor] or (None,))[0] for tensor in inputs if axes[tensor] == 0}
         for tensor in inputs if leading else ():
             shape = graph.shapes[tensor]
-            # A row of integers may be a shape or a permutation, whose length is no batch.
+            # A vector of integers may be a shape or a permutation, whose length is not the batch.
             is_data = len(shape or ()) > 1 or graph.dtypes[tensor] not in (3, 9)
             if shape and is_data and shape[0] in leading and graph.ops[graph.producer(tensor)] == "Const":
                 found.add(tensor)
@@ -135,7 +135,7 @@ def _stretched(graph: Graph, axes: Sequence[Axis], old: int) -> set[int]:
 
 
 def _rescale_contents(tensor: Any, old: int, new: int) -> None:
-    """Only the shape of such a constant matters here."""
+    """Replace a constant by zeros of the new shape, since only its shape matters here."""
     dims = tensor.tensor_shape.dim
     if not dims or dims[0].size % old:
         return
@@ -145,7 +145,7 @@ def _rescale_contents(tensor: Any, old: int, new: int) -> None:
     tensor.dtype = dtype
     for size in shape:
         tensor.tensor_shape.dim.add(size=size)
-    # One element stands for all: a tensor's proto may leave out what repeats.
+    # A proto with one element repeats it.
     if dtype == 1:
         tensor.float_val.append(0.0)
 
@@ -156,7 +156,7 @@ def _rescale_attribute(shape: Any, old: int, new: int) -> None:
 
 
 def rescale_shape(shape: Shape | None, old: int, new: int) -> Shape | None:
-    """An argument's shape with its leading size exchanged, if that is the batch."""
+    """Return an argument's shape with its leading size replaced, if that is the batch."""
     if not shape or shape[0] != old:
         return shape
     return (new, *shape[1:])

@@ -1,8 +1,8 @@
-"""Shapes for one set of argument shapes, with what TensorFlow's inference leaves open worked out.
+"""The shapes of a graph for given argument shapes, including those that TensorFlow's inference leaves unknown.
 
-Three things remain open: shapes that hang on values inference does not follow (computed here), sizes that
-depend on the data, such as the number of distinct ids in a batch (bounded from above), and everything behind
-these (inferred again, with the answers put in).
+These are of three sorts: shapes that depend on values that the inference does not follow (computed here), sizes that
+depend on the data, such as the number of distinct ids in a batch (bounded from above), and everything computed from
+these (inferred again, with the results inserted).
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ from lowtide.program.graph import Graph, Shape
 from lowtide.program.values import Value, propagate_values
 from lowtide.tf.trace.shapes import infer_shapes
 
-LARGEST_ROUNDS = 6
+MAX_ROUNDS = 6
 
 
 def resolve_shapes(graph: Graph, graph_def: graph_pb2.GraphDef, arguments: Mapping[int, Shape]) -> Graph:
-    """The graph with all shapes that can be told, and the values that follow from them."""
+    """Return the graph with all shapes that can be determined, and the values that follow from them."""
     order = topological_order(graph)
     current = dataclasses.replace(graph, shapes=infer_shapes(graph, graph_def, arguments))
-    _correct(current, order)
+    _correct_bias_gradients(current, order)
     lists: TensorLists | None = None
-    for _ in range(LARGEST_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         current.values = propagate_values(current, order)
-        if not any(_is_open(current, tensor) for tensor in range(graph.tensor_count)):
+        if not any(_is_unknown(current, tensor) for tensor in range(graph.tensor_count)):
             break
         lists = lists or TensorLists(current)
-        settled = _settle(current, order, lists)
-        if not settled or not any(_is_open(current, tensor) for tensor in range(graph.tensor_count)):
+        changed = _set_shapes(current, order, lists)
+        if not changed or not any(_is_unknown(current, tensor) for tensor in range(graph.tensor_count)):
             break
         inferred = infer_shapes(graph, _substitute(graph_def, current), arguments)
         for tensor, shape in enumerate(inferred):
-            if _is_open(current, tensor) and shape is not None:
+            if _is_unknown(current, tensor) and shape is not None:
                 current.shapes[tensor] = shape
     return current
 
 
 def topological_order(graph: Graph) -> list[int]:
-    """Nodes after their inputs; a loop's back edges are ignored."""
+    """Return the nodes, each after its inputs; a loop's back edges are ignored."""
     producers = graph.producers()
     waiting = [0] * len(graph)
     readers: list[list[int]] = [[] for _ in range(len(graph))]
@@ -63,7 +63,7 @@ def topological_order(graph: Graph) -> list[int]:
     return order
 
 
-def _is_open(graph: Graph, tensor: int) -> bool:
+def _is_unknown(graph: Graph, tensor: int) -> bool:
     shape = graph.shapes[tensor]
     return (shape is None or -1 in shape) and graph.dtypes[tensor] not in (RESOURCE, VARIANT)
 
@@ -71,10 +71,10 @@ def _is_open(graph: Graph, tensor: int) -> bool:
 _WITH_BIAS = "BackpropFilterWithBias"
 
 
-def _correct(graph: Graph, order: list[int]) -> None:
-    """Mend what inference gets wrong: a bias gradient fused into a filter's has the gradient's channels.
+def _correct_bias_gradients(graph: Graph, order: list[int]) -> None:
+    """Correct an error of the inference: a bias gradient fused with a filter gradient has the gradient's channels.
 
-    TensorFlow takes another axis for it, and what is computed from the bias and its slots then has no shape at all.
+    TensorFlow takes another axis for it, and tensors that are computed from the bias and its slots then have no shape.
     """
     if not any(op.endswith(_WITH_BIAS) for op in set(graph.ops)):
         return
@@ -88,31 +88,31 @@ def _correct(graph: Graph, order: list[int]) -> None:
                 shape = (gradient[1 if graph.attributes[node].get("data_format") == "NCHW" else -1],)
         elif op in _ELEMENTWISE and changed.intersection(inputs):
             shapes = [graph.shapes[tensor] for tensor in inputs]
-            shape = _broadcast(shapes) if all(_whole(one) for one in shapes) else None  # type: ignore[arg-type]
+            shape = _broadcast(shapes) if all(_is_known(one) for one in shapes) else None  # type: ignore[arg-type]
         if shape is not None and shape != graph.shapes[first]:
             graph.shapes[first] = shape
             changed.add(first)
 
 
-def _settle(graph: Graph, order: list[int], lists: TensorLists) -> bool:
-    """Give a shape to tensors whose op tells it from values, from a list's elements or from a bound."""
-    settled = False
+def _set_shapes(graph: Graph, order: list[int], lists: TensorLists) -> bool:
+    """Set shapes that follow from values, list elements or bounds; return whether any was set."""
+    changed = False
     for node in order:
         first = graph.first_output[node]
         if first == graph.first_output[node + 1] or not any(
-            _is_open(graph, tensor) for tensor in graph.outputs_of(node)
+            _is_unknown(graph, tensor) for tensor in graph.outputs_of(node)
         ):
             continue
         shapes = lists.shapes(node) if graph.ops[node].startswith("TensorList") else _shapes_by_rule(graph, node)
         for port, shape in enumerate(shapes or ()):
-            if shape is not None and -1 not in shape and _is_open(graph, first + port):
+            if shape is not None and -1 not in shape and _is_unknown(graph, first + port):
                 graph.shapes[first + port] = shape
-                settled = True
-    return settled
+                changed = True
+    return changed
 
 
 class TensorLists:
-    """Which list values are one list in different places of the graph, and what its elements look like."""
+    """Which variant tensors are the same tensor list, and the shape of its elements."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -136,14 +136,15 @@ class TensorLists:
         return tensor
 
     def element(self, tensor: int) -> Shape | None:
-        """The shape of a list's elements, as far as any of them is known."""
+        """Return the shape of a list's elements; None if that of none is known."""
         for pushed in self.pushed.get(self._find(tensor), ()):
             shape = self.graph.shapes[pushed]
-            if _whole(shape):
+            if _is_known(shape):
                 return shape
         return None
 
     def shapes(self, node: int) -> list[Shape | None] | None:
+        """Return the output shapes of a node that works on a list; None if they are not known."""
         graph, op = self.graph, self.graph.ops[node]
         element = self.element(graph.inputs_of(node)[0]) if graph.inputs_of(node)[0] in self.root else None
         if op == "TensorListPopBack":
@@ -158,7 +159,7 @@ class TensorLists:
         return None
 
 
-# Ops whose list output is their list input, changed or passed on.
+# Ops whose output list is their input list, updated or unchanged.
 _SAME_LIST = frozenset(
     "Enter Exit Merge Switch NextIteration Identity TensorListPushBack TensorListPopBack TensorListSetItem "
     "TensorListResize".split()
@@ -174,7 +175,7 @@ def _shapes_by_rule(graph: Graph, node: int) -> list[Shape | None] | None:
     if op == "Switch":
         return [shapes[0], shapes[0]]
     if op == "Merge":
-        return [next((shape for shape in shapes if _whole(shape)), None), ()]
+        return [next((shape for shape in shapes if _is_known(shape)), None), ()]
     if op == "Reshape" and values[1] is not None:
         return [_reshaped(shapes[0], values[1])]
     if op in ("Fill", "RandomUniform", "RandomStandardNormal", "TruncatedNormal") and values[0] is not None:
@@ -183,23 +184,23 @@ def _shapes_by_rule(graph: Graph, node: int) -> list[Shape | None] | None:
         return [_as_shape(values[0])]
     if op == "BroadcastTo" and values[1] is not None:
         return [_as_shape(values[1])]
-    if op in ("Unique", "UniqueV2") and _whole(shapes[0]):
-        # At most every element is distinct.
+    if op in ("Unique", "UniqueV2") and _is_known(shapes[0]):
+        # At most, all elements are distinct.
         return [(math.prod(shapes[0]),), (math.prod(shapes[0]),)]  # type: ignore[arg-type]
-    if op == "Where" and _whole(shapes[0]):
+    if op == "Where" and _is_known(shapes[0]):
         return [(math.prod(shapes[0]), len(shapes[0]))]  # type: ignore[arg-type]
     if (
         op in ("UnsortedSegmentSum", "UnsortedSegmentMax", "UnsortedSegmentProd")
-        and _whole(shapes[0])
-        and _whole(shapes[1])
+        and _is_known(shapes[0])
+        and _is_known(shapes[1])
     ):
         segments = int(values[2]) if values[2] is not None else math.prod(shapes[1])  # type: ignore[arg-type]
         return [(segments, *shapes[0][len(shapes[1]) :])]  # type: ignore[index,arg-type]
-    if op in ("Sum", "Mean", "Max", "Min", "Prod") and _whole(shapes[0]) and values[1] is not None:
+    if op in ("Sum", "Mean", "Max", "Min", "Prod") and _is_known(shapes[0]) and values[1] is not None:
         return [_reduced(shapes[0], values[1], bool(graph.attributes[node].get("keep_dims")))]  # type: ignore[arg-type]
     if op == "Range" and all(value is not None for value in values):
         return [(len(np.arange(*values)),)]  # type: ignore[arg-type]
-    if op in _ELEMENTWISE and shapes and all(_whole(shape) for shape in shapes):
+    if op in _ELEMENTWISE and shapes and all(_is_known(shape) for shape in shapes):
         return [_broadcast(shapes)]  # type: ignore[arg-type]
     return None
 
@@ -212,7 +213,7 @@ _ELEMENTWISE = frozenset(
 )
 
 
-def _whole(shape: Shape | None) -> bool:
+def _is_known(shape: Shape | None) -> bool:
     return shape is not None and -1 not in shape
 
 
@@ -224,17 +225,17 @@ def _reshaped(shape: Shape | None, value: Value) -> Shape | None:
     target = _as_shape(value)
     if -1 not in target:
         return target
-    if not _whole(shape):
+    if not _is_known(shape):
         return None
     rest = math.prod(size for size in target if size != -1)
     return tuple(math.prod(shape) // max(rest, 1) if size == -1 else size for size in target)  # type: ignore[arg-type]
 
 
 def _reduced(shape: Shape, axes: Value, keep: bool) -> Shape:
-    gone = {int(axis) % max(len(shape), 1) for axis in np.ravel(axes)}
+    removed = {int(axis) % max(len(shape), 1) for axis in np.ravel(axes)}
     if keep:
-        return tuple(1 if axis in gone else size for axis, size in enumerate(shape))
-    return tuple(size for axis, size in enumerate(shape) if axis not in gone)
+        return tuple(1 if axis in removed else size for axis, size in enumerate(shape))
+    return tuple(size for axis, size in enumerate(shape) if axis not in removed)
 
 
 def _broadcast(shapes: list[Shape]) -> Shape | None:
@@ -245,7 +246,7 @@ def _broadcast(shapes: list[Shape]) -> Shape | None:
 
 
 def _substitute(graph_def: graph_pb2.GraphDef, graph: Graph) -> graph_pb2.GraphDef:
-    """The same graph where readers of a tensor get what is known of it: its value, or an argument of its shape."""
+    """Return the graph with known tensors replaced by constants, or by arguments of their shape."""
     result = graph_pb2.GraphDef()
     result.CopyFrom(graph_def)
     known: dict[str, str] = {}
@@ -257,7 +258,7 @@ def _substitute(graph_def: graph_pb2.GraphDef, graph: Graph) -> graph_pb2.GraphD
             name = f"{graph.names[index]}/lowtide_known_{port}"
             if tensor in graph.values and op not in _CONTROL_FLOW:
                 _add_constant(result, name, graph.values[tensor], graph.dtypes[tensor])
-            elif _whole(graph.shapes[tensor]) and graph.dtypes[tensor] not in (RESOURCE, VARIANT):
+            elif _is_known(graph.shapes[tensor]) and graph.dtypes[tensor] not in (RESOURCE, VARIANT):
                 _add_argument(result, name, graph.dtypes[tensor], graph.shapes[tensor])
             else:
                 continue

@@ -1,8 +1,8 @@
 """Shapes of every tensor of an executed graph, for given shapes of its arguments.
 
-TensorFlow's own inference does the work (Grappler's `GraphProperties`, which also follows the values of shape
-tensors). It refuses to believe the shapes of placeholders and would allocate a tensor for each, so arguments
-are given to it as reads of variables: nothing is allocated, whatever the batch size.
+TensorFlow infers them (Grappler's `GraphProperties`, which also follows the values of shape tensors). It does not trust
+the shapes of placeholders and would allocate a tensor for each, so arguments are described to it as reads of variables:
+nothing is allocated, whatever the batch size.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from tensorflow.python.grappler import _pywrap_tf_item
 from lowtide.program.dtypes import RESOURCE
 from lowtide.program.graph import Graph, Shape
 
-# Convolutions that oneDNN pads on the way. TensorFlow states their shapes as if they did not pad.
+# Convolutions with which oneDNN fuses the padding. TensorFlow infers their shapes as if they did not pad.
 _PADDED_CONVOLUTIONS = ("_MklNativePadWithConv2D", "_MklNativePadWithFusedConv2D")
 
 _TensorProperties = op_performance_data_pb2.OpInfo.TensorProperties
 
 
 def infer_shapes(graph: Graph, graph_def: graph_pb2.GraphDef, arguments: Mapping[int, Shape]) -> list[Shape | None]:
-    """One shape per tensor of `graph`; None, or -1 inside, where TensorFlow cannot tell."""
+    """Return one shape per tensor of `graph`, with None or -1 for what TensorFlow cannot infer."""
     meta = meta_graph_pb2.MetaGraphDef()
     _describe(graph_def, arguments, meta.graph_def)
     meta.collection_def["train_op"].node_list.value.append(meta.graph_def.node[0].name)
@@ -35,7 +35,7 @@ def infer_shapes(graph: Graph, graph_def: graph_pb2.GraphDef, arguments: Mapping
 
 def _shapes_of(graph: Graph, properties: Mapping[str, list[bytes]]) -> list[Shape | None]:
     shapes = list(graph.shapes)
-    # Thousands of tensors have few distinct descriptions: parse each text once.
+    # Thousands of tensors have few distinct descriptions: parse each once.
     parsed: dict[bytes, Shape | None] = {}
     for node, name in enumerate(graph.names):
         first = graph.first_output[node]
@@ -77,7 +77,7 @@ def _describe(source: graph_pb2.GraphDef, arguments: Mapping[int, Shape], target
 
 
 def _describe_padding(node: graph_pb2.GraphDef, target: graph_pb2.GraphDef) -> str:
-    """Put the padding before the convolution, as it was written; returns the name of what is padded."""
+    """Add the padding as a node before the convolution; return the name of its output."""
     paddings = [name for name in node.input if name[0] != "^"][-1]
     padded = target.node.add(name=node.name + "/lowtide_padded", op="Pad", input=[node.input[0], paddings])
     padded.attr["T"].type = node.attr["T"].type

@@ -12,7 +12,7 @@ from lowtide.program.graph import Graph, Shape
 from lowtide.progress import Progress, ProgressCallback
 from lowtide.simulator.simulate import Residents, Simulation, simulate
 from lowtide.simulator.workload import Workload, build_workload
-from lowtide.tf.trace.source_lines import source_finder
+from lowtide.tf.trace.source_lines import make_source_finder
 from lowtide.tf.trace.step import StepMetadata
 from lowtide.tf.trace.trace import Program, Trace, build_program, without_garbage_collection
 from lowtide.tf.trace.xla.calls import size_compiled_calls
@@ -145,7 +145,7 @@ class SimulatedStep:
 
     def labels(self) -> Labels:
         """Return the variables, layers and source lines behind the names of the step's graph."""
-        source = source_finder(self.program.concrete)
+        source = make_source_finder(self.program.concrete)
         return Labels(self._variables(), self.metadata.layers, source, tuple(self.metadata.untouched))
 
     def _variables(self) -> dict[int, tuple[str, str]]:

@@ -1,8 +1,8 @@
-"""The user's own source line behind a node of the executed graph.
+"""The line of user code that created a node of the executed graph.
 
-TensorFlow keeps the Python traceback of every operation it traces. The executed graph carries other names: functions
-are inlined under the name of the node that called them, loops and branches under the name of the loop, and Grappler
-names what it makes after the node it was made from. So a name is followed down through those calls.
+TensorFlow keeps the Python traceback of every operation it traces. The names in the executed graph differ: functions
+are inlined under the name of the node that calls them, loops and branches under the name of the loop, and Grappler
+names a new node after the node it replaces. So a name is followed through those calls.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import tensorflow as tf
 
 import lowtide.errors
 
-# Grappler puts what it makes under its own names; behind them stands the node it was made from.
+# The prefixes of the nodes that Grappler creates; the name of the original node follows.
 _GRAPPLER = re.compile(r"(?:^|(?<=/))(?:ConstantFolding|ArithmeticOptimizer|LoopOptimizer|Remapper)/(?:[A-Z]\w*_)?")
-# What a loop or a branch calls its parts: "while/body/_12/...", "cond/then/_3/...".
+# The names of the parts of a loop or a branch: "while/body/_12/...", "cond/then/_3/...".
 _INLINED_PART = re.compile(r"^(?:body|cond|then|else|branch_\d+)/_\d+/")
 _BACKWARD = "gradient_tape/"
 
@@ -33,32 +33,33 @@ def _folder(path: str | None) -> str | None:
 _OWN = _folder(lowtide.errors.__file__) or ""
 _PYTHON = [os.path.join(os.path.realpath(sysconfig.get_path(key)), "") for key in ("stdlib", "purelib", "platlib")]
 _LIBRARIES = tuple({folder for folder in (*_PYTHON, _folder(tf.__file__), _folder(keras.__file__)) if folder})
-# Around calls of the user's own, while a watch listens.
+# The file whose wrappers surround calls of user code while a watch is on.
 _WRAPPERS = "hooks.py"
-# What AutoGraph makes of a user's function lies in a temporary file.
+# AutoGraph writes the code that it generates from a user's function to a temporary file.
 _GENERATED = "__autograph_generated_file"
 _INSTALLED = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
 
 
-def source_finder(concrete: Any) -> Callable[[str], str | None]:
-    """A function from node names to "file.py:line": the innermost frame that is the user's own, None where none is.
+def make_source_finder(concrete: Any) -> Callable[[str], str | None]:
+    """Return a function from node names to "file.py:line", the innermost frame of user code; None if there is none.
 
-    A layer of a functional model was called when the model was built; nothing of that is kept, so its ops have none.
+    The layers of a functional model are called when the model is built, and no traceback of that is kept, so their
+    ops have no line.
     """
     functions = inner_functions(concrete.graph)
 
     def find(name: str) -> str | None:
         operations = list(_operations(concrete.graph, name, functions))
         if not operations:
-            # XLA names nodes as they are called in their own function.
+            # XLA uses the names that nodes have inside their function.
             operations = [each for graph in functions.values() for each in _operations(graph, name, functions)]
-        return next((line for line in map(line_of, operations) if line is not None), None)
+        return next((line for line in map(find_user_line, operations) if line is not None), None)
 
     return find
 
 
 def inner_functions(graph: Any) -> dict[str, Any]:
-    """The graphs of all functions that a graph calls, by name."""
+    """Return the graphs of all functions that a graph calls, directly or not, by name."""
     found: dict[str, Any] = {}
     waiting = [graph]
     while waiting:
@@ -72,10 +73,10 @@ def inner_functions(graph: Any) -> dict[str, Any]:
 
 
 def _operations(graph: Any, name: str, functions: dict[str, Any]) -> Iterator[Any]:
-    """The operations that may stand behind a name, the likeliest first."""
+    """Yield the operations that a name may refer to, the likeliest first."""
     for candidate in dict.fromkeys((name, _GRAPPLER.sub("", name), name.rpartition("-")[0])):
         if candidate.startswith(_BACKWARD):
-            # The line that made a value tells more of its gradient than the line that asked for all gradients.
+            # For a gradient, the line of the forward op says more than the line that computes all gradients.
             yield from _forward_operations(graph, candidate[len(_BACKWARD) :], functions)
         operation = _operation(graph, candidate)
         if operation is not None:
@@ -84,7 +85,7 @@ def _operations(graph: Any, name: str, functions: dict[str, Any]) -> Iterator[An
 
 
 def _forward_operations(graph: Any, name: str, functions: dict[str, Any]) -> Iterator[Any]:
-    """What a gradient belongs to: "dense/MatMul" for "dense/MatMul/MatMul_1", "Relu" for "ReluGrad"."""
+    """Yield the op whose gradient this is: "dense/MatMul" for "dense/MatMul/MatMul_1", "Relu" for "ReluGrad"."""
     for candidate in (re.sub(r"Grad(?:_\d+)?$", "", name), *_prefixes(name)):
         operation = _operation(graph, candidate)
         if operation is not None:
@@ -94,7 +95,7 @@ def _forward_operations(graph: Any, name: str, functions: dict[str, Any]) -> Ite
 
 
 def _called_operations(graph: Any, name: str, functions: dict[str, Any]) -> Iterator[Any]:
-    """Operations in the functions that a node of this graph calls, and then that node itself."""
+    """Yield operations of the functions that a node of this graph calls, and then that node itself."""
     for prefix in _prefixes(name):
         call = _operation(graph, prefix)
         if call is None:
@@ -129,33 +130,34 @@ def _operation(graph: Any, name: str) -> Any:
 
 @functools.lru_cache(maxsize=4096)
 def _real_path(filename: str) -> str:
-    """Tracebacks name few files, each many times, and every link on the way to one asks the disk."""
+    """Return the real path; cached, because tracebacks name few files many times and each lookup reads the disk."""
     return os.path.realpath(filename)
 
 
-def line_of(operation: Any) -> str | None:
-    """The innermost frame of neither Python's nor TensorFlow's nor Keras's; behind lowtide's own lies its caller."""
+def find_user_line(operation: Any) -> str | None:
+    """Return the innermost line of user code in an operation's traceback; None if lowtide created the operation."""
     for frame in reversed(list(operation.traceback or ())):
-        if is_lowtide(frame.filename) and os.path.basename(frame.filename) != _WRAPPERS:
+        if is_lowtide_file(frame.filename) and os.path.basename(frame.filename) != _WRAPPERS:
             return None
-        if is_users(frame.filename):
+        if is_user_file(frame.filename):
             return f"{os.path.basename(_real_path(frame.filename))}:{frame.lineno}"
     return None
 
 
-def line_of_frames(frames: Iterable[tuple[str, int]]) -> str | None:
-    """The innermost of a stack of files and lines, outermost first, that is the user's own."""
-    own = [(filename, line) for filename, line in frames if is_users(filename)]
+def find_user_frame(frames: Iterable[tuple[str, int]]) -> str | None:
+    """Return the innermost line of user code in a stack of files and lines, outermost first."""
+    own = [(filename, line) for filename, line in frames if is_user_file(filename)]
     return f"{os.path.basename(_real_path(own[-1][0]))}:{own[-1][1]}" if own else None
 
 
-def is_lowtide(filename: str) -> bool:
+def is_lowtide_file(filename: str) -> bool:
+    """Whether a file is part of lowtide."""
     return _real_path(filename).startswith(_OWN)
 
 
 @functools.lru_cache(maxsize=4096)
-def is_users(filename: str) -> bool:
-    """Whether a file is the user's own: neither Python's, TensorFlow's, Keras's or another package's, nor lowtide's."""
+def is_user_file(filename: str) -> bool:
+    """Whether a file is user code: not part of Python, of an installed package, or of lowtide."""
     real = _real_path(filename)
     if filename.startswith("<") or _GENERATED in filename or real.startswith((_OWN, *_LIBRARIES)):
         return False

@@ -1,4 +1,4 @@
-"""What TARGET means on the command line: from a name to a model or a step with its specs."""
+"""From the TARGET of a command line to a model, a step with its specs, or a dataset."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _KINDS = "name a compiled Keras model, a function that returns one, or one that 
 class Target:
     """A program to predict, as `predict(program, *specs, batch_size=batch_size)` takes it.
 
-    `batch_size` is None where the specs are complete without it or where the program has its own.
+    `batch_size` is None if the specs are complete without it, or if the program has its own.
     """
 
     program: Any
@@ -33,84 +33,85 @@ class Target:
     label: str
     notes: tuple[str, ...] = ()
     is_data: bool = False
-    """Whether the program is a dataset, which has no step."""
+    """Whether the program is a dataset, which has no training step."""
     build_open: Callable[[], Target | None] | None = None
+    """Builds the program once more, with an open batch dimension."""
 
     @property
     def has_open_batch(self) -> bool:
-        """Whether one program serves every batch size."""
+        """Whether the program accepts every batch size."""
         return not self.specs or any(_is_open(shape) for shape in _shapes(self.specs))
 
     def with_open_batch(self) -> Target | None:
-        """Return the target for any batch size; None where the program is made for one size only."""
+        """Return the target with an open batch dimension; None if the program can only be built for one size."""
         if self.has_open_batch:
             return self
         return self.build_open() if self.build_open is not None else None
 
 
 def resolve_step(name: str, batch_size: int | None = None) -> Target:
-    """Return the model or the step that `name` stands for; a dataset has no step."""
+    """Return the model or the step that `name` refers to; raise an error for a dataset."""
     target = resolve_target(name, batch_size)
     if target.is_data:
-        cure = "name a model or a step; what a dataset holds is told by: lowtide predict"
+        cure = "name a model or a step; `lowtide predict` predicts the memory of a dataset"
         raise LowtideError("the target is a dataset", given=name, cure=cure)
     return target
 
 
 def resolve_target(name: str, batch_size: int | None = None) -> Target:
-    """Return what `name` stands for, or say in one line why it stands for nothing."""
-    place, separator, attribute = name.rpartition(":")
-    if not separator or not place or not attribute:
+    """Return what `name` refers to; raise an error of one line if it refers to nothing usable."""
+    location, separator, attribute = name.rpartition(":")
+    if not separator or not location or not attribute:
         raise LowtideError("not a target", given=name, cure=_FORMS)
-    if place == "keras":
+    if location == "keras":
         return _keras_application(attribute, batch_size)
-    module = _import_file(place) if _is_file(place) else _import_module(place)
+    module = _import_file(location) if _is_file(location) else _import_module(location)
     found = _find(module, attribute, name)
-    return _interpret(found, name, batch_size)
+    return _target_of(found, name, batch_size)
 
 
 # -- importing -----------------------------------------------------------------------------------
 
 
-def _is_file(place: str) -> bool:
-    return place.endswith(".py") or "/" in place
+def _is_file(location: str) -> bool:
+    return location.endswith(".py") or "/" in location
 
 
-def _import_file(place: str) -> ModuleType:
-    path = Path(place)
+def _import_file(location: str) -> ModuleType:
+    path = Path(location)
     if not path.is_file():
-        raise LowtideError("the file of the target does not exist", given=place, cure=_near_files(path))
-    # What a script sees when it is run: its own folder comes first.
+        raise LowtideError("the file of the target does not exist", given=location, cure=_near_files(path))
+    # As when the script is run, its own folder comes first.
     folder = str(path.resolve().parent)
     if folder not in sys.path:
         sys.path.insert(0, folder)
-    # A file called like a module that is already there, say keras.py, must not take its place.
+    # A file with the name of an imported module, say keras.py, must not replace that module.
     name = path.stem if path.stem not in sys.modules else f"lowtide_target_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path.resolve())
     if spec is None or spec.loader is None:
-        raise LowtideError("the file of the target is not Python", given=place, cure=_FORMS)
+        raise LowtideError("the file of the target is not Python", given=location, cure=_FORMS)
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
-        raise _failed("does not import", place, error) from error
+        raise _failed("does not import", location, error) from error
     return module
 
 
-def _import_module(place: str) -> ModuleType:
-    # As `python -m` does: what lies in the current folder can be imported.
+def _import_module(location: str) -> ModuleType:
+    # As with `python -m`, modules in the current folder can be imported.
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     try:
-        return importlib.import_module(place)
+        return importlib.import_module(location)
     except ModuleNotFoundError as error:
-        if error.name is not None and (place == error.name or place.startswith(f"{error.name}.")):
-            raise LowtideError("no module of this name can be imported", given=place, cure=_FORMS) from error
-        raise _failed("does not import", place, error) from error
+        if error.name is not None and (location == error.name or location.startswith(f"{error.name}.")):
+            raise LowtideError("no module of this name can be imported", given=location, cure=_FORMS) from error
+        raise _failed("does not import", location, error) from error
     except (Exception, SystemExit) as error:
-        raise _failed("does not import", place, error) from error
+        raise _failed("does not import", location, error) from error
 
 
 def _near_files(path: Path) -> str:
@@ -121,16 +122,16 @@ def _near_files(path: Path) -> str:
 
 
 def _failed(what: str, given: str, error: BaseException) -> LowtideError:
-    """Return the user's own exception in one line: its type, its message, and the line it came from."""
+    """Return the exception of user code as an error of one line: its type, its message, and the line that raised it."""
     reason = traceback.format_exception_only(error)[-1].strip()
-    place = _users_line(error.__traceback__)
+    location = _users_line(error.__traceback__)
     if isinstance(error, SyntaxError) and error.filename is not None:
-        place = f"{Path(error.filename).name}:{error.lineno}"
-    return LowtideError(f"{given} {what}: {reason}", given=place, cure="make it run in Python by itself first")
+        location = f"{Path(error.filename).name}:{error.lineno}"
+    return LowtideError(f"{given} {what}: {reason}", given=location, cure="make it run in Python by itself first")
 
 
 def _users_line(trace: TracebackType | None) -> str | None:
-    # The deepest frame that is neither of a library, nor of Python, nor of this file is the user's.
+    # The innermost frame outside of libraries, Python and this file is user code.
     others = ("<frozen", str(Path(inspect.__file__).parent), __file__)
     frames = [
         frame
@@ -156,10 +157,10 @@ def _suggest(attribute: str, names: Iterable[str]) -> str:
     return f"it has {', '.join(choices[:8])}" if choices else _KINDS
 
 
-# -- understanding -------------------------------------------------------------------------------
+# -- interpreting --------------------------------------------------------------------------------
 
 
-def _interpret(found: Any, name: str, batch_size: int | None) -> Target:
+def _target_of(found: Any, name: str, batch_size: int | None) -> Target:
     import keras
     import tensorflow as tf
 
@@ -248,7 +249,7 @@ def _step(built: tuple[Any, ...], name: str, batch_size: int | None, build: Call
     def build_open() -> Target | None:
         if build is None:
             return None
-        # With None for the batch most builders give specs of an open batch; those that cannot, raise.
+        # With batch_size=None most builders return specs with an open batch; the others raise an error.
         try:
             again = build(batch_size=None)
             target = Target(again[0], _as_specs(again[1:], name), None, name)
@@ -260,7 +261,7 @@ def _step(built: tuple[Any, ...], name: str, batch_size: int | None, build: Call
 
 
 def _as_specs(given: tuple[Any, ...], name: str) -> tuple[Any, ...]:
-    """Return the specs of a step; a tensor or an array stands for its own shape and dtype."""
+    """Return the specs of a step; a tensor or an array is replaced by its shape and dtype."""
     import tensorflow as tf
 
     leaves = tf.nest.flatten(given)
@@ -301,7 +302,7 @@ def _keras_application(name: str, batch_size: int | None) -> Target:
     # Random weights take as much memory as trained ones, and need no download.
     model = models[name](weights=None)
     if None in model.input_shape[1:]:
-        # Some take images of any size, and a step needs one: that of most of their kind.
+        # Some take images of any size, and a step needs one: the usual size.
         model = models[name](weights=None, input_shape=(224, 224, 3))
     model.compile(optimizer="adam", loss="sparse_categorical_crossentropy", metrics=["accuracy"])
     size = "×".join(str(extent) for extent in model.input_shape[1:])

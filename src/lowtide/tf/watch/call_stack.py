@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 import types
 
-from lowtide.tf.trace.source_lines import is_users
+from lowtide.tf.trace.source_lines import is_user_file
 
 
 def user_line() -> str | None:
     """The innermost line of the user's program that is being executed, as "file.py:12"."""
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None:
-        if is_users(frame.f_code.co_filename):
+        if is_user_file(frame.f_code.co_filename):
             return f"{frame.f_code.co_filename.rpartition('/')[2]}:{frame.f_lineno}"
         frame = frame.f_back
     return None

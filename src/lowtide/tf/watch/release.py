@@ -25,7 +25,7 @@ from lowtide.errors import LowtideError
 from lowtide.tf.memory_meter import Meter
 from lowtide.tf.references.gc_objects import instances_of
 from lowtide.tf.references.holders import live_variables, variable_bytes
-from lowtide.tf.trace.source_lines import line_of
+from lowtide.tf.trace.source_lines import find_user_line
 
 _FUNCTIONS_OF_A_MODEL = ("train_function", "test_function", "predict_function")
 
@@ -198,4 +198,4 @@ def _captured_handles(graph: Any) -> list[Any]:
 
 
 def _line(graph: Any) -> str | None:
-    return next((line for line in map(line_of, graph.get_operations()) if line is not None), None)
+    return next((line for line in map(find_user_line, graph.get_operations()) if line is not None), None)

@@ -12,7 +12,7 @@ import tensorflow as tf
 from tensorflow.python.framework import ops
 from tensorflow.python.util import tf_decorator
 
-from lowtide.tf.trace.source_lines import is_users
+from lowtide.tf.trace.source_lines import is_user_file
 from lowtide.tf.watch.call_stack import outermost_caller, user_line
 from lowtide.tf.watch.finding import Finding
 
@@ -79,7 +79,7 @@ class Traces:
             # What TensorFlow makes to initialize variables and the like is no function of anybody's.
             return
         # A function of the user's that a callback calls is not part of Keras's loop.
-        own = code is not None and is_users(code.co_filename) and not options.name.startswith(_DATASET)
+        own = code is not None and is_user_file(code.co_filename) and not options.name.startswith(_DATASET)
         loop = None if own else outermost_caller(_KERAS_LOOPS, f"{os.sep}keras{os.sep}")
         place = (code.co_filename, code.co_firstlineno) if code is not None else ("", 0)
         traced = self.by_code.setdefault((*place, options.name, loop), Traced(options.name, loop))

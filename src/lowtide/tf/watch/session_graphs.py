@@ -6,7 +6,7 @@ import weakref
 from itertools import pairwise
 from typing import Any
 
-from lowtide.tf.trace.source_lines import line_of
+from lowtide.tf.trace.source_lines import find_user_line
 from lowtide.tf.watch.call_stack import user_line
 from lowtide.tf.watch.finding import Finding
 from lowtide.tide.growth import growth_of
@@ -61,7 +61,7 @@ class Graphs:
                     "growing graph",
                     f"the graph has {sizes[-1][1]:,} ops and gets {per_step:.3g} more in each step",
                     f"the loop adds ops such as `{newest.name}` ({newest.type})",
-                    line_of(newest),
+                    find_user_line(newest),
                     growth,
                     "build all ops before the loop and only run them inside it;"
                     " graph.finalize() before the loop raises where an op is added",

@@ -14,8 +14,8 @@ from lowtide.program.dtypes import dtype_name, element_bytes
 from lowtide.program.graph import Shape
 from lowtide.progress import Progress, ProgressCallback
 from lowtide.tf.trace.keras_models import guess_variable
-from lowtide.tf.trace.layer_origins import layer_finder
-from lowtide.tf.trace.source_lines import source_finder
+from lowtide.tf.trace.layer_origins import make_layer_finder
+from lowtide.tf.trace.source_lines import make_source_finder
 from lowtide.tf.trace.step import StepMetadata
 from lowtide.tf.trace.trace import Trace
 from lowtide.tf.trace.xla.limits import largest_temporary_bytes
@@ -104,8 +104,8 @@ class CompiledStep:
             progress(Progress("compiling with XLA"))
         started = time.perf_counter()
         memory = self.memory
-        source = source_finder(self.concrete)
-        find = layer_finder(self.concrete, self.metadata.layers, self.metadata.kinds)
+        source = make_source_finder(self.concrete)
+        find = make_layer_finder(self.concrete, self.metadata.layers, self.metadata.kinds)
         self._tide = build_tide(
             memory,
             target=label or self.label,
