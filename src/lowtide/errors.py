@@ -2,10 +2,10 @@
 
 
 class LowtideError(Exception):
-    """A problem the user can do something about, told in one line.
+    """A problem that the user can solve, described in one line.
 
-    The line is built from the parts, so that every error states all it knows in the same order:
-    the problem, then `given` (what was received), then `cure` (what to do about it).
+    The line has the same parts in the same order for every error: the problem, then `given` (the value received), then
+    `cure` (what to do).
     """
 
     def __init__(self, problem: str, *, given: object = None, cure: str | None = None) -> None:
@@ -17,12 +17,12 @@ class LowtideError(Exception):
             line += f" (given: {given})"
         if cure is not None:
             line += f"; {cure}"
-        # Exceptions of other libraries end up in `problem`, and theirs may span many lines.
+        # `problem` may contain the message of another library's exception, which may span several lines.
         super().__init__(" ".join(line.split()))
 
 
 class MissingTensorFlowError(LowtideError, ImportError):
-    """Something that needs TensorFlow was asked for where TensorFlow is not installed."""
+    """A function that needs TensorFlow was called, and TensorFlow is not installed."""
 
     def __init__(self) -> None:
         super().__init__(

@@ -54,38 +54,38 @@ def _parse_text(text: str) -> int:
     factor = _FACTORS.get(match["unit"].lower()) if match else None
     if match is None or factor is None:
         raise LowtideError("not an amount of memory", given=repr(text), cure=_CURE)
-    # Decimal, because 0.1 GiB in binary floating point is off by a byte here and there.
+    # Decimal, because binary floating point can be wrong by one byte, for 0.1 GiB for example.
     return int(Decimal(match["number"] + (match["exponent"] or "")) * factor)
 
 
 @dataclass(frozen=True)
-class Growth:
-    """By how much something may grow: a share of what it was, or an amount of bytes; one of them is None."""
+class GrowthLimit:
+    """The largest allowed growth: a share of the earlier amount, or a number of bytes; the other one is None."""
 
     share: Decimal | None
     bytes: int | None
 
     def above(self, before_bytes: int) -> int:
-        """Return how many bytes more than `before_bytes` are allowed."""
+        """Return the number of bytes that are allowed in addition to `before_bytes`."""
         return int(before_bytes * self.share) if self.share is not None else (self.bytes or 0)
 
     def __str__(self) -> str:
         return format_bytes(self.bytes or 0) if self.share is None else f"{(self.share * 100).normalize():f}%"
 
 
-def parse_growth(growth: str | float | SupportsIndex | Growth) -> Growth:
-    """Return what `growth` allows: "5%" or 0.05 is a share, "200MiB" or a whole number an amount of bytes."""
-    if isinstance(growth, Growth):
+def parse_growth(growth: str | float | SupportsIndex | GrowthLimit) -> GrowthLimit:
+    """Parse a growth limit: "5%" or 0.05 is a share, "200MiB" or an integer is a number of bytes."""
+    if isinstance(growth, GrowthLimit):
         return growth
     if isinstance(growth, str):
         return _parse_growth_text(growth)
     if isinstance(growth, bool) or (isinstance(growth, float) and not math.isfinite(growth)):
         raise LowtideError("not an amount of growth", given=repr(growth), cure=_GROWTH_CURE)
     if isinstance(growth, float):
-        found = Growth(Decimal(str(float(growth))), None)
+        found = GrowthLimit(Decimal(str(float(growth))), None)
     else:
         try:
-            found = Growth(None, operator.index(growth))
+            found = GrowthLimit(None, operator.index(growth))
         except TypeError:
             raise LowtideError("not an amount of growth", given=repr(growth), cure=_GROWTH_CURE) from None
     if (found.share or found.bytes or 0) < 0:
@@ -93,14 +93,14 @@ def parse_growth(growth: str | float | SupportsIndex | Growth) -> Growth:
     return found
 
 
-def _parse_growth_text(text: str) -> Growth:
+def _parse_growth_text(text: str) -> GrowthLimit:
     share, amount = _SHARE.fullmatch(text), _AMOUNT.fullmatch(text)
     if share is not None:
-        return Growth(Decimal(share["number"]) / 100, None)
-    # A lone "5" would be five bytes, and nobody means that.
+        return GrowthLimit(Decimal(share["number"]) / 100, None)
+    # A lone "5" would mean five bytes, which is surely a mistake.
     if amount is None or amount["unit"].lower() not in _FACTORS or (not amount["unit"] and text.strip() != "0"):
         raise LowtideError("not an amount of growth", given=repr(text), cure=_GROWTH_CURE)
-    return Growth(None, _parse_text(text))
+    return GrowthLimit(None, _parse_text(text))
 
 
 def format_change(count: int) -> str:

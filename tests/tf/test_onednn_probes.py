@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lowtide.program.facts.onednn import output_sizes
+from lowtide.program.facts.catalog import fact_of
 from lowtide.program.facts.onednn_isa import VectorIsa, current_isa
-from lowtide.program.facts.op_fact import fact_of
 from lowtide.program.graph import Graph, NodeView
 from lowtide.program.machine import Machine, current_machine, use_machine
 
@@ -83,7 +82,8 @@ def _stated_outputs(view: NodeView, free: bool) -> Counter[int]:
     aliases = fact.aliases(view) if callable(fact.aliases) else fact.aliases
     forwards = fact.forwards(view) if callable(fact.forwards) else fact.forwards
     shared = {output for output, _ in aliases} | ({output for output, _ in forwards} if free else set())
-    sizes = {output: view.output_bytes(output) for output in range(view.output_count)} | output_sizes(view)
+    sizes = {output: view.output_bytes(output) for output in range(view.output_count)}
+    sizes |= fact.sizes(view) if fact.sizes is not None else {}
     return Counter(size for output, size in sizes.items() if output not in shared and size)
 
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowtide.program.facts.onednn import output_sizes
-from lowtide.program.facts.onednn_convolution import Convolution, scratchpad_bytes
+from lowtide.program.facts.catalog import fact_of
+from lowtide.program.facts.convolution import Convolution
+from lowtide.program.facts.onednn_convolution import scratchpad_bytes
 from lowtide.program.facts.onednn_isa import VectorIsa, _of_limit, current_isa, use_isa
-from lowtide.program.facts.op_fact import fact_of
 from lowtide.program.graph import NodeView
 from lowtide.program.machine import Machine, current_machine, use_machine
 from tests.unit.graphs import one_node
@@ -129,13 +129,13 @@ def test_a_fused_addition_happens_in_the_addend() -> None:
 @pytest.mark.parametrize(("window", "bytes_each"), [(15, 1), (16, 4)])
 def test_max_pooling_remembers_a_place_in_the_window(window: int, bytes_each: int) -> None:
     node = _node("_MklNativeMaxPool", [(2, 32, 32, 20)], [(2, 16, 16, 20), None], ksize=[1, window, window, 1])
-    assert output_sizes(node) == {1: 2 * 16 * 16 * 20 * bytes_each}
+    assert fact_of(node.op).sizes(node) == {1: 2 * 16 * 16 * 20 * bytes_each}
 
 
 def test_the_bias_gradient_has_the_channels_that_are_made() -> None:
     inputs: list[tuple[int, ...] | None] = [(8, 7, 7, 512), (4,), (8, 7, 7, 2048)]
     node = _node("_MklNativeConv2DBackpropFilterWithBias", inputs, [(1, 1, 512, 2048), (512,)], data_format="NHWC")
-    assert output_sizes(node) == {1: 2048 * 4}
+    assert fact_of(node.op).sizes(node) == {1: 2048 * 4}
 
 
 def test_products_need_a_scratchpad_only_beyond_avx2() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowtide.tide.growth import growth_of
+from lowtide.tide.growth import find_growth
 
 MIB = 2**20
 
@@ -16,7 +16,7 @@ def series(function, steps=100, every=1):
 
 
 def test_a_straight_line_is_growth_and_its_slope_is_exact():
-    growth = growth_of(series(lambda step: 1000 + 50 * step))
+    growth = find_growth(series(lambda step: 1000 + 50 * step))
     assert growth is not None
     assert growth.bytes_per_step == 50
     assert (growth.first_step, growth.last_step) == (20, 99)
@@ -26,7 +26,7 @@ def test_a_straight_line_is_growth_and_its_slope_is_exact():
 
 @pytest.mark.parametrize("every", [1, 3, 7])
 def test_readings_may_be_sparse(every):
-    growth = growth_of(series(lambda step: 1000 + 50 * step, steps=200, every=every))
+    growth = find_growth(series(lambda step: 1000 + 50 * step, steps=200, every=every))
     assert growth is not None
     assert growth.bytes_per_step == 50
 
@@ -47,7 +47,7 @@ def test_readings_may_be_sparse(every):
     ],
 )
 def test_what_is_not_growth(function):
-    assert growth_of(series(function)) is None
+    assert find_growth(series(function)) is None
 
 
 @pytest.mark.parametrize(
@@ -60,20 +60,20 @@ def test_what_is_not_growth(function):
     ],
 )
 def test_growth_shows_through(function):
-    growth = growth_of(series(function))
+    growth = find_growth(series(function))
     assert growth is not None
     assert growth.bytes_per_step == pytest.approx(MIB, rel=0.2)
 
 
 @pytest.mark.parametrize("samples", [[], [(0, 5)], [(step, step * MIB) for step in range(20)]])
 def test_too_few_readings_say_nothing(samples):
-    assert growth_of(samples) is None
+    assert find_growth(samples) is None
 
 
 def test_a_rise_below_the_least_is_noise():
     samples = series(lambda step: step * 100)
-    assert growth_of(samples, least_bytes=MIB) is None
-    assert growth_of(samples, least_bytes=1000) is not None
+    assert find_growth(samples, least_bytes=MIB) is None
+    assert find_growth(samples, least_bytes=1000) is not None
 
 
 @settings(deadline=None)
@@ -81,7 +81,7 @@ def test_a_rise_below_the_least_is_noise():
 def test_any_leak_larger_than_the_noise_is_found(steps, leak, base, generator: random.Random):
     noise = leak / 2
     samples = [(step, base + leak * step + round(generator.uniform(0, noise))) for step in range(steps)]
-    growth = growth_of(samples)
+    growth = find_growth(samples)
     assert growth is not None
     assert growth.bytes_per_step == pytest.approx(leak, rel=0.3)
 
@@ -90,19 +90,19 @@ def test_any_leak_larger_than_the_noise_is_found(steps, leak, base, generator: r
 @given(st.integers(30, 400), st.integers(1, MIB), st.randoms(use_true_random=False))
 def test_noise_that_visits_its_floor_is_not_growth(steps, spread, generator: random.Random):
     samples = [(step, 0 if step % 3 == 0 else generator.randint(0, spread)) for step in range(steps)]
-    assert growth_of(samples) is None
+    assert find_growth(samples) is None
 
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 2**50)), max_size=60))
 def test_any_readings_are_answered_and_growth_is_positive(samples):
-    growth = growth_of(samples)
+    growth = find_growth(samples)
     assert growth is None or (growth.bytes_per_step > 0 and growth.last_step > growth.first_step)
 
 
 @settings(deadline=None)
 @given(st.lists(st.integers(0, 2**40), min_size=20, max_size=80))
 def test_the_same_readings_backwards_do_not_grow_as_well(values):
-    forwards = growth_of(list(enumerate(values)))
-    backwards = growth_of(list(enumerate(reversed(values))))
+    forwards = find_growth(list(enumerate(values)))
+    backwards = find_growth(list(enumerate(reversed(values))))
     assert forwards is None or backwards is None

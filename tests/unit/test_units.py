@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowtide.errors import LowtideError
-from lowtide.units import Growth, format_bytes, format_change, format_growth, parse_bytes, parse_growth
+from lowtide.units import GrowthLimit, format_bytes, format_change, format_growth, parse_bytes, parse_growth
 
 
 @pytest.mark.parametrize(
@@ -145,4 +145,4 @@ def test_changes_are_written_with_their_sign():
 
 
 def test_a_growth_can_be_compared():
-    assert parse_growth("1KiB") == Growth(None, 1024)
+    assert parse_growth("1KiB") == GrowthLimit(None, 1024)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from lowtide.errors import LowtideError
-from lowtide.units import Growth, parse_growth
+from lowtide.units import GrowthLimit, parse_growth
 
 if TYPE_CHECKING:
     from lowtide.tide.tide import Tide
@@ -33,7 +33,7 @@ def difference_options(function: _Function) -> _Function:
     return function
 
 
-def only_file(files: tuple[Path, ...], max_growth: Growth | None, markdown: bool) -> Path:
+def only_file(files: tuple[Path, ...], max_growth: GrowthLimit | None, markdown: bool) -> Path:
     """Return the file where there is one, or say what else was expected."""
     if len(files) != 1:
         cure = "give a FILE to show, or two tides to compare: BEFORE AFTER"
@@ -42,7 +42,7 @@ def only_file(files: tuple[Path, ...], max_growth: Growth | None, markdown: bool
     return files[0]
 
 
-def load_against(path: Path | None, max_growth: Growth | None, markdown: bool) -> Tide | None:
+def load_against(path: Path | None, max_growth: GrowthLimit | None, markdown: bool) -> Tide | None:
     """Return the tide to compare with, before any time is spent on predicting; None where there is none."""
     if path is None:
         _refuse_without_two(max_growth, markdown, cure="add --against FILE")
@@ -58,7 +58,7 @@ def check_one_form(*, as_json: bool, markdown: bool) -> None:
         raise LowtideError("one form at a time", given="--json and --markdown", cure="give one of them")
 
 
-def _refuse_without_two(max_growth: Growth | None, markdown: bool, *, cure: str) -> None:
+def _refuse_without_two(max_growth: GrowthLimit | None, markdown: bool, *, cure: str) -> None:
     given = "--max-growth" if max_growth is not None else "--markdown" if markdown else None
     if given is not None:
         raise LowtideError("there is nothing to compare with", given=given, cure=cure)
@@ -68,7 +68,7 @@ def explain_two(
     files: tuple[Path, ...],
     budget: int | None,
     top: int,
-    max_growth: Growth | None,
+    max_growth: GrowthLimit | None,
     *,
     as_json: bool,
     markdown: bool,
@@ -98,7 +98,7 @@ def explain_two(
 def emit_against(
     before: Tide,
     report: TideReport,
-    max_growth: Growth | None,
+    max_growth: GrowthLimit | None,
     *,
     as_json: bool,
     markdown: bool,

@@ -8,7 +8,7 @@ from lowtide.cli.differences import check_one_form, difference_options, explain_
 from lowtide.cli.logs import explain_log, is_log
 from lowtide.cli.options import check_writable, report_options, space_option
 from lowtide.errors import LowtideError
-from lowtide.units import Growth
+from lowtide.units import GrowthLimit
 
 
 @click.command()
@@ -25,7 +25,7 @@ def command(
     svg: Path | None,
     force: bool,
     space: Path | None,
-    max_growth: Growth | None,
+    max_growth: GrowthLimit | None,
     markdown: bool,
 ) -> int:
     """Show a saved tide or plan again, explain a log in which memory ran out, or compare two tides; without TensorFlow.

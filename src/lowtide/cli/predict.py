@@ -12,7 +12,7 @@ from lowtide.cli.differences import check_one_form, difference_options, emit_aga
 from lowtide.cli.options import batch_size_option, check_batch_size, check_writable, report_options
 from lowtide.errors import LowtideError
 from lowtide.progress import Progress, ProgressCallback
-from lowtide.units import Growth
+from lowtide.units import GrowthLimit
 
 if TYPE_CHECKING:
     from lowtide.tf.trace.target import Target
@@ -42,7 +42,7 @@ def command(
     force: bool,
     save: Path | None,
     against: Path | None,
-    max_growth: Growth | None,
+    max_growth: GrowthLimit | None,
     markdown: bool,
 ) -> int:
     """Predict the memory of a training step that has never run.

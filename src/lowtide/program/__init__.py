@@ -1,4 +1,4 @@
-"""What a program is: its nodes and tensors as columns, its batch axis, and the constants that fold away.
+"""What a program is: its nodes and tensors as columns, its batch axis, the values of small tensors, constant folding.
 
-Imports `errors` and `units` only. `facts/` states what each op's kernel does with memory.
+`facts/` states what each op's kernel does with memory, for the machine in `machine`. Imports `errors` and `units` only.
 """

@@ -1,9 +1,9 @@
-"""Constants that TensorFlow computes before the first step, after the graph was handed to the executor.
+"""Constant folding: tensors that TensorFlow computes once, before the first step.
 
-A last optimizer runs on each partition when its executor is made, later than any graph that TensorFlow shows: what
-depends on constants alone is computed once, and kept. The gradient of a mean over a batch of fixed size is such a
-tensor: it takes its bytes for ever, not for a moment. A node stays where another waits for it, even if nobody reads
-what it makes.
+A last optimizer runs on each partition when its executor is created, later than any graph that TensorFlow shows. It
+computes once, and keeps, every tensor that depends on constants alone. The gradient of a mean over a batch of fixed
+size is such a tensor: it takes memory during the whole training, not only for a moment. A node that another node waits
+for is kept, even if no node reads its outputs.
 """
 
 from __future__ import annotations
@@ -15,35 +15,35 @@ from lowtide.program.facts.catalog import fact_of
 from lowtide.program.graph import Graph
 from lowtide.program.values import LARGEST_VALUE, Value, propagate_values
 
-# TensorFlow's own bound for what it keeps.
+# The largest tensor that TensorFlow folds.
 LARGEST_FOLDED_BYTES = 10 << 20
 
-# Ops with a state, control flow, calls and what leaves the graph are never computed beforehand.
+# Ops with state, control flow, function calls and communication are never folded.
 _NOT_FOLDED = tuple(
     "_ Random Multinomial TruncatedNormal ParameterizedTruncatedNormal Resource ReadVariable Assign VarHandle VarIs "
     "Variable Placeholder NoOp Iterator Optional TensorList EmptyTensorList Print Assert Stateful Partitioned "
     "Stateless If While Case Switch Merge Enter Exit NextIteration LoopCond Ref Temporary DestroyTemporary Xla Send "
     "Recv PyFunc EagerPyFunc Stack TensorArray Rng Anonymous Lookup Collective Barrier Queue".split()
 )
-_FOLDED_NONETHELESS = frozenset("StatelessRandomUniformV2 StatelessRandomNormalV2 StatelessTruncatedNormalV2".split())
+_FOLDED_EXCEPTIONS = frozenset("StatelessRandomUniformV2 StatelessRandomNormalV2 StatelessTruncatedNormalV2".split())
 
 
 def fold_constants(graph: Graph) -> tuple[Graph, frozenset[int]]:
-    """The graph with its computed constants as new nodes at the end, and the nodes that are no longer run."""
+    """Return the graph with the folded constants as new nodes at the end, and the nodes that no longer run."""
     constant = _constant_nodes(graph)
     values = propagate_values(graph, constant)
     folded = _folded_tensors(graph, constant, values)
     if not folded:
         return graph, frozenset()
     result = _with_constants(graph, folded, constant, values)
-    return result, _left_over(result, folded)
+    return result, _unused_nodes(result, folded)
 
 
 def _foldable(graph: Graph, node: int) -> bool:
     op = graph.ops[node]
     if op == "Const":
         return graph.dtypes[graph.first_output[node]] != RESOURCE
-    if op.startswith(_NOT_FOLDED) and op not in _FOLDED_NONETHELESS:
+    if op.startswith(_NOT_FOLDED) and op not in _FOLDED_EXCEPTIONS:
         return False
     if any(graph.dtypes[tensor] in (RESOURCE, VARIANT) for tensor in graph.outputs_of(node)):
         return False
@@ -51,7 +51,7 @@ def _foldable(graph: Graph, node: int) -> bool:
 
 
 def _constant_nodes(graph: Graph) -> list[int]:
-    """Nodes whose data inputs are all constants, each after those it reads."""
+    """Return the nodes that depend on constants alone, each after its inputs."""
     readers: list[list[int]] = [[] for _ in range(len(graph))]
     producers = graph.producers()
     waiting = [len(graph.inputs_of(node)) for node in range(len(graph))]
@@ -71,7 +71,7 @@ def _constant_nodes(graph: Graph) -> list[int]:
 
 
 def _folded_tensors(graph: Graph, constant: list[int], values: dict[int, Value]) -> list[int]:
-    """Tensors that other nodes read and that depend on constants alone, if they are not constants themselves."""
+    """Return the tensors that depend on constants alone, are no constants, and are read by nodes that do not fold."""
     inside = set(constant)
     wanted = {tensor for node in range(len(graph)) if node not in inside for tensor in graph.inputs_of(node)}
     folded = []
@@ -83,15 +83,15 @@ def _folded_tensors(graph: Graph, constant: list[int], values: dict[int, Value])
             shape = graph.shapes[tensor]
             if tensor not in wanted or size is None or shape is None or -1 in shape or size > LARGEST_FOLDED_BYTES:
                 continue
-            # A loop's end may hang on a small value: such a tensor is folded only if its value is carried along.
+            # The end of a loop may depend on a small value: such a tensor is folded only if its value is known.
             if tensor in values or size > LARGEST_VALUE:
                 folded.append(tensor)
     return folded
 
 
 def _with_constants(graph: Graph, folded: list[int], constant: list[int], values: dict[int, Value]) -> Graph:
-    """New nodes come last, so all that is known by node or tensor stays where it is."""
-    waits = _waited_for(graph, constant)
+    """Add the folded constants as the last nodes, so that node and tensor ids stay valid."""
+    waits = _control_sources(graph, constant)
     producers = graph.producers()
     replaced = {tensor: graph.tensor_count + position for position, tensor in enumerate(folded)}
     inputs = [replaced.get(tensor, tensor) for tensor in graph.inputs]
@@ -117,8 +117,8 @@ def _with_constants(graph: Graph, folded: list[int], constant: list[int], values
     )
 
 
-def _waited_for(graph: Graph, constant: list[int]) -> dict[int, frozenset[int]]:
-    """The nodes beside constants that a constant waits for, by itself or through what it reads."""
+def _control_sources(graph: Graph, constant: list[int]) -> dict[int, frozenset[int]]:
+    """Return the nodes that each constant waits for, directly or through its inputs, other than constants."""
     producers = graph.producers()
     inside = set(constant)
     waits: dict[int, frozenset[int]] = {}
@@ -129,23 +129,23 @@ def _waited_for(graph: Graph, constant: list[int]) -> dict[int, frozenset[int]]:
     return waits
 
 
-def _left_over(result: Graph, folded: list[int]) -> frozenset[int]:
-    """Nodes that nobody reads or waits for any more. Those that nobody ever did were wanted for what they do."""
+def _unused_nodes(result: Graph, folded: list[int]) -> frozenset[int]:
+    """Return the nodes that are no longer read or waited for. Nodes that never were are kept for their side effects."""
     producers = result.producers()
     readers = [0] * len(result)
     for tensor in result.inputs:
         readers[producers[tensor]] += 1
     for node in result.controls:
         readers[node] += 1
-    left_over = set()
+    unused = set()
     stack = [node for node in {producers[tensor] for tensor in folded} if not readers[node]]
     while stack:
         node = stack.pop()
-        if node in left_over:
+        if node in unused:
             continue
-        left_over.add(node)
+        unused.add(node)
         for source in (*(producers[tensor] for tensor in result.inputs_of(node)), *result.controls_of(node)):
             readers[source] -= 1
             if not readers[source] and _foldable(result, source):
                 stack.append(source)
-    return frozenset(left_over)
+    return frozenset(unused)

@@ -12,14 +12,12 @@ import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NewType
+from typing import Any
 
 import numpy as np
 
 from lowtide.program.dtypes import dtype_name, element_bytes
 
-NodeId = NewType("NodeId", int)
-TensorId = NewType("TensorId", int)
 Shape = tuple[int, ...]
 
 
@@ -42,7 +40,7 @@ class Graph:
     variables: dict[int, tuple[int, Shape]] = field(default_factory=dict)
     """Dtype and shape of the variable behind a resource handle, by the handle's tensor id."""
     folded: range = range(0)
-    """Constants that TensorFlow computes last and adds to the graph that it runs."""
+    """Nodes that constant folding added."""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -61,12 +59,12 @@ class Graph:
         return self.controls[self.first_control[node] : self.first_control[node + 1]]
 
     def producers(self) -> list[int]:
-        """The node that makes each tensor."""
-        made: list[int] = np.repeat(np.arange(len(self)), np.diff(self.first_output)).tolist()
-        return made
+        """Return the node that produces each tensor."""
+        nodes: list[int] = np.repeat(np.arange(len(self)), np.diff(self.first_output)).tolist()
+        return nodes
 
     def producer(self, tensor: int) -> int:
-        """The node that makes one tensor."""
+        """Return the node that produces a tensor."""
         return bisect_right(self.first_output, tensor) - 1
 
     def tensor_bytes(self, tensor: int) -> int | None:
@@ -74,7 +72,7 @@ class Graph:
         return None if shape is None else math.prod(shape) * element_bytes(self.dtypes[tensor])
 
     def variable_bytes(self, handle: int) -> int | None:
-        """The size of the variable behind a handle; None for other resources (tables, iterators)."""
+        """Return the size of the variable behind a handle; None for other resources, such as tables and iterators."""
         if handle not in self.variables:
             return None
         dtype, shape = self.variables[handle]
@@ -84,12 +82,12 @@ class Graph:
         return NodeView(self, node)
 
 
-# Control flow passes resource handles on.
+# Ops that pass a resource handle through.
 _HANDLE_PASSERS = frozenset("Identity Enter Exit Switch Merge NextIteration RefEnter".split())
 
 
 def follow_handle(graph: Graph, tensor: int) -> int:
-    """The argument or handle op that a resource tensor comes from."""
+    """Return the argument or handle op that a resource tensor comes from."""
     seen = set()
     while tensor not in seen:
         seen.add(tensor)
@@ -101,7 +99,7 @@ def follow_handle(graph: Graph, tensor: int) -> int:
 
 
 class NodeView:
-    """One node, as an op fact sees it: attributes, shapes, dtypes and known input values."""
+    """One node as op facts see it: attributes, shapes, dtypes and known input values."""
 
     __slots__ = ("graph", "node")
 
@@ -126,7 +124,7 @@ class NodeView:
         return self.graph.first_output[self.node + 1] - self.graph.first_output[self.node]
 
     def attribute(self, key: str, default: Any = None) -> Any:
-        """An attribute as a plain value: int, float, bool, str, a dtype's number, a shape, or a list of these."""
+        """Return an attribute as an int, float, bool, str, dtype number or shape, or as a list of these."""
         return self.graph.attributes[self.node].get(key, default)
 
     def _input(self, index: int) -> int:
@@ -142,7 +140,7 @@ class NodeView:
         return self.graph.tensor_bytes(self._input(index))
 
     def input_value(self, index: int) -> Any:
-        """The contents of a small constant input as a NumPy array, else None."""
+        """Return the contents of a small constant input as a NumPy array, else None."""
         return self.graph.values.get(self._input(index))
 
     def output_shape(self, index: int = 0) -> Shape | None:

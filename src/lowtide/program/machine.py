@@ -1,7 +1,7 @@
-"""What kernels ask about the machine they run on: threads and cache sizes.
+"""The machine that kernels run on: threads and cache sizes.
 
-Some kernels size their temporary buffers by the number of threads or by the last-level cache. A prediction for
-another machine sets these with `use_machine`.
+Some kernels size their temporary buffers by the number of threads or by the last-level cache. `use_machine` sets these
+for a prediction for another machine.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-# What TensorFlow's kernels assume where the machine says nothing, in Eigen's order: L1, L2, L3.
+# The defaults of Eigen where the machine does not report its caches: L1, L2, L3.
 _ASSUMED_CACHE_BYTES = (32 * 1024, 256 * 1024, 2 * 1024 * 1024)
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The facts of a machine that reach kernels."""
+    """The properties of a machine that affect the memory of kernels."""
 
     intra_op_threads: int
     inter_op_threads: int
@@ -30,14 +30,14 @@ class Machine:
 
     @classmethod
     def here(cls) -> Machine:
-        """This machine, with TensorFlow's default of one thread per processor we may use."""
+        """Return this machine, with TensorFlow's default of one thread per available processor."""
         processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         caches = _cache_bytes()
         return cls(processors, processors, *caches)
 
 
 def _cache_bytes() -> tuple[int, int, int]:
-    """Cache sizes as Eigen sees them: on AMD it asks the processor, which counts the L3 of the whole socket."""
+    """Return cache sizes as Eigen finds them: on AMD from the processor, which reports the L3 of the whole socket."""
     return _amd_cache_bytes() or _system_cache_bytes()
 
 
@@ -54,14 +54,14 @@ def _amd_cache_bytes() -> tuple[int, int, int] | None:
     return None
 
 
-# The instruction CPUID has no other way to Python. As a function (leaf, answer) in System V's convention:
+# Python has no other access to the instruction CPUID. As a function (leaf, answer) in the System V calling convention:
 # push rbx; mov eax, edi; xor ecx, ecx; mov r8, rsi; cpuid; mov [r8], eax; mov [r8+4], ebx; mov [r8+8], ecx;
 # mov [r8+12], edx; pop rbx; ret
 _CPUID_CODE = bytes.fromhex("53 89f8 31c9 4989f0 0fa2 418900 41895804 41894808 4189500c 5b c3")
 
 
 def _ask_processor(leaf: int) -> tuple[int, int, int, int] | None:
-    """The registers eax, ebx, ecx, edx that CPUID answers, or None where code may not be made at run time."""
+    """Return the registers eax, ebx, ecx and edx after CPUID, or None where pages cannot be made executable."""
     if platform.machine() not in ("x86_64", "AMD64") or not hasattr(mmap, "PROT_EXEC"):
         return None
     with suppress(OSError, PermissionError):
@@ -80,7 +80,7 @@ def _ask_processor(leaf: int) -> tuple[int, int, int, int] | None:
 def _system_cache_bytes() -> tuple[int, int, int]:
     sizes = dict(zip((1, 2, 3), _ASSUMED_CACHE_BYTES, strict=True))
     for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
-        # A container may hide single files; each is then left at what is assumed.
+        # A container may hide single files; the default then stays.
         with suppress(OSError, ValueError):
             if (folder / "type").read_text().strip() != "Instruction":
                 level = int((folder / "level").read_text())
@@ -89,7 +89,7 @@ def _system_cache_bytes() -> tuple[int, int, int]:
 
 
 def _parse_size(text: str) -> int:
-    """A size as the kernel's sysfs writes it: `32K`, `8M` or a plain number."""
+    """Parse a size as sysfs writes it: `32K`, `8M` or a plain number."""
     factor = {"K": 1024, "M": 1024**2, "G": 1024**3}.get(text[-1:], 1)
     return int(text[:-1] if factor > 1 else text) * factor
 
@@ -98,7 +98,7 @@ _current: list[Machine] = []
 
 
 def current_machine() -> Machine:
-    """The machine that facts are stated for: this one, unless `use_machine` named another."""
+    """Return the machine that facts are stated for: this one, unless `use_machine` set another."""
     if not _current:
         _current.append(Machine.here())
     return _current[-1]

@@ -1,7 +1,7 @@
 """Values of small tensors: shapes, axes, loop counters.
 
-TensorFlow's shape inference follows most of them; what it leaves open is computed here, and so are the counters
-that tell how often a loop runs.
+TensorFlow's shape inference computes most of them. The others are computed here, and so are the counters that determine
+the number of iterations of a loop.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from lowtide.program.graph import Graph, follow_handle
 Value = np.ndarray[Any, np.dtype[Any]]
 Attributes = dict[str, Any]
 
+# Elements of the largest tensor whose value is tracked.
 LARGEST_VALUE = 4096
 
 
 def evaluate(op: str, attributes: Attributes, inputs: Sequence[Value]) -> list[Value] | None:
-    """The outputs of a node whose inputs are known; None for an op this evaluator does not know."""
+    """Return the outputs of a node whose inputs are known; None for an op that this evaluator does not have."""
     compute = _OPS.get(op)
     if compute is None:
         return None
@@ -34,7 +35,7 @@ def evaluate(op: str, attributes: Attributes, inputs: Sequence[Value]) -> list[V
 
 
 def propagate_values(graph: Graph, order: Sequence[int]) -> dict[int, Value]:
-    """All values that follow from constants and known shapes, by tensor id."""
+    """Return all values that follow from constants and known shapes, by tensor id."""
     values = dict(graph.values)
     for node in order:
         op = graph.ops[node]

@@ -1,4 +1,4 @@
-"""TensorFlow's BFC (best fit with coalescing) allocator, exactly, without TensorFlow.
+"""An exact model of TensorFlow's BFC (best fit with coalescing) allocator, without TensorFlow.
 
 What the allocator counts as in use are whole chunks, not the bytes that were asked for, and which
 chunk a request gets depends on every request before it. So the bytes in use of a step are found by
@@ -65,7 +65,7 @@ class Chunk(NamedTuple):
 
 
 class Replay(NamedTuple):
-    """What a stream of allocations and frees did."""
+    """The result of replaying a stream of allocations and frees."""
 
     bytes_in_use: NDArray[np.int64]  # after every event
     allocated_bytes: NDArray[np.int64]  # per buffer, of its latest chunk; 0 if it never had one

@@ -1,11 +1,10 @@
-"""How long a node takes, roughly: enough to tell which of two ready nodes ends first.
+"""Estimates the duration of a node, precisely enough to decide which of two ready nodes ends first.
 
-Only ratios matter: the executor simulation uses durations to interleave its threads. The rates are those of
-single kernels, each run alone on a small CPU with all its cores at work (`benchmarks/kernels.py` measures them
-again); what they share is how kernels work: a product packs its operands into panels, and slowly where they are
-transposed; the gradients of a convolution unfold the image into columns first, so they take long where a filter
-is large, even if few channels leave little to multiply. What a recorded step says of them is in its tide
-(`tide.times`), and a plan that is given one takes that in the place of all this.
+Only ratios matter: the executor simulation uses durations to interleave its threads. The rates were measured for single
+kernels, each run alone on a small CPU with all its cores (`benchmarks/kernels.py` measures them again). The model
+follows the kernels: a matrix product packs its operands into panels, slowly if they are transposed; the gradients of a
+convolution unfold the image into columns first, so a large filter is slow even with few channels. A recorded tide has
+measured durations (`tide.times`), which replace these estimates in a plan.
 """
 
 from __future__ import annotations
@@ -19,26 +18,26 @@ from lowtide.program.dtypes import RESOURCE
 from lowtide.program.graph import Graph
 
 FLOPS_PER_US = 150_000.0
-# Channels below this leave the vector units half empty: a kernel needs two vectors of them, of 16 floats at most.
+# With fewer channels the vector units are partly idle: a kernel needs two vectors of up to 16 floats.
 FULL_CHANNELS = 32
-# A product's operands are packed into panels first, which is what a thin product spends its time on.
+# A product's operands are packed into panels first, which dominates the time of a thin product.
 PACKED_BYTES_PER_US = 14_000.0
 PACKED_TRANSPOSED_BYTES_PER_US = 3_000.0
 PACKED_TRANSPOSED_RIGHT_BYTES_PER_US = 1_500.0
-# A product's result is added up in place, panel by panel.
+# A product's result is accumulated in place, panel by panel.
 SUMMED_BYTES_PER_US = 8_000.0
 # A convolution's gradients unfold images into columns, and fold columns into images, patch by patch.
 FOLDED_BYTES_PER_US = 13_000.0
 UNFOLDED_BYTES_PER_US = 3_500.0
 PATCHES_PER_US = 160.0
-# The gradient of the input packs the whole filter anew for each image; oneDNN packs it once, in all three kernels.
+# The gradient of the input packs the filter again for each image; oneDNN packs it once, in all three kernels.
 FILTER_BYTES_PER_US = 2_000.0
-# An image whose channels do not fill a vector is gathered element by element.
+# An image whose channels do not fill a vector is copied element by element.
 ODD_PATCHES_PER_US = 14.0
 DEPTHWISE_FLOPS_PER_US = 15_000.0
 
 BYTES_PER_US = 35_000.0
-# Bytes in and out per microsecond, of kernels that do not reach the memory's speed.
+# Bytes read and written per microsecond, for kernels that are slower than the memory.
 _SLOWER = {
     10_000.0: "Sum Mean Prod Max Min All Any EuclideanNorm MaxPool MaxPool3D Slice StridedSlice StridedSliceGrad "
     "BiasAddGrad",
@@ -55,16 +54,16 @@ _SLOWER = {
     500.0: "StatelessRandomNormalV2 StatelessTruncatedNormalV2 RandomStandardNormal TruncatedNormal",
 }
 _BYTES_PER_US = {op: rate for rate, ops in _SLOWER.items() for op in ops.split()}
-# A vector that is repeated along other axes is looked up element by element.
+# A vector that is broadcast along other axes is read element by element.
 BROADCAST_SLOWDOWN = 2.0
 _BROADCASTING = frozenset("Add AddV2 Sub Mul RealDiv SquaredDifference Maximum Minimum".split())
 
-# What the names of oneDNN's kernels begin with.
+# The prefix of oneDNN's kernels.
 _ONEDNN = "_Mkl"
 _MATRIX_PRODUCTS = frozenset({"MatMul"})
 _BATCHED_PRODUCTS = frozenset("BatchMatMul BatchMatMulV2 BatchMatMulV3".split())
 
-# These hand on a buffer or a handle: they move nothing, whatever its size.
+# These pass on a buffer or a handle without copying it.
 _FREE = frozenset(
     "ReadVariableOp AssignVariableOp Identity IdentityN Reshape Squeeze ExpandDims StopGradient PreventGradient Shape "
     "ShapeN Size Rank Switch Merge Enter Exit NextIteration LoopCond _Arg _Retval _DeviceArg _DeviceRetval Const NoOp "
@@ -74,7 +73,7 @@ _FREE = frozenset(
 
 
 def node_cost_us(graph: Graph, node: int, sizes: Sequence[int]) -> float:
-    """Estimated microseconds of one node."""
+    """Return the estimated microseconds of one node."""
     kernel = graph.ops[node]
     if kernel in _FREE:
         return 0.0
@@ -89,7 +88,7 @@ def node_cost_us(graph: Graph, node: int, sizes: Sequence[int]) -> float:
 
 @functools.cache
 def _plain(kernel: str) -> str:
-    """The op that a kernel of oneDNN, or one that adds a bias and an activation, computes."""
+    """Return the op that a kernel of oneDNN, or one fused with a bias and an activation, computes."""
     return re.sub(r"^_?Fused(?=Conv|MatMul|BatchMatMul|Depthwise)", "", re.sub(r"^_Mkl(Native)?", "", kernel))
 
 
@@ -97,14 +96,14 @@ def _moved_bytes(graph: Graph, node: int, op: str, sizes: Sequence[int]) -> int:
     inputs = graph.inputs_of(node)
     moved = sum(sizes[tensor] for tensor in graph.outputs_of(node)) + sum(sizes[tensor] for tensor in inputs)
     if op.startswith(("AssignAdd", "AssignSub", "ResourceApply")):
-        # Every variable that is updated is read and written, and as large as what it is updated with.
+        # Each updated variable is read and written, and has the size of the update.
         variables = sum(graph.dtypes[tensor] == RESOURCE for tensor in inputs)
         moved += 2 * variables * max((sizes[tensor] for tensor in inputs), default=0)
     return moved
 
 
 def _repeats_a_vector(graph: Graph, node: int) -> bool:
-    """Whether an operand is a vector for a larger tensor; a single number costs nothing to repeat."""
+    """Whether an operand with several elements is broadcast to a larger tensor; broadcasting a scalar is free."""
     (result, *_) = graph.outputs_of(node)
     shape = graph.shapes[result]
     operands = [graph.shapes[tensor] for tensor in graph.inputs_of(node)]
@@ -118,7 +117,7 @@ def _product_us(graph: Graph, node: int, op: str, sizes: Sequence[int]) -> float
     left_turned = bool(attributes.get("transpose_a") or attributes.get("adj_x"))
     right_turned = bool(attributes.get("transpose_b") or attributes.get("adj_y"))
     if op in _BATCHED_PRODUCTS:
-        # Many small products: no panel is used often, and each result starts cold.
+        # Many small products: panels are rarely reused, and no result is in the cache.
         packing = (sizes[left] + sizes[right] + sizes[result]) / (PACKED_BYTES_PER_US / 2)
         packing += (left_turned * sizes[left] + right_turned * sizes[right]) / PACKED_TRANSPOSED_BYTES_PER_US
     else:
@@ -132,7 +131,7 @@ def _product_us(graph: Graph, node: int, op: str, sizes: Sequence[int]) -> float
 
 
 def _convolution_us(graph: Graph, node: int, op: str, *, packs_once: bool) -> float:
-    """The arithmetic, and for gradients the unfolded columns: the filter's reach at every position."""
+    """Return the time for the arithmetic and, for gradients, for the unfolded columns."""
     inputs, (result, *_) = graph.inputs_of(node), graph.outputs_of(node)
     if "Backprop" in op:
         filters, image = graph.shapes[result if "BackpropFilter" in op else inputs[1]], graph.shapes[inputs[2]]

@@ -1,14 +1,14 @@
-"""Where the buffers of a recorded step lie: used and free addresses at each moment, and what pins the free ones.
+"""The address space of a recorded step: used and free addresses at each event, and the buffers between free blocks.
 
-A tide has the addresses of its buffers, not of the regions that the allocator fetched. So what counts here
-as space is what the step itself shows: the addresses that lie under a buffer at some moment of it. A gap that
-no buffer ever covers may be memory that another program owns, as regions lie anywhere, or memory that was
-fetched for an earlier step. Neither can be told from the other, so both are left out: free bytes are never
-made up, and two regions are never taken for one block. The allocator's own figure, which knows its regions,
-is `Recording.fragmentation`.
+A tide has the addresses of its buffers, not of the allocator's regions. So the address space is what the step itself
+shows: all addresses that a buffer covers at some event. A gap that no buffer ever covers may belong to another user of
+the process' memory, or to a region that an earlier step needed. As these cannot be distinguished, both are left out:
+free bytes are never overestimated, and two regions never count as one block. `Recording.fragmentation` is the
+allocator's own figure, which knows the regions.
 
-One gap is known to be free: within a region all chunks are a multiple of 256 bytes apart, and two regions are
-at least a page apart, or their headers break that multiple. A multiple of 256 below a page is the rest of a chunk.
+One kind of gap is known to be free: within a region all chunks start at multiples of 256 bytes, and two regions are at
+least a page apart, or their headers break that multiple. So a gap of a multiple of 256 bytes below a page is the
+unused end of a chunk.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PAGE_BYTES = 4096
 
 @dataclass(frozen=True)
 class Extent:
-    """A piece of the address space."""
+    """A contiguous range of addresses."""
 
     start: int
     bytes: int
@@ -43,35 +43,35 @@ class Extent:
 
 @dataclass(frozen=True)
 class Occupancy:
-    """The address space at one moment: what is used and, between that, the holes; both from low to high."""
+    """The address space at one event: used ranges and the holes between them, from low to high."""
 
     used: tuple[Extent, ...]
     holes: tuple[Extent, ...]
 
     @property
     def used_bytes(self) -> int:
-        """All bytes that lie under a buffer."""
+        """The bytes that buffers cover."""
         return sum(extent.bytes for extent in self.used)
 
     @property
     def free_bytes(self) -> int:
-        """All bytes in holes."""
+        """The bytes in holes."""
         return sum(hole.bytes for hole in self.holes)
 
     @property
     def largest_hole_bytes(self) -> int:
-        """The largest request that finds room without fetching more."""
+        """The largest request that fits without a new region."""
         return max((hole.bytes for hole in self.holes), default=0)
 
     @property
     def fragmentation(self) -> float:
-        """The share of the free bytes that lies outside the largest hole; 0 when nothing is free."""
+        """The share of the free bytes outside the largest hole; 0 if nothing is free."""
         return 1 - self.largest_hole_bytes / self.free_bytes if self.holes else 0.0
 
 
 @dataclass(frozen=True, eq=False)
 class FreeSpace:
-    """What is free after each event of the step."""
+    """The free space after each event of the step."""
 
     free_bytes: npt.NDArray[np.int64]
     largest_hole_bytes: npt.NDArray[np.int64]
@@ -84,21 +84,21 @@ class FreeSpace:
 
 @dataclass(frozen=True)
 class Pinning:
-    """What keeps two holes from being one block: a buffer, or some side by side that are smaller than either hole."""
+    """One or several adjacent buffers between two holes, smaller than either hole."""
 
     name: str
-    """Of those side by side, the one that stays longest."""
+    """The name of the buffer among them that is freed last."""
     layer: str | None
     bytes: int
     hole_bytes: int
     """Both holes together."""
     buffers: int
-    """How many lie side by side."""
+    """The number of adjacent buffers."""
     row: int
 
 
 def spans_of(tide: TideColumns) -> tuple[Extent, ...]:
-    """Return the pieces of the address space that the step uses, from low to high; see above for what lies between."""
+    """Return the ranges of the address space that the step uses, from low to high."""
     rows = placed_rows(tide)
     if not rows.size:
         return ()
@@ -113,13 +113,13 @@ def spans_of(tide: TideColumns) -> tuple[Extent, ...]:
 
 
 def placed_rows(tide: TideColumns) -> npt.NDArray[np.intp]:
-    """Return the rows of the buffers that take any space for any time."""
+    """Return the rows of the buffers with a size and a lifetime above zero."""
     _addresses(tide)
     return np.flatnonzero((tide.buffers.allocated > 0) & (tide.buffers.died > tide.buffers.born))
 
 
 def occupancy_at(tide: TideColumns, event: int) -> Occupancy:
-    """Return what is used and what is free after `event`."""
+    """Return the used and free ranges after `event`."""
     used: list[Extent] = []
     holes: list[Extent] = []
     for span, runs in _runs_by_span(tide, event):
@@ -135,10 +135,10 @@ def occupancy_at(tide: TideColumns, event: int) -> Occupancy:
 
 
 def free_space(tide: TideColumns) -> FreeSpace:
-    """Return what is free after every event of the step."""
+    """Return the free space after every event of the step."""
     buffers, addresses, rows = tide.buffers, _addresses(tide), placed_rows(tide)
     events = len(tide.curve)
-    # A chunk may be taken again in the event that freed it, so the frees of an event come first.
+    # A chunk may be reused in the event that freed it, so the frees of an event come first.
     when = np.concatenate([buffers.died[rows], buffers.born[rows]])
     takes = np.repeat([False, True], len(rows))
     order = np.lexsort((takes, when))
@@ -153,16 +153,16 @@ def free_space(tide: TideColumns) -> FreeSpace:
             start = int(addresses[row_of[index]])
             end = start + int(buffers.allocated[row_of[index]])
             if take[index]:
-                holes.take(start, end)
+                holes.allocate(start, end)
             else:
-                holes.give(start, end)
+                holes.free(start, end)
         position = ends[event]
         free[event], largest[event] = holes.free_bytes, holes.largest()
     return FreeSpace(free, largest)
 
 
 def pinnings_at(tide: TideColumns, event: int, count: int = 3) -> tuple[Pinning, ...]:
-    """Return what pins the holes after `event`, the widest first: by the smaller hole, as that is what is lost."""
+    """Return the buffers that separate holes after `event`, those with the largest smaller hole first."""
     found: list[tuple[int, Pinning]] = []
     for span, runs in _runs_by_span(tide, event):
         for position, run in enumerate(runs):
@@ -176,20 +176,20 @@ def pinnings_at(tide: TideColumns, event: int, count: int = 3) -> tuple[Pinning,
 
 
 @dataclass(frozen=True)
-class _Run:
-    """Buffers side by side, with nothing free between them."""
+class _AdjacentBuffers:
+    """Adjacent buffers, with no free space between them."""
 
     extent: Extent
     rows: tuple[int, ...]
 
 
-def _pinning(tide: TideColumns, run: _Run, hole_bytes: int) -> Pinning:
+def _pinning(tide: TideColumns, run: _AdjacentBuffers, hole_bytes: int) -> Pinning:
     buffers = tide.buffers
     row = max(run.rows, key=lambda row: (int(buffers.died[row]), int(buffers.allocated[row])))
     return Pinning(buffers.name[row], buffers.layer[row], run.extent.bytes, hole_bytes, len(run.rows), row)
 
 
-def _runs_by_span(tide: TideColumns, event: int) -> Iterable[tuple[Extent, list[_Run]]]:
+def _runs_by_span(tide: TideColumns, event: int) -> Iterable[tuple[Extent, list[_AdjacentBuffers]]]:
     buffers, addresses = tide.buffers, _addresses(tide)
     rows = placed_rows(tide)
     rows = rows[(buffers.born[rows] <= event) & (event < buffers.died[rows])]
@@ -200,36 +200,36 @@ def _runs_by_span(tide: TideColumns, event: int) -> Iterable[tuple[Extent, list[
         yield span, _join(inside.tolist(), addresses, buffers.allocated)
 
 
-def _join(rows: list[int], addresses: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]) -> list[_Run]:
-    runs: list[_Run] = []
+def _join(rows: list[int], addresses: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]) -> list[_AdjacentBuffers]:
+    runs: list[_AdjacentBuffers] = []
     members: list[int] = []
     start = end = 0
     for row in rows:
         address = int(addresses[row])
         if members and address > end:
-            runs.append(_Run(Extent(start, end - start), tuple(members)))
+            runs.append(_AdjacentBuffers(Extent(start, end - start), tuple(members)))
             members = []
         if not members:
             start = end = address
         members.append(row)
         end = max(end, address + int(sizes[row]))
     if members:
-        runs.append(_Run(Extent(start, end - start), tuple(members)))
+        runs.append(_AdjacentBuffers(Extent(start, end - start), tuple(members)))
     return runs
 
 
 class _Holes:
-    """Free addresses, of which pieces are taken and given back."""
+    """The free address ranges, from which ranges are allocated and freed."""
 
     def __init__(self, spans: Iterable[Extent]) -> None:
         self._starts = [span.start for span in spans]
         self._ends = {span.start: span.end for span in spans}
         self.free_bytes = sum(span.bytes for span in spans)
-        # Holes that are no longer there stay in the heap until they come up.
+        # Holes that no longer exist stay in the heap until they reach its top.
         self._heap = [(-span.bytes, span.start) for span in spans]
         heapify(self._heap)
 
-    def take(self, start: int, end: int) -> None:
+    def allocate(self, start: int, end: int) -> None:
         position = max(bisect_right(self._starts, start) - 1, 0)
         while position < len(self._starts) and self._starts[position] < end:
             low = self._starts[position]
@@ -243,7 +243,7 @@ class _Holes:
                     self._add(position, left, right)
                     position += 1
 
-    def give(self, start: int, end: int) -> None:
+    def free(self, start: int, end: int) -> None:
         position = max(bisect_left(self._starts, start) - 1, 0)
         while position < len(self._starts) and self._starts[position] <= end:
             low = self._starts[position]
@@ -277,7 +277,7 @@ class _Holes:
 def _addresses(tide: TideColumns) -> npt.NDArray[np.int64]:
     if tide.buffers.address is None:
         raise LowtideError(
-            "this tide has no addresses: it was predicted, and only a record knows where buffers lie",
+            "this tide has no addresses: it was predicted, and only recordings have them",
             given=tide.target,
             cure="record the step with lowtide run or lowtide.measure",
         )

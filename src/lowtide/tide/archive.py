@@ -1,4 +1,4 @@
-"""The files that lowtide writes: a zip with a JSON header that says what it is, and members beside it."""
+"""The files that lowtide writes: a zip with a JSON header and further members."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from lowtide.errors import LowtideError
 
-# What reading a damaged or foreign file may raise, from the zip down to the fields of the header.
+# Exceptions that reading a damaged or foreign file may raise, from the zip down to the fields of the header.
 _DAMAGE = (
     zipfile.BadZipFile,
     zlib.error,
@@ -28,7 +28,7 @@ _DAMAGE = (
     RuntimeError,
 )
 
-# Every noun that has a file, so that one can be told from another.
+# The kinds of files, for the message if a file is of another kind.
 _NOUNS = ("tide", "plan")
 
 _Content = TypeVar("_Content")
@@ -38,23 +38,23 @@ Read = Callable[[str], bytes]
 
 @dataclass(frozen=True)
 class FileFormat:
-    """One sort of file: what it is called, its version, and how a person gets one."""
+    """One kind of file: its name, its version, and how to create one."""
 
     noun: str
     schema_version: int
     made_by: str
-    """What writes such a file."""
+    """The commands that write such a file, for error messages."""
     again: str
-    """What to do with one of another version."""
+    """How to replace a file of another version, for error messages."""
 
     @property
     def name(self) -> str:
-        """What the header says that the file is."""
+        """The name of the format in the header."""
         return f"lowtide {self.noun}"
 
     @property
     def header(self) -> str:
-        """The member that is the header."""
+        """The name of the header's member."""
         return f"{self.noun}.json"
 
     def pack(self, header: Mapping[str, Any], members: Mapping[str, bytes]) -> bytes:
@@ -70,7 +70,7 @@ class FileFormat:
     def unpack(
         self, content: bytes, given: object, rebuild: Callable[[dict[str, Any], frozenset[str], Read], _Content]
     ) -> _Content:
-        """Return what `rebuild` makes of the header, the names of the members, and a function that reads one."""
+        """Return `rebuild(header, member names, function that reads a member)`."""
         if not zipfile.is_zipfile(io.BytesIO(content)):
             raise self._refuse(given, f"it is not a .{self.noun} file, or it was cut off")
         try:
@@ -89,14 +89,14 @@ class FileFormat:
             raise self._refuse(given, f"it is damaged, or was not written by lowtide: {error}") from error
 
     def write(self, path: str | PathLike[str], content: bytes) -> None:
-        """Write a file, or say in one line why that is not possible."""
+        """Write a file; raises LowtideError."""
         try:
             Path(path).write_bytes(content)
         except OSError as error:
             raise LowtideError(f"cannot write the {self.noun}: {error.strerror}", given=fspath(path)) from error
 
     def read(self, path: str | PathLike[str]) -> bytes:
-        """Read a file, or say in one line why that is not possible."""
+        """Read a file; raises LowtideError."""
         try:
             return Path(path).read_bytes()
         except OSError as error:

@@ -13,7 +13,7 @@ from lowtide.tide.kinds import KINDS, SLACK
 from lowtide.tide.matching import LayerPair, match_layers, match_tensors, same_node
 from lowtide.tide.owner import Owner
 from lowtide.tide.tide import Tide
-from lowtide.units import Growth, format_bytes, format_growth, parse_growth
+from lowtide.units import GrowthLimit, format_bytes, format_growth, parse_growth
 
 JSON_SCHEMA_VERSION = 1
 
@@ -36,12 +36,12 @@ class Change:
 
     @property
     def growth_bytes(self) -> int:
-        """How many bytes more there are; negative if there are fewer."""
+        """The difference in bytes; negative if there are fewer."""
         return self.after_bytes - self.before_bytes
 
     @property
     def growth(self) -> float | None:
-        """The growth as a share of what was there; None where there was nothing and now is something."""
+        """The growth as a share of the bytes before; None for growth from zero."""
         if self.before_bytes == 0:
             return None if self.after_bytes else 0.0
         return self.growth_bytes / self.before_bytes
@@ -56,7 +56,7 @@ class Change:
 
 @dataclass(frozen=True)
 class KindChange(Change):
-    """What was asked for at the peak for one purpose; for "slack" what the peak counts beyond all that."""
+    """The bytes that one kind requested at the peak; for "slack", the rest of the peak."""
 
     kind: str
 
@@ -70,14 +70,14 @@ class TensorChange:
 
     @property
     def tensor(self) -> Owner:
-        """The tensor as it is after, or as it was if it is gone."""
+        """The tensor after, or before if it was removed."""
         tensor = self.after or self.before
         assert tensor is not None
         return tensor
 
     @property
     def growth_bytes(self) -> int:
-        """How many bytes more are asked for."""
+        """The difference in requested bytes."""
         before, after = (0 if side is None else side.requested_bytes or 0 for side in (self.before, self.after))
         return after - before
 
@@ -89,18 +89,18 @@ class TensorChange:
 
 @dataclass(frozen=True)
 class LayerChange(Change):
-    """What one layer asked for at the peak of each tide; `layer` is None for all that belongs to no layer.
+    """The bytes that one layer requested at the peak of each tide; `layer` is None for tensors without a layer.
 
-    A layer that is in both programs is grown, shrunk or the same, even if it holds something at one peak only.
+    A layer of both programs is grown, shrunk or the same, even if it has tensors at one peak only.
     """
 
     layer: str | None
     was: str | None
-    """Its name before, where that is another one."""
+    """Its name before, if it is different."""
     status: str
     """added, removed, grown, shrunk or same"""
     tensors: tuple[TensorChange, ...]
-    """The tensors that changed, those that changed most first; they add up to the growth."""
+    """The tensors that changed, largest change first; they add up to the growth."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the change as plain data."""
@@ -109,10 +109,10 @@ class LayerChange(Change):
 
 @dataclass(frozen=True, eq=False)
 class Difference:
-    """How the peak of one tide differs from that of another, each at its own peak.
+    """The difference between two tides, each at its own peak.
 
-    Bytes are as they were asked for, so that a layer does not change because a neighbour did; what the allocator gave
-    beyond that is the slack. `by_kind` adds up to the growth of the peak, and so do `by_layer` and `slack`.
+    Bytes are requested bytes, so that a layer does not change because another one did; what the allocator gave beyond
+    them is the slack. `by_kind` adds up to the growth of the peak, and so do `by_layer` and `slack`.
     """
 
     before: Tide
@@ -121,34 +121,34 @@ class Difference:
     safe: Change
     by_kind: tuple[KindChange, ...]
     by_layer: tuple[LayerChange, ...]
-    """Those that changed most first; with those that did not change."""
+    """All layers, largest change first."""
     slack: Change
     notes: tuple[str, ...]
-    """What to bear in mind when comparing the two."""
+    """Caveats of the comparison."""
 
     @property
     def growth_bytes(self) -> int:
-        """How many bytes the peak has grown by."""
+        """The growth of the peak in bytes."""
         return self.peak.growth_bytes
 
     @property
     def growth(self) -> float | None:
-        """By which share the peak has grown; None if it grew from nothing."""
+        """The growth of the peak as a share; None for growth from zero."""
         return self.peak.growth
 
     @property
     def changed(self) -> tuple[LayerChange, ...]:
-        """The layers that are not the same."""
+        """The layers that changed."""
         return tuple(change for change in self.by_layer if change.status != "same")
 
     @property
     def headline(self) -> str:
-        """The answer in a line: the peaks, the growth, and how many layers changed how."""
+        """One line: the peaks, the growth, and how many layers grew, shrank, were added or removed."""
         return f"{self.peak}: {self.layers_line}"
 
     @property
     def layers_line(self) -> str:
-        """How many layers changed how, in words."""
+        """How many layers grew, shrank, were added or removed."""
         statuses = [change.status for change in self.by_layer if change.layer is not None]
         parts: list[str] = []
         for status, (one, several) in _WORDS.items():
@@ -158,7 +158,7 @@ class Difference:
                 parts.append(f"{count:,}{noun} {one if count == 1 else several}")
         return ", ".join(parts) or "no layer changed"
 
-    def exceeds(self, max_growth: str | float | SupportsIndex | Growth) -> bool:
+    def exceeds(self, max_growth: str | float | SupportsIndex | GrowthLimit) -> bool:
         """Whether the peak grew by more than `max_growth`: "5%" or 0.05 is a share, "200MiB" or 1024 are bytes."""
         return self.growth_bytes > parse_growth(max_growth).above(self.peak.before_bytes)
 
@@ -224,19 +224,19 @@ def _side(tide: Tide) -> dict[str, Any]:
 
 
 def _layers(tide: Tide) -> list[str]:
-    """Return the layers of the whole step, not only those that hold something at the peak."""
+    """Return the layers of the whole step, not only those with tensors at the peak."""
     return list(dict.fromkeys(layer for layer in tide.buffers.layer if layer is not None))
 
 
 def _by_kind(before: Tide, after: Tide) -> tuple[KindChange, ...]:
-    old, new = _asked_for(before), _asked_for(after)
+    old, new = _requested(before), _requested(after)
     changes = [KindChange(old[kind], new[kind], kind) for kind in (*KINDS, SLACK)]
     return tuple(sorted(changes, key=lambda change: -abs(change.growth_bytes)))
 
 
-def _asked_for(tide: Tide) -> dict[str, int]:
+def _requested(tide: Tide) -> dict[str, int]:
     shares = tide.breakdown()
-    # Counted from the peak, and not from the buffers, so that the kinds add up to it whatever a record may have missed.
+    # Computed from the peak, not from the buffers, so that the kinds add up to it even if a recording is incomplete.
     shares[SLACK] = tide.peak_bytes - sum(size for kind, size in shares.items() if kind != SLACK)
     return shares
 

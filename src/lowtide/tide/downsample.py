@@ -1,4 +1,4 @@
-"""A long curve drawn in few points, without losing its maxima."""
+"""Reduces a long curve to a few points without losing its maxima."""
 
 import numpy as np
 import numpy.typing as npt

@@ -1,9 +1,9 @@
-"""Whether memory grows from step to step, from a series of readings.
+"""Detects memory that grows from step to step in a series of samples.
 
-Bytes in use rise and fall for many reasons: the first steps allocate what stays, a validation needs more than a step,
-Python collects its garbage now and then, a buffer is filled once. What a leak does and none of these do is lift the
-*lowest* readings, again and again, to the end. So the readings after the warm-up are cut into windows, and only the
-minimum of each window is looked at.
+The bytes in use rise and fall for many reasons: the first steps allocate lasting buffers, validation needs more memory
+than a training step, Python collects garbage from time to time, a shuffle buffer fills once. Only a leak keeps raising
+the *lowest* samples until the end. So the samples after the warm-up are divided into windows, and only the minimum of
+each window counts.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import combinations, pairwise
 from statistics import median
 
-# The allocator settles within some ten steps: variables, slots, constants and the first chunks of each size.
+# The allocator settles within about ten steps: variables, slots, constants and the first chunks of each size.
 _WARM_UP_STEPS = 10
 _WARM_UP_SHARE = 0.2
 _MOST_WINDOWS = 8
@@ -21,10 +21,10 @@ _FEWEST_SAMPLES = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Growth:
-    """Memory that grows: by how much per step, seen from which step to which.
+class MemoryGrowth:
+    """Memory that grows: the bytes per step, and the first and last step of the samples.
 
-    `confidence` is the share of windows whose lowest reading lies above all earlier ones.
+    `confidence` is the share of windows whose lowest sample is above that of all earlier windows.
     """
 
     bytes_per_step: float
@@ -34,14 +34,14 @@ class Growth:
 
     @property
     def bytes(self) -> int:
-        """What has been added between the first and the last step."""
+        """The growth between the first and the last step."""
         return round(self.bytes_per_step * (self.last_step - self.first_step))
 
 
-def growth_of(samples: Sequence[tuple[int, int]], least_bytes: int = 0) -> Growth | None:
-    """Return how memory grows over `samples` of (step, bytes), or None where it does not, or cannot be told yet.
+def find_growth(samples: Sequence[tuple[int, int]], least_bytes: int = 0) -> MemoryGrowth | None:
+    """Return the growth over `samples` of (step, bytes), or None if there is none or there are too few samples.
 
-    A rise of `least_bytes` or less in all is taken as noise.
+    A total rise of `least_bytes` or less counts as noise.
     """
     steady = _after_warm_up(sorted(samples))
     if len(steady) < _FEWEST_SAMPLES:
@@ -50,12 +50,12 @@ def growth_of(samples: Sequence[tuple[int, int]], least_bytes: int = 0) -> Growt
     values = [value for _, value in lows]
     if values[-1] - values[0] <= least_bytes or not _keeps_rising(values):
         return None
-    # The median of all slopes does not follow a few windows that are off.
+    # The median of all slopes is robust against a few outliers.
     slopes = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in combinations(lows, 2) if b[0] > a[0]]
     per_step = median(slopes)
     if per_step <= 0:
         return None
-    return Growth(per_step, steady[0][0], steady[-1][0], _records(values) / (len(values) - 1))
+    return MemoryGrowth(per_step, steady[0][0], steady[-1][0], _count_records(values) / (len(values) - 1))
 
 
 def _after_warm_up(samples: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -76,15 +76,15 @@ def _keeps_rising(values: list[int]) -> bool:
     rise = values[-1] - values[0]
     middle = len(values) // 2
     if min(values[middle:]) <= max(values[:middle]):
-        # It came back down: a list that is emptied at each epoch, garbage that is collected.
+        # The memory was freed again: a list that is cleared at each epoch, or garbage collection.
         return False
     if max(b - a for a, b in pairwise(values)) > 0.5 * rise:
-        # One jump, and no growth before or after that would explain it.
+        # A single jump is no growth.
         return False
-    # Growth that dies out is a warm-up longer than most. A leak adds a quarter or so in each quarter.
+    # Growth that slows down is a long warm-up. A leak adds about a quarter of the rise in each quarter.
     recent = values[-1] - values[middle]
-    return recent >= 0.25 * rise and _records(values) >= len(values) - 2
+    return recent >= 0.25 * rise and _count_records(values) >= len(values) - 2
 
 
-def _records(values: list[int]) -> int:
+def _count_records(values: list[int]) -> int:
     return sum(value > max(values[:index]) for index, value in enumerate(values) if index)

@@ -1,4 +1,4 @@
-"""Which Keras layer a tensor or a variable belongs to, told by its name."""
+"""Finds the Keras layer of a node or a variable by its name."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ _BACKWARD = "gradient_tape/"
 
 
 def find_layer(name: str, layers: Collection[str]) -> str | None:
-    """The layer that a TensorFlow node belongs to: the innermost part of its path that is one of `layers`.
+    """Return the layer that a TensorFlow node belongs to: the innermost part of its path that is one of `layers`.
 
-    Keras enters the scope of a layer once to look whether it is built and again to call it, and TensorFlow numbers
-    scopes that are entered again: the ops of "dense" lie in "dense_1", those of "dense_1" in "dense_1_1" or
-    "dense_1_2". So the name without its number comes first. Without a list of layers it is the path above the op.
+    Keras enters the scope of a layer once to check whether it is built and again to call it, and TensorFlow numbers
+    repeated scopes: the ops of "dense" are in "dense_1", those of "dense_1" in "dense_1_1" or "dense_1_2". So the name
+    without its number is tried first. Without `layers`, return the path without the op.
     """
     path = name.split(_BACKWARD)[-1].split("/")[:-1]
     if not layers:
@@ -26,7 +26,7 @@ def find_layer(name: str, layers: Collection[str]) -> str | None:
 
 
 def find_owner(path: str, layers: Collection[str]) -> str | None:
-    """The layer that a weight belongs to; paths of variables hold the names of layers as they are."""
+    """Return the layer that a weight belongs to; the paths of variables contain unchanged layer names."""
     above = path.split("/")[:-1]
     if not layers:
         return "/".join(above) or None
@@ -34,10 +34,10 @@ def find_owner(path: str, layers: Collection[str]) -> str | None:
 
 
 def find_slot_owners(slots: Iterable[str], weights: Iterable[str], layers: Collection[str]) -> dict[str, str]:
-    """The layers of what an optimizer keeps.
+    """Return the layers of an optimizer's slot variables.
 
-    Keras calls it by the weight's path with underscores and by what it is: "adam/tower_dense_kernel_momentum" belongs
-    to "tower/dense/kernel". Paths may begin alike, so the longest that fits is the one.
+    Keras names a slot after the weight's path with underscores: "adam/tower_dense_kernel_momentum" belongs to
+    "tower/dense/kernel". Several paths may match, and the longest is right.
     """
     owners = {path.replace("/", "_"): find_owner(path, layers) for path in weights}
     found = {}
@@ -52,5 +52,5 @@ def find_slot_owners(slots: Iterable[str], weights: Iterable[str], layers: Colle
 
 
 def without_number(part: str) -> str:
-    """A part of a path without the number that TensorFlow adds to a scope that is entered again."""
+    """Return a part of a path without the number that TensorFlow adds to repeated scopes."""
     return re.sub(r"_\d+$", "", part)

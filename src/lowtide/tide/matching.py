@@ -1,4 +1,4 @@
-"""Which layer, node and tensor of one program is which of another."""
+"""Matches the layers, nodes and tensors of two programs."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from lowtide.tide.owner import Owner
 _Item = TypeVar("_Item")
 
 LayerPair = tuple[str | None, str | None]
-"""The names of one layer before and after; None where it is not there."""
+"""The names of one layer before and after; None where it does not exist."""
 
 
 def match_layers(before: Sequence[str], after: Sequence[str]) -> list[LayerPair]:
     """Pair the layers of two programs; every name is in exactly one pair.
 
-    A layer without a name of its own is numbered by Keras as the process goes on: "dense" of one process is "dense_3"
-    of another. So layers that differ only in their numbers are a family, and are matched within it.
+    Keras numbers layers without a given name in the order of their creation: "dense" of one process is "dense_3" of
+    another. So layers that differ only in their numbers are a family, and are matched within it.
     """
     families: dict[str, tuple[list[str], list[str]]] = {}
     for side, names in enumerate((before, after)):
@@ -29,14 +29,14 @@ def match_layers(before: Sequence[str], after: Sequence[str]) -> list[LayerPair]
             families.setdefault(_family(name), ([], []))[side].append(name)
     pairs: list[LayerPair] = []
     for old, new in families.values():
-        # By name too, as "dense" and "dense_0" have the same number.
+        # Sorted by name too, because "dense" and "dense_0" have the same number.
         pairs += _match_family(*(sorted(sorted(side), key=_numbers) for side in (old, new)))
     return pairs
 
 
 def _match_family(old: list[str], new: list[str]) -> list[LayerPair]:
     common = set(old) & set(new)
-    # With the same gaps between their numbers they were counted from another start, even if some names are the same.
+    # With the same gaps between the numbers, the counting only started elsewhere, even if some names are the same.
     if not common or _gaps(old) == _gaps(new):
         return list(zip_longest(old, new))
     rest_old = [name for name in old if name not in common]
@@ -44,7 +44,7 @@ def _match_family(old: list[str], new: list[str]) -> list[LayerPair]:
     pairs: list[LayerPair] = [(name, name) for name in old if name in common]
     if len(rest_old) == len(rest_new):
         return pairs + list(zip(rest_old, rest_new, strict=True))
-    # Which of them is which cannot be told.
+    # The rest cannot be matched.
     return pairs + [(name, None) for name in rest_old] + [(None, name) for name in rest_new]
 
 
@@ -53,7 +53,7 @@ def _family(name: str) -> str:
 
 
 def _numbers(name: str) -> tuple[int, ...]:
-    """Return the number of each part of a path; "dense" counts as number 0, as Keras counts."""
+    """Return the number of each part of a path; "dense" has number 0, as in Keras."""
     ends = (part[len(without_number(part)) + 1 :] for part in name.split("/"))
     return tuple(int(end) if end else 0 for end in ends)
 
@@ -64,16 +64,15 @@ def _gaps(names: list[str]) -> list[tuple[int, ...]]:
 
 
 def same_node(before: str, after: str) -> bool:
-    """Whether two nodes are called the same but for numbers that depend on what was built before them."""
+    """Whether two node names are equal except for numbers that depend on what was built before them."""
     return _without_numbers(before) == _without_numbers(after)
 
 
 def match_nodes(before: Iterable[str], after: Iterable[str]) -> dict[str, str]:
-    """The name before of each name after, as far as there is one.
+    """Return the name before of each name after, where there is one.
 
-    Names that differ only in their numbers are a family. Where it has as many members before and after, they are the
-    same in the order of their numbers, which may have been counted from another start; else those that are called the
-    same.
+    Names that differ only in their numbers are a family. If a family has as many members before as after, they match in
+    the order of their numbers, whose counting may have started elsewhere; otherwise only equal names match.
     """
     families: dict[str, tuple[list[str], list[str]]] = {}
     for side, names in enumerate((before, after)):
@@ -94,11 +93,11 @@ def _all_numbers(name: str) -> list[int]:
 
 
 def match_tensors(before: Sequence[Owner], after: Sequence[Owner]) -> list[tuple[Owner | None, Owner | None]]:
-    """Pair the tensors of one layer, each of them once; where several would do the first is taken."""
+    """Pair the tensors of one layer, each once; if several match, the first is taken."""
     return _pair(
         before,
         after,
-        # From what is surely the same to what is probably meant to be; what stayed as it was goes first.
+        # From certain matches to probable ones; unchanged tensors first.
         (
             lambda tensor: (tensor.name, *_type(tensor)),
             lambda tensor: (_without_numbers(tensor.name or ""), *_type(tensor)),
@@ -116,14 +115,14 @@ def _type(tensor: Owner) -> tuple[Hashable, ...]:
 
 
 def _without_numbers(name: str) -> str:
-    """Return the name of a tensor without any number that depends on what was built before it."""
+    """Return the name of a tensor without numbers that depend on what was built before it."""
     return re.sub(r"_\d+(?=[/_:]|$)", "", name)
 
 
 def _pair(
     before: Sequence[_Item], after: Sequence[_Item], keys: Sequence[Callable[[_Item], Hashable]]
 ) -> list[tuple[_Item | None, _Item | None]]:
-    """Pair what has the same first key, of the rest what has the same second key, and so on."""
+    """Pair items with the same first key, of the rest those with the same second key, and so on."""
     pairs: list[tuple[_Item | None, _Item | None]] = []
     old, new = list(before), list(after)
     for key in keys:

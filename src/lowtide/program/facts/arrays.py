@@ -1,4 +1,4 @@
-"""Ops that move, cut and join arrays: views where the bytes stay in place, copies elsewhere."""
+"""Ops that move, split and join arrays: views where the bytes stay in place, copies elsewhere."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _if_elements_stay(node: NodeView) -> Sequence[Pair]:
 
 
 def _transpose(node: NodeView) -> Sequence[Pair]:
-    """A transpose that leaves the dimensions larger than 1 in their order moves nothing."""
+    """A transpose that keeps the order of the dimensions larger than 1 is a view."""
     shape = input_shape(node, 0)
     if len(shape) < 2:
         return [(0, 0)]
@@ -56,7 +56,7 @@ def _split(node: NodeView, data: int, axis_input: int) -> Sequence[Pair]:
 
 
 def _parts_are_aligned(node: NodeView, shape: Sequence[int], count: int) -> bool:
-    """Split looks at the rows; SplitV at each part, which for a vector may begin anywhere."""
+    """Split checks the alignment of rows; SplitV that of each part, because parts of a vector may start anywhere."""
     item = item_bytes(node.output_dtype(0))
     if node.op == "Split":
         return rows_are_aligned(shape, item)
@@ -89,7 +89,7 @@ def _slice(node: NodeView) -> Sequence[Pair]:
     item = item_bytes(node.input_dtype(0))
     if len(shape) > 1:
         return [(0, 0)] if rows_are_aligned(shape, item) else []
-    # For a vector the kernel looks at the start and at the size.
+    # For a vector the kernel checks the alignment of the start and of the size.
     return [(0, 0)] if slice_is_aligned(shape, item, input_values(node, 1)[0], result[0]) else []
 
 
@@ -146,7 +146,7 @@ def _strided_slice(node: NodeView) -> Sequence[Pair]:
 
 
 def _takes_rows(node: NodeView, shape: Sequence[int]) -> bool:
-    """Whether a slice whose bounds are made in the run, as in a loop, is one of aligned rows whatever they are."""
+    """Whether a slice with bounds that are computed at run time, as in a loop, always consists of aligned rows."""
     strides = input_values(node, 3)
     open_ends = int(node.attribute("begin_mask", 0)) & int(node.attribute("end_mask", 0))
     plain = not (node.attribute("ellipsis_mask", 0) or node.attribute("new_axis_mask", 0))
@@ -155,7 +155,7 @@ def _takes_rows(node: NodeView, shape: Sequence[int]) -> bool:
     return is_rows and rows_are_aligned(shape, item_bytes(node.input_dtype(0)))
 
 
-def _reversed_nothing(node: NodeView) -> Sequence[Pair]:
+def _reverse_of_scalar(node: NodeView) -> Sequence[Pair]:
     return [(0, 0)] if input_shape(node, 0) == () else []
 
 
@@ -164,13 +164,13 @@ def _whole_input(node: NodeView) -> Sequence[int]:
 
 
 def _merged_paddings(node: NodeView) -> Sequence[int]:
-    """The paddings of the dimensions that are left when unpadded neighbours are merged."""
+    """Return the bytes of the paddings after unpadded neighbouring dimensions are merged."""
     rank = len(input_shape(node, 0))
     return [2 * rank * item_bytes(node.input_dtype(1))] if rank > 1 and not _if_elements_stay(node) else ()
 
 
-def _bins_of_threads(node: NodeView) -> Sequence[int]:
-    """Each thread counts for itself, and the caller too."""
+def _bins_per_thread(node: NodeView) -> Sequence[int]:
+    """Each thread has its own bins, and so has the caller."""
     counted = elements(output_shape(node)) * item_bytes(node.output_dtype(0))
     return [1, (current_machine().intra_op_threads + 1) * counted]
 
@@ -198,7 +198,7 @@ register("Pad PadV2", OpFact(aliases=known_pairs(_if_elements_stay), temporaries
 register("MirrorPad", OpFact(aliases=known_pairs(_if_elements_stay)))
 register("MirrorPadGrad", OpFact(aliases=known_pairs(_if_elements_stay), temporaries=known(_whole_input)))
 register("Tile BroadcastTo", OpFact(aliases=known_pairs(_if_shape_stays)))
-register("Reverse ReverseV2", OpFact(aliases=known_pairs(_reversed_nothing)))
+register("Reverse ReverseV2", OpFact(aliases=known_pairs(_reverse_of_scalar)))
 register("ReverseSequence Roll", OpFact())
 
 register("Shape ShapeN Size Rank ConcatOffset BroadcastArgs BroadcastGradientArgs", OpFact(cheap=True))
@@ -206,12 +206,12 @@ register("Fill Range LinSpace OneHot Empty TileGrad UnravelIndex DataFormatVecPe
 register("Gather GatherV2", OpFact())
 register("GatherNd", OpFact(temporaries=lambda node: [4]))
 register("ScatterNd ScatterNdNonAliasingAdd", OpFact())
-# These ask for their input's buffer in a way that is never granted on the CPU, so that they always copy it.
+# These try to reuse their input's buffer in a way that never succeeds on the CPU, so they always copy it.
 register("TensorScatterAdd TensorScatterMax TensorScatterMin TensorScatterSub TensorScatterUpdate", OpFact())
 register("DynamicPartition DynamicStitch ParallelDynamicStitch", OpFact())
 register("Where Unique UniqueV2 UniqueWithCounts UniqueWithCountsV2 ListDiff", OpFact())
 register("TopK TopKV2 InTopK InTopKV2 NthElement", OpFact())
-register("Bincount DenseBincount", OpFact(temporaries=known(_bins_of_threads)))
+register("Bincount DenseBincount", OpFact(temporaries=known(_bins_per_thread)))
 register("HistogramFixedWidth", OpFact(temporaries=known(lambda node: [4 * elements(input_shape(node, 0))])))
 register("LowerBound UpperBound Bucketize", OpFact())
 register(

@@ -1,4 +1,4 @@
-"""All facts: importing this module states every op that is known."""
+"""All facts: importing this module registers every op that is modelled."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lowtide.program.facts.op_fact import fact_of, known_ops
 
 __all__ = ["fact_of", "known_ops"]
 
-# The facts of oneDNN come last: some are stated as those of the op they stand for.
+# The facts of oneDNN come last, because some repeat the fact of the op that they replace.
 FAMILIES = ("arrays", "einsum", "elementwise", "linear", "neural", "random", "reductions", "state", "onednn")
 
 for family in FAMILIES:

@@ -1,4 +1,4 @@
-"""Einsum: one kernel that transposes its operands, multiplies them and transposes the product, all into new buffers."""
+"""Einsum: one kernel that transposes its operands, multiplies them and transposes the product, all in new buffers."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from lowtide.program.facts.op_fact import OpFact, register
 from lowtide.program.facts.shapes import elements, input_shape, item_bytes, known, known_pairs
 from lowtide.program.graph import NodeView, Shape
 
-# The order in which the kernel wants the dimensions of an operand.
+# The order in which the kernel needs the dimensions of an operand.
 _BROADCAST, _BATCH, _FREE, _CONTRACT, _REDUCE = range(5)
 
 
 @dataclass(frozen=True)
 class _Einsum:
-    """The buffers of one einsum, in elements; None for a step that needs no buffer of its own."""
+    """The buffers of one einsum, in elements; None for a stage without a new buffer."""
 
     operands: list[int | None]
     scratch: list[int]
-    """What making each operand took on the way."""
+    """Intermediate buffers of each operand's preparation."""
     product: int | None
     result: int | None
 
@@ -34,7 +34,7 @@ def _label_kind(label: int, operands: list[list[int]], output: list[int]) -> int
 
 
 def _parse(equation: str, shapes: list[Shape]) -> tuple[list[list[int]], list[int]]:
-    """Labels as numbers in order of appearance; dimensions under an ellipsis count up to -1."""
+    """Return labels as numbers in order of appearance; the dimensions of an ellipsis count up to -1."""
     left, right = equation.replace(" ", "").split("->")
     numbers: dict[str, int] = {}
 
@@ -56,7 +56,7 @@ def _parse(equation: str, shapes: list[Shape]) -> tuple[list[list[int]], list[in
 
 
 def _order(labels: list[int], kinds: dict[int, int]) -> list[int]:
-    """The permutation that the kernel applies to an operand; the identity if it can multiply it as it is."""
+    """Return the permutation that the kernel applies to an operand; the identity if no transpose is needed."""
     swapped = {_FREE: _CONTRACT, _CONTRACT: _FREE}
     keys = [(swapped.get(kinds[label], kinds[label]), label) for label in labels]
     if all(first <= second for first, second in pairwise(keys)):
@@ -65,7 +65,7 @@ def _order(labels: list[int], kinds: dict[int, int]) -> list[int]:
 
 
 def _operand(shape: Shape, labels: list[int], kinds: dict[int, int]) -> tuple[int | None, int, list[int]]:
-    """Elements of the buffer kept for an operand, of what its making took on the way, and its free labels."""
+    """Return the elements of an operand's final buffer and of its intermediate buffers, and its free labels."""
     order = _order(labels, kinds)
     sizes = dict(zip(labels, shape, strict=True))
     steps: list[int] = []
@@ -101,25 +101,25 @@ def _plan(node: NodeView) -> _Einsum:
 
 
 def _temporaries(node: NodeView) -> Sequence[int]:
-    """What is alive beside the output, which is the last buffer made, at the worst moment."""
+    """Return the buffers besides the output at the kernel's peak; the output is the last buffer allocated."""
     plan = _plan(node)
     alive = [size for size in [*plan.operands, plan.product, plan.result] if size is not None]
     item = item_bytes(node.input_dtype(0))
-    at_the_end = [size * item for size in alive[:-1]]
+    at_end = [size * item for size in alive[:-1]]
     held = 0
-    worst_on_the_way = 0
+    intermediate_peak = 0
     for kept, scratch in zip(plan.operands, plan.scratch, strict=True):
         held += kept or 0
-        worst_on_the_way = max(worst_on_the_way, (held + scratch if scratch else 0))
-    on_the_way = worst_on_the_way * item - sum(size * item for size in alive[-1:])
-    return [on_the_way] if on_the_way > sum(at_the_end) else at_the_end
+        intermediate_peak = max(intermediate_peak, (held + scratch if scratch else 0))
+    intermediate = intermediate_peak * item - sum(size * item for size in alive[-1:])
+    return [intermediate] if intermediate > sum(at_end) else at_end
 
 
 def _aliases(node: NodeView) -> Sequence[tuple[int, int]]:
-    """An einsum of one operand that only renames its dimensions is the same buffer."""
+    """An einsum of one operand that only renames its dimensions is a view."""
     plan = _plan(node)
-    nothing_made = all(size is None for size in [*plan.operands, plan.product, plan.result])
-    return [(0, 0)] if nothing_made else []
+    no_buffers = all(size is None for size in [*plan.operands, plan.product, plan.result])
+    return [(0, 0)] if no_buffers else []
 
 
 register("Einsum", OpFact(aliases=known_pairs(_aliases), temporaries=known(_temporaries)))

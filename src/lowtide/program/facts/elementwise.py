@@ -1,4 +1,4 @@
-"""Elementwise ops: a kernel that reads and writes one element at a time works in place when it may."""
+"""Elementwise ops: a kernel that reads and writes one element at a time works in place where possible."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _UNARY = """
     LogSoftmax Softmax OnesLike Snapshot ZerosLike _UnaryOpsComposition
 """
 
-# Comparisons are stated here too: their result has another type, so that they never get the buffer of an
-# input, unless they compare booleans.
+# Comparisons are here too: their result has another type, so they never reuse the buffer of an input, unless they
+# compare booleans.
 _BINARY = """
     Add AddV2 Atan2 BitwiseAnd BitwiseOr BitwiseXor Complex Div DivNoNan FloorDiv FloorMod
     Greater GreaterEqual LeftShift Less LessEqual LogicalAnd LogicalOr Maximum Minimum Mod Mul MulNoNan
@@ -51,12 +51,12 @@ register("BiasAdd BiasAddV1 ClipByValue", OpFact(forwards=((0, 0),)))
 register("AddN AccumulateNV2", OpFact(aliases=_single_input, forwards=_all_inputs))
 register("SelectV2", OpFact(forwards=((0, 1), (0, 2))))
 register("Betainc PopulationCount", OpFact())
-# A cast between equal types is the same buffer; any other takes a new one.
+# A cast between equal types is a view; any other allocates a new buffer.
 register("Cast", OpFact(aliases=_same_type))
 
 
 def _select_aliases(node: NodeView) -> Sequence[tuple[int, int]]:
-    """A scalar condition picks one of the two buffers; which one is known only in the run."""
+    """A scalar condition selects one of the two buffers; which one is known only at run time."""
     return [(0, 1)] if node.input_shape(0) == () else []
 
 

@@ -1,4 +1,4 @@
-"""Products of matrices: kernels that pack their operands in memory the allocator does not see."""
+"""Matrix products and decompositions: kernels that pack their operands in memory outside the allocator."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lowtide.program.graph import NodeView
 
 
 def _as_float32(node: NodeView) -> Sequence[int]:
-    """A product of half-size floats is computed on float32 copies of both operands and of the result."""
+    """A product of 16-bit floats is computed on float32 copies of both operands and of the result."""
     if node.input_dtype(0) not in ("bfloat16", "float16") or node.input_dtype(0) != node.input_dtype(1):
         return ()
     shapes = (input_shape(node, 0), input_shape(node, 1), output_shape(node))
@@ -18,7 +18,7 @@ def _as_float32(node: NodeView) -> Sequence[int]:
 
 
 register("MatMul BatchMatMul BatchMatMulV2 BatchMatMulV3", OpFact(temporaries=known(_as_float32)))
-# The fused kernel exists for float32 only. The output is made in place, bias and activation included.
+# The fused kernel exists for float32 only. Bias and activation are applied in place.
 register("_FusedMatMul", OpFact())
 register("SparseMatMul SparseTensorDenseMatMul", OpFact())
 register("Cross", OpFact())
@@ -33,7 +33,7 @@ register(
 
 
 def _any_input(node: NodeView) -> Sequence[tuple[int, int]]:
-    """Each output takes the first input that fits and is still free."""
+    """Each output reuses the first input that fits and is not reused yet."""
     return [(output, index) for output in range(node.output_count) for index in range(node.input_count)]
 
 

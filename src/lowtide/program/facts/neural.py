@@ -1,7 +1,7 @@
-"""Layers of neural networks: convolution, pooling, normalisation, losses, recurrent cells.
+"""Layers of neural networks: convolution, pooling, normalization, losses, image ops.
 
-TensorFlow's own kernels pack matrices in memory the allocator does not see, so that a convolution needs no
-buffer beside its output. Its gradients do: they unfold images into columns.
+TensorFlow's own kernels pack matrices in memory outside the allocator, so a convolution needs no buffer besides its
+output. Its gradients do: they unfold images into columns.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from lowtide.program.facts.shapes import elements, input_shape, item_bytes, know
 from lowtide.program.graph import NodeView, Shape
 from lowtide.program.machine import current_machine
 
-# The gradients of two-dimensional convolutions do not ask the machine: these sizes are built in.
+# The gradients of two-dimensional convolutions use these built-in sizes.
 _WORKING_SET_BYTES = 30 * 2**20
 _THREAD_WORK_BYTES = 256 * 2**10
-# The gradients of three-dimensional ones do; and they unfold nothing if that would take more than this many
-# times the memory of all operands.
+# The gradients of three-dimensional ones use the cache size of the machine, and do not unfold if that would take more
+# than this many times the memory of all operands.
 _LARGEST_OVERHEAD = 25
-# A vector register, of the instructions that TensorFlow's wheel is built for (AVX).
+# The size of a vector register for the instructions that TensorFlow's wheel is built for (AVX).
 _PACKET_BYTES = 32
-# Work is spread over threads only if each gets this much of it.
+# The least work per thread, in cycles, for which a kernel uses several threads.
 _THREAD_CYCLES = 100_000
 
 
@@ -31,7 +31,7 @@ def _ceil_div(value: int, divisor: int) -> int:
 
 
 def _columns(filter_shape: Shape, out_shape: Shape) -> tuple[int, int]:
-    """Elements of one image unfolded into columns, and of all that one image's product touches."""
+    """Return the elements of one image's columns, and of all operands of one image's product."""
     window = elements(filter_shape[:-1])
     depth = filter_shape[-1]
     pixels = elements(out_shape[1:-1])
@@ -39,7 +39,7 @@ def _columns(filter_shape: Shape, out_shape: Shape) -> tuple[int, int]:
 
 
 def _filter_gradient(node: NodeView) -> Sequence[int]:
-    """As many images are unfolded at once as fill the working set, however few there are in the batch."""
+    """The number of images unfolded at once fills the working set, even if the batch is smaller."""
     if elements(output_shape(node)) == 0:
         return ()
     item = item_bytes(node.output_dtype(0))
@@ -48,7 +48,7 @@ def _filter_gradient(node: NodeView) -> Sequence[int]:
 
 
 def _input_gradient(node: NodeView) -> Sequence[int]:
-    """One image at a time if that keeps all threads busy, else as many as fill the working set."""
+    """One image is unfolded at a time if that keeps all threads busy, else as many as fill the working set."""
     out = input_shape(node, 2)
     if elements(out) == 0:
         return ()
@@ -84,7 +84,7 @@ def _volume_input_gradient(node: NodeView) -> Sequence[int]:
 
 
 def _grouped(node: NodeView) -> Sequence[int]:
-    """A grouped convolution works on copies of its operands and of its result with the groups in front."""
+    """A grouped convolution uses copies of its operands and of its result with the groups as the first dimension."""
     image, weights = input_shape(node, 0), input_shape(node, 1)
     if node.attribute("data_format", "NHWC") != "NHWC" or image[-1] == weights[-2]:
         return ()
@@ -98,7 +98,7 @@ def _padded_depth(depth: int, item: int) -> int:
 
 
 def _depthwise_sizes(node: NodeView, weights: Shape) -> tuple[int, int, bool]:
-    """Bytes of a filter padded to whole registers, of one row of it, and whether padding is needed."""
+    """Return the bytes of a filter padded to full registers, of one of its rows, and whether padding is needed."""
     item = item_bytes(node.output_dtype(0))
     depth = weights[2] * weights[3]
     padded = _padded_depth(depth, item)
@@ -106,7 +106,7 @@ def _depthwise_sizes(node: NodeView, weights: Shape) -> tuple[int, int, bool]:
 
 
 def _shards(units: int, cost: float) -> int:
-    """How many threads work at once: one for a small task, else at most one per unit of work."""
+    """Return the number of threads that work in parallel: one for a small task, else at most one per unit of work."""
     busy = int((units * cost - _THREAD_CYCLES) / _THREAD_CYCLES + 0.9)
     return max(1, min(units, busy, current_machine().intra_op_threads))
 
@@ -131,7 +131,7 @@ def _depthwise_filter_gradient(node: NodeView) -> Sequence[int]:
 
 
 def _max_pool_gradient(node: NodeView) -> Sequence[int]:
-    """The pooling is done again, to find where each maximum was."""
+    """The pooling is repeated, to find the position of each maximum."""
     pooled = elements(input_shape(node, 1))
     return [pooled * item_bytes(node.input_dtype(1)), pooled * 8]
 

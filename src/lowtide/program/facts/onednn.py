@@ -1,8 +1,8 @@
-"""The ops of TensorFlow's oneDNN build: what the layout pass puts in place of the ops of the traced graph.
+"""The ops of oneDNN, with which TensorFlow's layout pass replaces ops of the traced graph.
 
-TensorFlow turns them on by itself on processors with AVX512_VNNI, and on any other with TF_ENABLE_ONEDNN_OPTS=1.
-They use the same allocator as all other ops, except for memory that oneDNN takes from the system: copies of
-weights in blocked layouts and the scratchpads of backward convolutions, of pooling and of reorderings.
+TensorFlow enables them by default on processors with AVX512_VNNI, and on others with TF_ENABLE_ONEDNN_OPTS=1. They use
+the same allocator as all other ops, except for memory that oneDNN allocates from the operating system: copies of
+weights in blocked layouts and the scratchpads of backward convolutions, pooling and reorders.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ _ADDEND = 3  # the input that a fused "Add" adds: after data, weights and bias
 
 
 def _forwards_addend(node: NodeView) -> Sequence[tuple[int, int]]:
-    """A fused addition is made in the addend's buffer; if that is taken, in a copy of it."""
+    """A fused addition writes to the addend's buffer, or to a copy of it if it has other references."""
     return [(0, _ADDEND)] if "Add" in (node.attribute("fused_ops") or ()) else []
 
 
 def _pooling_workspace(node: NodeView) -> Mapping[int, int]:
-    """Where each maximum was found: its place in the window, in one byte if that is enough."""
+    """The position of each maximum in its window, in one byte if that is enough."""
     shape = node.output_shape(0)
     window = elements(node.attribute("ksize"))
     return {} if shape is None else {1: elements(shape) * (1 if window <= 255 else 4)}
 
 
 def _normalization_reserve(node: NodeView) -> Mapping[int, int]:
-    """Only a fused Relu in training leaves something: one bit for each element that it let through."""
+    """Only a fused Relu in training reserves memory: one bit for each element."""
     shape = node.output_shape(0)
     if "Ex" not in node.op or not node.attribute("is_training") or shape is None:
         return {5: 0}
@@ -44,7 +44,7 @@ def _normalization_reserve(node: NodeView) -> Mapping[int, int]:
 
 
 def _bias_gradient(node: NodeView) -> Mapping[int, int]:
-    """As many as the convolution makes channels; TensorFlow's shape function names the channels it reads."""
+    """One per output channel of the convolution; TensorFlow's shape function returns the input channels."""
     shape = node.input_shape(2)
     if shape is None:
         return {}
@@ -59,12 +59,6 @@ _NORMALIZATIONS_WITH_RESERVE = """
 _FILTER_GRADIENTS_WITH_BIAS = """
     _MklConv2DBackpropFilterWithBias _MklNativeConv2DBackpropFilterWithBias __MklDummyConv2DBackpropFilterWithBias
 """
-
-
-def output_sizes(node: NodeView) -> Mapping[int, int]:
-    """Bytes of the outputs for which shape inference says nothing, or something else, by output."""
-    fact = fact_of(node.op)
-    return {} if fact is None or fact.sizes is None else fact.sizes(node)
 
 
 _CONVOLUTIONS = """
@@ -101,7 +95,7 @@ register(
     "_MklBatchMatMul _MklBatchMatMulV2 _MklFusedBatchMatMulV2", OpFact(temporaries=known(batch_product_temporaries))
 )
 register("_MklNativeSparseMatrixMatMul", OpFact())
-# The same kernel but for the product in its middle, which may take a scratchpad of its own with AVX-512.
+# The same kernel except for the matrix product, which may allocate a scratchpad with AVX-512.
 register("_MklEinsum", fact_of("Einsum") or OpFact())
 register("_MklTranspose", fact_of("Transpose") or OpFact())
 register("_MklConjugateTranspose _MklConcat _MklConcatV2 _MklQuantizedConcatV2", OpFact())

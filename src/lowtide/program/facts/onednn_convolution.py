@@ -1,97 +1,36 @@
 """Scratchpads of oneDNN's forward convolutions, the only convolutions whose scratchpad TensorFlow allocates.
 
-Backward convolutions, and the copies of weights in blocked layouts, live in memory that oneDNN takes from the
-system: the allocator never sees them. Which implementation runs was read in the source of oneDNN 3.7. For AVX2 the
-sizes are checked by probes; for AVX-512 they were compared with those that oneDNN states when it plans for such a
-processor, which it does without running anything.
+Backward convolutions, and the copies of weights in blocked layouts, use memory that oneDNN allocates from the operating
+system, outside TensorFlow's allocator. The choice of the implementation follows the source of oneDNN 3.7. For AVX2 the
+sizes are checked by running single ops; for AVX-512 they were compared with the sizes that oneDNN reports when it
+creates a primitive for such a processor, which needs no execution.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from lowtide.program.facts.convolution import Convolution, read_convolution
 from lowtide.program.facts.onednn_half import half_scratchpad
 from lowtide.program.facts.onednn_isa import VectorIsa, current_isa
 from lowtide.program.facts.onednn_scratchpad import PAGE_BYTES, batch_bytes, booked, divide_up, round_up
-from lowtide.program.facts.shapes import elements, input_shape, item_bytes, output_shape
-from lowtide.program.graph import NodeView, Shape
+from lowtide.program.facts.shapes import elements
+from lowtide.program.graph import NodeView
 from lowtide.program.machine import current_machine
 
-# Below this size of input and output oneDNN does not split the work further than by blocks of channels.
+# Below this size of input and output, oneDNN splits the work by blocks of channels only.
 _SMALL_TENSOR_BYTES = 8 * 1024
 _LARGEST_CHANNEL_BLOCKS = 4  # vectors in a block of output channels
 
 
-@dataclass(frozen=True, slots=True)
-class Convolution:
-    """One forward convolution, in oneDNN's terms: channels are per group, extents are depth, height, width."""
-
-    batch: int
-    groups: int
-    channels_in: int
-    channels_out: int
-    extent_in: Shape
-    extent_out: Shape
-    kernel: Shape
-    strides: Shape
-    dilations: Shape
-    item: int
-    channels_last: bool
-
-    @property
-    def is_flat(self) -> bool:
-        """Whether it has two spatial dimensions, not three."""
-        return len(self.kernel) == 2
-
-    @property
-    def is_depthwise(self) -> bool:
-        """Whether each channel is convolved by itself, into one channel."""
-        return self.groups > 1 and self.channels_in == 1 and self.channels_out == 1
-
-    @property
-    def taps(self) -> int:
-        """Products that are summed for each channel of an output element."""
-        return elements(self.kernel)
-
-    @property
-    def is_pointwise(self) -> bool:
-        """Whether the input is already the matrix that the product needs."""
-        return self.taps == 1 and set(self.strides) == {1} and self.extent_in == self.extent_out
-
-
-def read_convolution(node: NodeView, is_depthwise: bool) -> Convolution:
-    """The convolution that a node makes; a depthwise one has as many groups as channels."""
-    data, kernel, result = input_shape(node, 0), input_shape(node, 1), output_shape(node)
-    rank = len(data) - 2
-    last = str(node.attribute("data_format", "NHWC")).endswith("C")
-    spatial = slice(1, 1 + rank) if last else slice(2, 2 + rank)
-    channel = -1 if last else 1
-    groups = data[channel] if is_depthwise else max(data[channel] // max(kernel[-2], 1), 1)
-    ones = [1] * len(data)
-    return Convolution(
-        batch=data[0],
-        groups=groups,
-        channels_in=data[channel] // groups,
-        channels_out=result[channel] // groups,
-        extent_in=data[spatial],
-        extent_out=result[spatial],
-        kernel=kernel[:rank],
-        strides=tuple((node.attribute("strides") or ones)[spatial]),
-        dilations=tuple((node.attribute("dilations") or ones)[spatial]),
-        item=item_bytes(node.input_dtype(0)),
-        channels_last=last,
-    )
-
-
 def scratchpad_bytes(conv: Convolution) -> int:
-    """Bytes of the scratchpad that the kernel of a forward convolution allocates."""
+    """Return the bytes of the scratchpad of a forward convolution."""
     isa = current_isa()
     if conv.is_depthwise or not (conv.batch and elements(conv.extent_out)):
         return 0
-    # A single image is convolved with the weights as TensorFlow keeps them, which only a product by way of a
-    # matrix of patches can do before AVX-512.
+    # A single image is convolved with the weights in TensorFlow's layout. Before AVX-512, only the implementation with
+    # a matrix of patches can do that.
     with_plain_weights = conv.batch == 1 and conv.is_flat and conv.groups == 1
     if not conv.channels_last:
         return 0 if with_plain_weights else _if_allowed(conv, _patches_channels_first(conv, isa))
@@ -103,7 +42,7 @@ def scratchpad_bytes(conv: Convolution) -> int:
 
 
 def _if_allowed(conv: Convolution, size: int) -> int:
-    """The scratchpad, or none where it would be so large that oneDNN falls back on its slow reference."""
+    """Return the size, or 0 where it is so large that oneDNN uses its slow reference implementation."""
     limit = min(1 << 30, 15 * current_machine().intra_op_threads * _tensor_bytes(conv))
     return size if size <= limit else 0
 
@@ -122,7 +61,7 @@ def _output_bytes(conv: Convolution) -> int:
 
 
 def _small_products(conv: Convolution, isa: VectorIsa, with_plain_weights: bool) -> int:
-    """Convolution as chains of small products: each thread lists the products of one block of the output."""
+    """Convolution as batches of small products: each thread has a list of the products of one output block."""
     threads = _threads(conv, isa)
     if conv.item == 2:
         return half_scratchpad(conv, isa, threads)
@@ -143,7 +82,7 @@ def _threads(conv: Convolution, isa: VectorIsa) -> int:
 
 
 def _single_channel(conv: Convolution, threads: int) -> int:
-    """With one input channel AVX-512 copies rows of the input next to each other, so that vectors are filled."""
+    """With one input channel, AVX-512 copies rows of the input next to each other, to fill the vectors."""
     (height, width), (stride_down, stride) = conv.kernel, conv.strides
     padded_width = (conv.extent_out[1] - 1) * stride + width
     padding = max((conv.extent_out[0] - 1) * stride_down + height - conv.extent_in[0], 0)
@@ -163,7 +102,7 @@ def _single_channel(conv: Convolution, threads: int) -> int:
 
 
 def _patches_channels_last(conv: Convolution, isa: VectorIsa) -> int:
-    """A matrix of patches and a transposed input, for all threads together or for each of them."""
+    """A matrix of patches and a transposed input, shared by all threads or one per thread."""
     patches = 0 if conv.is_pointwise else conv.channels_in * conv.taps * elements(conv.extent_out[-2:])
     threads = current_machine().intra_op_threads
     splits = False
@@ -180,7 +119,7 @@ def _patches_channels_last(conv: Convolution, isa: VectorIsa) -> int:
 
 
 def _output_block(conv: Convolution, threads: int, cache_items: int, lanes: int) -> tuple[int, int] | None:
-    """Rows and columns of the output that a thread computes at once; None if threads share one product instead."""
+    """Return the rows and columns of the output in one thread's block; None if threads share one product instead."""
     height, width = conv.extent_out
     work = conv.groups * conv.batch
     block_rows, block_columns = _cache_block(conv, cache_items, lanes)
@@ -206,7 +145,7 @@ def _output_block(conv: Convolution, threads: int, cache_items: int, lanes: int)
 
 
 def _cache_block(conv: Convolution, cache_items: int, lanes: int) -> tuple[int, int]:
-    """The largest block whose patches stay in the cache."""
+    """Return the largest block whose patches fit into the cache."""
     height, width = conv.extent_out
     inputs, outputs = conv.channels_in, conv.channels_out
     row = inputs * width * conv.taps + 2 * (inputs * conv.extent_in[1] + outputs * width)
@@ -223,12 +162,12 @@ def _cache_block(conv: Convolution, cache_items: int, lanes: int) -> tuple[int, 
 
 
 def _balance(work: int, threads: int, length: int, block: int) -> float:
-    # Rounded as single precision would be: the comparison with 0.9 must not fall to either side by chance.
+    # Rounded like single precision, so that the comparison with 0.9 does not depend on rounding errors.
     return round((work / round_up(work, threads) + length / round_up(length, block)) / 2, 6)
 
 
 def _patches_channels_first(conv: Convolution, isa: VectorIsa) -> int:
-    """Blocks of the matrix of patches, one for each thread, cut so that they stay in the cache (an estimate)."""
+    """Blocks of the matrix of patches, one per thread, that fit into the cache (an estimate)."""
     if conv.is_pointwise:
         return 0
     threads = current_machine().intra_op_threads
@@ -251,12 +190,12 @@ def _patches_channels_first(conv: Convolution, isa: VectorIsa) -> int:
 
 
 def convolution_temporaries(node: NodeView) -> Sequence[int]:
-    """The scratchpad of a forward convolution, if it has one."""
+    """Return the scratchpad of a forward convolution, if it has one."""
     size = scratchpad_bytes(read_convolution(node, is_depthwise=False))
     return [size] if size else []
 
 
 def depthwise_temporaries(node: NodeView) -> Sequence[int]:
-    """The scratchpad of a forward depthwise convolution: only if it makes several channels of one."""
+    """Return the scratchpad of a forward depthwise convolution, if it has several output channels per input channel."""
     size = scratchpad_bytes(read_convolution(node, is_depthwise=True))
     return [size] if size else []

@@ -1,22 +1,18 @@
 """Scratchpads of oneDNN's forward convolutions of bfloat16 and float16, which exist with AVX-512 and AMX only.
 
-Taken from the source of oneDNN 3.7, and compared with the sizes that oneDNN itself states when it plans for such
-a processor. With bfloat16 instructions five in six of 300 agreed to the byte and the others were too small, by up to
-15 KiB for each thread. Where they are emulated the float32 images are within 3% unless the image is tiny. With AMX
-the block that a thread copies is an estimate: half lie within 40%, and some are off by a factor of several.
+They follow the source of oneDNN 3.7, and were compared with the sizes that oneDNN reports when it creates a primitive
+for such a processor. With bfloat16 instructions, five in six of 300 agreed to the byte and the others were too small,
+by up to 15 KiB per thread. Where bfloat16 is emulated, the float32 images are within 3% unless the image is tiny. With
+AMX, the block that a thread copies is an estimate: half of them are within 40%, and some are wrong by several times.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from lowtide.program.facts.convolution import Convolution
 from lowtide.program.facts.onednn_isa import VectorIsa
 from lowtide.program.facts.onednn_scratchpad import PAGE_BYTES, batch_bytes, booked, divide_up, round_up
 from lowtide.program.facts.shapes import elements
 from lowtide.program.machine import current_machine
-
-if TYPE_CHECKING:
-    from lowtide.program.facts.onednn_convolution import Convolution
 
 _TILE_BUFFER_BYTES = 2 * PAGE_BYTES
 _TILE_DEPTH = 32  # numbers of two bytes in a row of an AMX tile
@@ -24,7 +20,7 @@ _CHANNEL_BLOCK = 32
 
 
 def half_scratchpad(conv: Convolution, isa: VectorIsa, threads: int) -> int:
-    """Bytes of the scratchpad of a convolution of two-byte floats."""
+    """Return the bytes of the scratchpad of a convolution of two-byte floats."""
     if isa is VectorIsa.AVX512:
         return _emulated(conv, current_machine().intra_op_threads)
     lists = booked(threads * batch_bytes(conv.taps), PAGE_BYTES)
@@ -35,7 +31,7 @@ def half_scratchpad(conv: Convolution, isa: VectorIsa, threads: int) -> int:
 
 
 def _emulated(conv: Convolution, threads: int) -> int:
-    """Without bfloat16 instructions a pointwise convolution keeps a whole float32 image for each thread."""
+    """Without bfloat16 instructions, a pointwise convolution has a float32 image per thread."""
     if conv.taps > 1:
         return 0
     area = elements(conv.extent_out)
@@ -45,7 +41,7 @@ def _emulated(conv: Convolution, threads: int) -> int:
 
 
 def _pointwise_copy(conv: Convolution, threads: int) -> int:
-    """The image without the places that the strides leave out, or with channels that fill the tiles."""
+    """A copy of the image without the positions that the strides skip, or with channels padded to full tiles."""
     strided = set(conv.strides[:-1]) - {1} or conv.extent_in[-1] % conv.strides[-1]
     padded = conv.channels_in if conv.channels_in % 2 == 0 else round_up(conv.channels_in, 2)
     if not strided and padded == conv.channels_in:
@@ -55,7 +51,7 @@ def _pointwise_copy(conv: Convolution, threads: int) -> int:
 
 
 def _block_copy(conv: Convolution, threads: int) -> int:
-    """The padded input of the block of output rows that a thread works on."""
+    """A copy of the padded input of one thread's block of output rows."""
     width = (conv.extent_out[-1] - 1) * conv.strides[-1] + (conv.kernel[-1] - 1) * conv.dilations[-1] + 1
     reach = (conv.kernel[-2] - 1) * conv.dilations[-2] + 1
     is_padded = width > conv.extent_in[-1]
@@ -77,7 +73,7 @@ def _filled(channels: int) -> int:
 
 
 def _block_rows(conv: Convolution, threads: int, width: int) -> int:
-    """Rows of the output in a block: as many as leave its data in the caches and all threads at work."""
+    """Return the output rows in a block: as many as fit into the caches and keep all threads busy."""
     machine = current_machine()
     second_level = machine.l2_cache_bytes * 3 // 4
     height, made = conv.extent_out[-2], min(round_up(conv.channels_out, 16), _CHANNEL_BLOCK)

@@ -1,4 +1,4 @@
-"""Which vector instructions oneDNN may use: they decide which of its implementations runs, and so its scratchpads."""
+"""The vector instructions that oneDNN may use, which determine its implementation and so its scratchpads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 class VectorIsa(IntEnum):
-    """The steps at which oneDNN's choice of implementations changes."""
+    """The instruction sets at which oneDNN's choice of implementation changes."""
 
     AVX2 = 1
     AVX512 = 2
@@ -18,19 +18,19 @@ class VectorIsa(IntEnum):
 
     @property
     def float32_lanes(self) -> int:
-        """Numbers in one vector."""
+        """The number of float32 values in one vector."""
         return 8 if self is VectorIsa.AVX2 else 16
 
     @classmethod
     def here(cls) -> VectorIsa:
-        """What this machine has, or less where oneDNN's own variable says so."""
+        """Return the instruction set of this machine, or the limit in oneDNN's environment variable."""
         limit = os.environ.get("ONEDNN_MAX_CPU_ISA") or os.environ.get("DNNL_MAX_CPU_ISA") or ""
         return min(_of_processor(), _of_limit(limit.upper()))
 
 
 def _of_processor() -> VectorIsa:
     flags: set[str] = set()
-    # Only Linux has this file; elsewhere the most common case is assumed.
+    # Only Linux has this file; on other systems AVX2 is assumed.
     with suppress(OSError, StopIteration):
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         flags = set(next(line for line in lines if line.startswith("flags")).split())
@@ -53,7 +53,7 @@ _current: list[VectorIsa] = []
 
 
 def current_isa() -> VectorIsa:
-    """The instructions that facts are stated for: this machine's, unless `use_isa` named others."""
+    """Return the instruction set that facts are stated for: this machine's, unless `use_isa` set another."""
     if not _current:
         _current.append(VectorIsa.here())
     return _current[-1]

@@ -1,8 +1,9 @@
-"""Scratchpads of oneDNN's products of matrices.
+"""Scratchpads of oneDNN's matrix products.
 
-With AVX2 no product of float32 matrices needs one: operands are packed in memory that oneDNN takes from the
-system. With AVX-512 blocks of the operands are packed in a scratchpad: taken from the source of oneDNN 3.7 and
-compared with the sizes that oneDNN itself states when it plans for such a processor. With AMX they are estimates.
+With AVX2, no product of float32 matrices needs one: operands are packed in memory that oneDNN allocates from the
+operating system. With AVX-512, blocks of the operands are packed in a scratchpad. The sizes follow the source of oneDNN
+3.7 and were compared with those that oneDNN reports when it creates a primitive for such a processor. With AMX they are
+estimates.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ _WIDEST_BLOCK = 64
 
 
 @dataclass(frozen=True, slots=True)
-class _Product:
-    """A stack of products of matrices, and which of the two operands lies transposed in memory."""
+class _MatrixProduct:
+    """A batch of matrix products, and which of the two operands is stored transposed."""
 
     stack: int
     rows: int
@@ -37,8 +38,8 @@ class _Product:
         return min(self.depth, 1024 if self.depth > 1024 and not self.swaps[0] else 512)
 
 
-def _scratchpad(product: _Product) -> int:
-    """Packed blocks of the operands, for each thread, where the multiplication cannot read them in place."""
+def _scratchpad(product: _MatrixProduct) -> int:
+    """Return the bytes of the packed blocks of the operands, per thread, that cannot be read in place."""
     isa, threads = current_isa(), current_machine().intra_op_threads
     if isa is VectorIsa.AVX2 or 0 in (product.stack, product.rows, product.columns, product.depth):
         return 0
@@ -65,13 +66,13 @@ def _scratchpad(product: _Product) -> int:
     return total
 
 
-def _is_narrow(product: _Product, threads: int) -> bool:
-    """Whether there are so few blocks that they are made smaller to give every thread one."""
+def _is_narrow(product: _MatrixProduct, threads: int) -> bool:
+    """Whether blocks are made smaller because there are fewer of them than threads."""
     few = threads > product.stack * divide_up(product.columns, min(product.columns, _WIDEST_BLOCK))
     return few and (product.rows <= 40 or (product.swaps[0] and product.rows <= 512))
 
 
-def _copies_right(product: _Product, narrow: bool) -> bool:
+def _copies_right(product: _MatrixProduct, narrow: bool) -> bool:
     if product.item == 2:
         return True
     if product.swaps[1]:
@@ -81,10 +82,10 @@ def _copies_right(product: _Product, narrow: bool) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _block_rows(product: _Product, threads: int, block_columns: int, copies_left: bool) -> int:
-    """The rows in a block that leave the threads most evenly at work, the largest of the equally good.
+def _block_rows(product: _MatrixProduct, threads: int, block_columns: int, copies_left: bool) -> int:
+    """Return the number of rows in a block that divides the work most evenly, the largest of equally good ones.
 
-    It is remembered: a model multiplies matrices of the same few shapes again and again.
+    Cached, because a model has many products of the same few shapes.
     """
     rows, blocks = product.rows, divide_up(product.columns, block_columns)
     few = threads > product.stack * blocks
@@ -109,18 +110,18 @@ def _unevenness(work: int, share: int) -> float:
 
 
 def batch_product_temporaries(node: NodeView) -> Sequence[int]:
-    """A product of stacks of matrices."""
+    """Return the scratchpad of a product of batches of matrices."""
     left, result = input_shape(node, 0), output_shape(node)
     swaps = (bool(node.attribute("adj_x")), bool(node.attribute("adj_y")))
     depth = left[-2] if swaps[0] else left[-1]
     rows, columns = result[-2:]
-    product = _Product(elements(result[:-2]), rows, columns, depth, swaps, item_bytes(node.input_dtype(0)))
+    product = _MatrixProduct(elements(result[:-2]), rows, columns, depth, swaps, item_bytes(node.input_dtype(0)))
     size = _scratchpad(product)
     return [size] if size else []
 
 
 def product_temporaries(node: NodeView) -> Sequence[int]:
-    """Of two float32 matrices: none, by the plain multiplication routine. Shorter floats take the general way."""
+    """Return the scratchpad of a product of two matrices; float32 uses a routine without one."""
     item = item_bytes(node.input_dtype(0))
     if item != 2:
         return ()
@@ -128,14 +129,14 @@ def product_temporaries(node: NodeView) -> Sequence[int]:
     swaps = (bool(node.attribute("transpose_a")), bool(node.attribute("transpose_b")))
     depth = left[0] if swaps[0] else left[1]
     rows, columns = result[-2:]
-    size = _scratchpad(_Product(1, rows, columns, depth, swaps, item))
+    size = _scratchpad(_MatrixProduct(1, rows, columns, depth, swaps, item))
     return [size] if size else []
 
 
 def fused_product_temporaries(node: NodeView) -> Sequence[int]:
-    """A product with bias and activation: sums of shorter floats are kept whole in float32.
+    """Return the scratchpad of a product with bias and activation: the sums of 16-bit floats in float32.
 
-    Weights that are constant are kept in blocks, and the product is then made of small ones.
+    Constant weights are stored in blocks, and the product is then a batch of small products.
     """
     size = 0
     if node.attribute("is_weight_const") or node.attribute("is_filter_const"):

@@ -1,8 +1,8 @@
-"""What each op does with memory: facts about kernels, one entry per op, each checked by a probe of that op alone.
+"""What each op does with memory: one fact per op, each checked by running that op alone.
 
-A fact says which outputs share an input's buffer (`aliases`), which may take over an input's buffer when
-nobody else holds it (`forwards`), which outputs get no buffer at all, how many bytes the kernel borrows while
-it runs (`temporaries`), and whether the executor treats the kernel as cheap.
+A fact says which outputs share an input's buffer (`aliases`), which may reuse an input's buffer that has no other
+reference (`forwards`), which outputs have no buffer (`unallocated`), how much temporary memory the kernel allocates
+(`temporaries`), and whether the executor treats the kernel as cheap.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ class OpFact:
     """What one op does with memory.
 
     aliases:     (output, input): the output is another view of the input's buffer, always (Reshape, Identity).
-    forwards:    (output, input): the kernel asks to reuse the input's buffer, in this order; it is granted when
-                 the input's buffer has no other holder and both have the same number of bytes.
-                 Either may be a function of the node where it depends on attributes, shapes or the input count.
-    unallocated: outputs that get no buffer (not required, empty, or owned by someone else).
-    temporaries: bytes the kernel borrows while it runs, given back before its inputs are released.
-    sizes:       bytes of outputs for which shape inference says nothing, or something else, by output.
-    cheap:       the kernel says that it is not expensive, so the executor always runs it inline.
+    forwards:    (output, input): the kernel tries to reuse the input's buffer, in this order. It succeeds if the buffer
+                 has no other reference and both have the same number of bytes.
+                 Either may be a function of the node, where it depends on attributes, shapes or the input count.
+    unallocated: outputs without a buffer (not required, empty, or owned elsewhere).
+    temporaries: bytes that the kernel allocates while it runs and frees before its inputs are released.
+    sizes:       bytes of outputs whose shape inference is missing or differs, by output.
+    cheap:       the kernel is registered as inexpensive, so the executor always runs it inline.
     """
 
     aliases: tuple[tuple[int, int], ...] | Pairs = ()
@@ -44,7 +44,7 @@ _FACTS: dict[str, OpFact] = {}
 
 
 def register(ops: str | Iterable[str], fact: OpFact) -> None:
-    """State a fact of one op or of several (names separated by blanks). Stating a second one is an error."""
+    """Register the fact of one op or of several, separated by blanks; each op can have one fact only."""
     for op in ops.split() if isinstance(ops, str) else ops:
         if op in _FACTS:
             raise ValueError(f"two facts for op {op}: state each op once")
@@ -52,7 +52,7 @@ def register(ops: str | Iterable[str], fact: OpFact) -> None:
 
 
 def fact_of(op: str) -> OpFact | None:
-    """The fact of an op, or None for an op that is not modelled."""
+    """Return the fact of an op, or None for an op that is not modelled."""
     return _FACTS.get(op)
 
 

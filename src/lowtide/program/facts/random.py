@@ -1,4 +1,4 @@
-"""Random numbers: kernels write their output and nothing else."""
+"""Random numbers: most kernels allocate their output only."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ register("RandomShuffle", OpFact())
 
 
 def _cumulated_row(node: NodeView) -> Sequence[int]:
-    """Each thread sums up the probabilities of one row at a time, in double precision."""
+    """Each thread accumulates the probabilities of one row at a time, in double precision."""
     batch, classes = input_shape(node, 0)
     return [8 * classes] * min(batch, current_machine().intra_op_threads)
 

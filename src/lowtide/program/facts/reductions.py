@@ -1,4 +1,4 @@
-"""Reductions: kernels merge neighbouring dimensions, and copy the input when the merged ones still alternate."""
+"""Reductions: kernels merge neighbouring dimensions, and copy the input if more than three remain."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lowtide.program.machine import current_machine
 
 
 def _reduced_runs(node: NodeView) -> list[tuple[int, bool]]:
-    """(size, is reduced) of the input's dimensions after neighbours of one kind are merged, sizes of 1 with any."""
+    """Return (size, is reduced) of the dimensions after merging neighbours of one kind; sizes of 1 merge with any."""
     shape = input_shape(node, 0)
     axes = {axis % len(shape) for axis in input_values(node, 1)} if shape else set()
     runs: list[tuple[int, bool]] = []
@@ -31,18 +31,18 @@ def _nothing_to_reduce(node: NodeView) -> Sequence[tuple[int, int]]:
 
 
 def _transposed_copy(node: NodeView) -> Sequence[int]:
-    """Up to three runs are reduced as they are, except (kept, reduced, kept, ...) patterns that go on further."""
+    """Up to three merged dimensions are reduced directly; more are transposed first, in a copy."""
     if len(_reduced_runs(node)) <= 3:
         return ()
     return [elements(input_shape(node, 0)) * item_bytes(node.input_dtype(0))]
 
 
 def partial_sums(outer: int, inner: int, item: int) -> Sequence[int]:
-    """A sum over outer dimensions is kept by each thread for itself, while rows are short."""
+    """Each thread has its own partial sum over outer dimensions if rows are short."""
     threads = current_machine().intra_op_threads
     if outer <= 1 or inner == 0 or inner > threads * 32:
         return ()
-    # A thread is given at least 2000 elements.
+    # A thread gets at least 2000 elements.
     rows = -(-2000 // inner)
     blocks = min(outer, -(-outer * inner // rows), threads)
     return [blocks * inner * item]

@@ -1,4 +1,4 @@
-"""Arithmetic that facts share: element counts, alignment, and dimensions that are merged as kernels merge them."""
+"""Arithmetic that facts share: element counts, byte counts and alignment."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from lowtide.program.dtypes import DTYPES
 from lowtide.program.graph import NodeView, Shape
 
-# What Eigen wants of an address in TensorFlow's wheels: a slice shares its parent's buffer only at such ones.
+# The alignment that Eigen requires in TensorFlow's wheels: a slice is a view only at such addresses.
 ALIGNMENT_BYTES = 64
 
 _BYTES_BY_NAME = dict(DTYPES.values())
@@ -18,16 +18,16 @@ Pairs = Callable[[NodeView], Sequence[tuple[int, int]]]
 
 
 class UnknownShape(LookupError):
-    """A fact needs a shape or a value that is not known."""
+    """A fact needs a shape or a value that is unknown."""
 
 
 def item_bytes(dtype: str) -> int:
-    """Bytes of one element of a dtype, by its name."""
+    """Return the bytes of one element of a dtype, by its name."""
     return _BYTES_BY_NAME.get(dtype, 4)
 
 
 def input_shape(node: NodeView, index: int) -> Shape:
-    """The shape of an input that a fact cannot do without."""
+    """Return the shape of an input; raises UnknownShape."""
     shape = node.input_shape(index) if index < node.input_count else None
     if shape is None or any(size < 0 for size in shape):
         raise UnknownShape(f"{node.name}: input {index}")
@@ -35,7 +35,7 @@ def input_shape(node: NodeView, index: int) -> Shape:
 
 
 def output_shape(node: NodeView, index: int = 0) -> Shape:
-    """The shape of an output that a fact cannot do without."""
+    """Return the shape of an output; raises UnknownShape."""
     shape = node.output_shape(index)
     if shape is None or any(size < 0 for size in shape):
         raise UnknownShape(f"{node.name}: output {index}")
@@ -43,7 +43,7 @@ def output_shape(node: NodeView, index: int = 0) -> Shape:
 
 
 def input_values(node: NodeView, index: int) -> list[int]:
-    """The contents of a small constant input, flattened."""
+    """Return the contents of a small constant input, flattened; raises UnknownShape."""
     value = node.input_value(index)
     if value is None:
         raise UnknownShape(f"{node.name}: value of input {index}")
@@ -51,12 +51,12 @@ def input_values(node: NodeView, index: int) -> list[int]:
 
 
 def elements(shape: Sequence[int]) -> int:
-    """How many elements a shape has: 1 for a scalar."""
+    """Return the number of elements of a shape: 1 for a scalar."""
     return math.prod(shape)
 
 
 def known(function: Sizes) -> Sizes:
-    """Bytes of temporaries, or none where a shape they depend on is not known."""
+    """Wrap a function so that it returns no temporaries where a shape is unknown."""
 
     def guarded(node: NodeView) -> Sequence[int]:
         try:
@@ -68,7 +68,7 @@ def known(function: Sizes) -> Sizes:
 
 
 def known_pairs(function: Pairs) -> Pairs:
-    """Pairs of output and input, or none where a shape or value they depend on is not known."""
+    """Wrap a function so that it returns no pairs where a shape or value is unknown."""
 
     def guarded(node: NodeView) -> Sequence[tuple[int, int]]:
         try:

@@ -1,4 +1,4 @@
-"""Variables, control flow, lists and tables: what the simulator follows itself, and updates in place."""
+"""Variables, control flow, tensor lists and tables, which the simulator handles itself, and updates in place."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lowtide.program.facts.op_fact import OpFact, register
 from lowtide.program.facts.shapes import elements, input_shape, item_bytes, known
 from lowtide.program.graph import NodeView
 
-# The simulator gives these their meaning; here they are only known, with what the executor thinks of their cost.
+# The simulator implements these; the fact only says that the executor treats them as cheap.
 register(
     """Const NoOp ControlTrigger Placeholder _Arg _Retval _DeviceArg _DeviceRetval HostConst ImmutableConst
     _ReadVariablesOp
@@ -76,7 +76,7 @@ register("Timestamp StatsAggregatorSummary XlaLaunch", OpFact())
 
 
 def _cell_buffers(node: NodeView, x: int, state: int) -> tuple[int, int]:
-    """Bytes of a cell's state for the batch, and of its input joined with that state."""
+    """Return the bytes of a cell's state for the batch, and of its input concatenated with that state."""
     batch, width = input_shape(node, x)[-2:]
     cell = input_shape(node, state)[-1]
     item = item_bytes(node.input_dtype(x))
@@ -123,7 +123,7 @@ register("BlockLSTMGrad BlockLSTMGradV2", OpFact(temporaries=known(_lstm_sequenc
 register("GRUBlockCell", OpFact(forwards=((3, 1),), temporaries=known(_gru_cell)))
 register("GRUBlockCellGrad", OpFact(forwards=((0, 0), (1, 1)), temporaries=known(_gru_cell_gradient)))
 
-# Grappler turns a large AddN into a sum that is built up in a temporary variable, in place.
+# Grappler turns a large AddN into a sum that accumulates in a temporary variable, in place.
 register("TemporaryVariable", OpFact())
 register("Assign AssignAdd AssignSub", OpFact(aliases=((0, 0),)))
 register("DestroyTemporaryVariable", OpFact(aliases=((0, 0),)))

@@ -9,7 +9,7 @@ from typing import Any
 from lowtide.tf.trace.source_lines import find_user_line
 from lowtide.tf.watch.call_stack import user_line
 from lowtide.tf.watch.finding import Finding
-from lowtide.tide.growth import growth_of
+from lowtide.tide.growth import find_growth
 
 # A session for training and one for evaluation are usual.
 _FEWEST_SESSIONS = 4
@@ -78,4 +78,4 @@ def _grows(sizes: list[tuple[int, int]]) -> bool:
     if len(sizes) < _FEWEST_READINGS or sizes[-1][0] == sizes[0][0]:
         return False
     last = [ops for _, ops in sizes[-_FEWEST_READINGS:]]
-    return growth_of(sizes) is not None or all(a < b for a, b in pairwise(last))
+    return find_growth(sizes) is not None or all(a < b for a, b in pairwise(last))

@@ -34,7 +34,7 @@ from lowtide.tf.watch.report import Summary, show
 from lowtide.tf.watch.retracing import Traces
 from lowtide.tf.watch.session_graphs import Graphs
 from lowtide.tf.watch.xla_programs import Programs
-from lowtide.tide.growth import Growth, growth_of
+from lowtide.tide.growth import MemoryGrowth, find_growth
 from lowtide.units import format_bytes
 
 # The share of the program's time that readings may take; calls of the hooks come on top.
@@ -252,9 +252,9 @@ class Watch(keras.callbacks.Callback, Listener):
         self._suspected = set(seen)
         self._show(last=False)
 
-    def _grows(self) -> Growth | None:
-        tensors = growth_of(self._allocator, _LEAST_ALLOCATOR_BYTES)
-        return tensors or growth_of(self._process, _LEAST_PROCESS_BYTES)
+    def _grows(self) -> MemoryGrowth | None:
+        tensors = find_growth(self._allocator, _LEAST_ALLOCATOR_BYTES)
+        return tensors or find_growth(self._process, _LEAST_PROCESS_BYTES)
 
     def _cheap_findings(self) -> list[Finding]:
         per_step = _rate(self._process)
@@ -291,7 +291,7 @@ class Watch(keras.callbacks.Callback, Listener):
         if not found and self._largest is not None:
             found = growing_tensor(self._largest[1], per_step, self.steps - self._largest[0])
         self._largest = self._largest or (self.steps, largest_by_holder())
-        exact = growth_of(self._allocator, _LEAST_ALLOCATOR_BYTES) is not None
+        exact = find_growth(self._allocator, _LEAST_ALLOCATOR_BYTES) is not None
         if found or (not exact and growth.bytes < _LEAST_UNEXPLAINED_BYTES):
             return found
         what = f"memory grew by {format_bytes(growth.bytes)} from step {growth.first_step} to step {growth.last_step}"
@@ -315,7 +315,7 @@ def _by_key(findings: list[Finding]) -> dict[tuple[str, str | None], Finding]:
 
 def _rate(samples: list[tuple[int, int]]) -> int | None:
     """By how much the process grows per step, given that something does; None where the rest of it shrinks more."""
-    growth = growth_of(samples)
+    growth = find_growth(samples)
     if growth is not None:
         return round(growth.bytes_per_step)
     later = samples[len(samples) // 5 :]

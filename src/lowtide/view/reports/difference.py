@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lowtide.tide.diff import Change, Difference, LayerChange, TensorChange
-from lowtide.units import Growth, format_bytes, format_change
+from lowtide.units import GrowthLimit, format_bytes, format_change
 from lowtide.view.reports.tide import TideReport, shape_text
 
 SIGNS = {"added": "+", "removed": "-", "grown": "↑", "shrunk": "↓", "same": " "}
@@ -21,7 +21,7 @@ class DifferenceReport:
 
     difference: Difference
     report: TideReport
-    max_growth: Growth | None = None
+    max_growth: GrowthLimit | None = None
 
     @property
     def exceeded(self) -> bool | None:
