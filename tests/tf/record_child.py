@@ -7,5 +7,6 @@ from pathlib import Path
 from lowtide.run.launch import Script, launch
 
 folder, program, *arguments = sys.argv[1:]
-ending = launch(Script(program, tuple(arguments)), Path(folder), limit_bytes=None, steps=3)
+script, recorder = Script(program, tuple(arguments)), "lowtide.tf.record.script"
+ending = launch(script, Path(folder), limit_bytes=None, steps=3, recorder=recorder)
 (Path(folder) / "ending.json").write_text(json.dumps({"exit_code": ending.exit_code, "signal": ending.signal}))

@@ -14,7 +14,7 @@ import pytest
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
 import lowtide
-from lowtide.run.record import Record, load_record
+from lowtide.run.record import RunRecord, load_record
 from lowtide.sources.profiles.xplane import read_profile
 from lowtide.tide.tide import Tide
 
@@ -52,7 +52,7 @@ class Run(NamedTuple):
     signal: int | None
     told: Any
     """The last line that the program printed, as JSON."""
-    record: Record
+    record: RunRecord
     tide: Tide | None
     predicted: Tide | None
     failure: str | None

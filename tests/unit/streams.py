@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lowtide.run.record import Call, Place, Window
+from lowtide.run.record import Call, Window
 from lowtide.simulator.bfc import BfcAllocator
 from lowtide.sources.profiles.xplane import AllocationRecord, KernelRecord, Mark, Profile
+from lowtide.tide.owner import Owner
 
 Event = tuple[int, bool, int, int, int, int, str, str | None, str | None, str | None, tuple[int, ...] | None]
 
@@ -26,7 +27,7 @@ class Stream:
         self.marks: list[Mark] = []
         self.kernels: list[tuple[str, int, int]] = []
         self.calls: list[Call] = []
-        self.places: dict[int, tuple[Place, ...]] = {}
+        self.places: dict[int, tuple[Owner, ...]] = {}
         self.number = 0
 
     def allocate(self, name: str, size: int, operation: str | None = None, region: str = "output") -> int:
@@ -47,7 +48,7 @@ class Stream:
         self.kernels.append((node, self.time, duration_us * 1_000_000))
         self.time += 0 if beside else duration_us * 1_000_000
 
-    def begin(self, step: int, function: str = "step", places: Sequence[Place] = ()) -> Call:
+    def begin(self, step: int, function: str = "step", places: Sequence[Owner] = ()) -> Call:
         """Begin a call; its end is a matter of `end`."""
         self.number += 1
         call = Call(self.number, step, function)
@@ -63,9 +64,17 @@ class Stream:
         self.time += 1000
         self.marks.append(Mark(self.time, number))
 
-    def place(self, name: str, kind: str = "weights", layer: str | None = None, path: str | None = None) -> Place:
+    def place(self, name: str, kind: str = "weights", layer: str | None = None, path: str | None = None) -> Owner:
         size = self.requested[name]
-        return Place(self.address[name], size, path or name, kind, layer, "float32", (size // 4,))
+        return Owner(
+            name=path or name,
+            layer=layer,
+            kind=kind,
+            dtype="float32",
+            shape=(size // 4,),
+            bytes=size,
+            address=self.address[name],
+        )
 
     def cut(self) -> tuple[Window, Profile]:
         """What was heard since the last cut."""

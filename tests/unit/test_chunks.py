@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lowtide.run.chunks import Chunk, busiest_allocator, follow
-from lowtide.run.record import Place, Window
+from lowtide.run.chunks import RecordedChunk, busiest_allocator, follow
+from lowtide.run.record import Window
 from lowtide.sources.profiles.xplane import Mark, Profile
+from lowtide.tide.owner import Owner
 from tests.unit.streams import Stream
 
 
@@ -21,7 +22,7 @@ def lives(stretch):
 
 
 def names(stretch):
-    return {chunk.operation: chunk.place.name for chunk in stretch.chunks if chunk.place is not None}
+    return {chunk.operation: chunk.owner.name for chunk in stretch.chunks if chunk.owner is not None}
 
 
 def assert_adds_up(stretch):
@@ -46,9 +47,9 @@ def test_the_first_window_begins_with_nothing():
 
 
 def test_a_chunk_is_there_from_the_event_that_made_it_to_the_one_that_freed_it():
-    chunk = Chunk(0, 256, 1, born=3, died=5)
+    chunk = RecordedChunk(0, 256, 1, born=3, died=5)
     assert [event for event in range(8) if chunk.is_alive_at(event)] == [4, 5]
-    before = Chunk(0, 256, 1, died=0)
+    before = RecordedChunk(0, 256, 1, died=0)
     assert [event for event in range(8) if before.is_alive_at(event)] == [0]
 
 
@@ -73,7 +74,7 @@ def test_a_later_window_begins_in_the_middle():
     _, stretch = follow_stream(early, stream.cut())
     assert stretch.bytes_before == 1024 + 512 + 768 + 3072 + 2048 + 512
     found = {
-        (chunk.operation, chunk.place and chunk.place.name, chunk.identified): (chunk.allocated, chunk.born, chunk.died)
+        (chunk.operation, chunk.owner and chunk.owner.name, chunk.identified): (chunk.allocated, chunk.born, chunk.died)
         for chunk in stretch.chunks
     }
     assert found == {
@@ -85,7 +86,7 @@ def test_a_later_window_begins_in_the_middle():
         ("new", None, True): (256, 1, None),
     } | {(None, None, False): found[None, None, False]}
     # Of what nobody saw, one was freed and lies somewhere; the other is known by what is missing.
-    unknown = [chunk for chunk in stretch.chunks if not chunk.identified and chunk.place is None]
+    unknown = [chunk for chunk in stretch.chunks if not chunk.identified and chunk.owner is None]
     assert [(chunk.allocated, chunk.died, chunk.address is None) for chunk in unknown] == [
         (512, 2, False),
         (3072, None, True),
@@ -171,7 +172,7 @@ def test_what_is_larger_than_the_chunk_does_not_lie_in_it():
 @pytest.mark.parametrize(("kind", "was_seen"), [("input", False), ("weights", True)])
 def test_an_array_outside_of_the_allocator_is_not_counted(kind, was_seen):
     # NumPy's memory, used where it is.
-    array = Place(12345, 2048, "array", kind, None, "float32", (512,))
+    array = Owner(name="array", layer=None, kind=kind, dtype="float32", shape=(512,), bytes=2048, address=12345)
     stream = Stream()
     stream.allocate("kernel", 1000)
     stream.begin(1, places=[stream.place("kernel"), *([array] if was_seen else [])])
@@ -181,7 +182,7 @@ def test_an_array_outside_of_the_allocator_is_not_counted(kind, was_seen):
     stream.begin(11, places=[array, stream.place("kernel")])
     stream.allocate("new", 100)
     _, stretch = follow_stream(early, stream.cut())
-    assert {chunk.place.name for chunk in stretch.chunks if chunk.place} == {"kernel"}
+    assert {chunk.owner.name for chunk in stretch.chunks if chunk.owner} == {"kernel"}
     assert_adds_up(stretch)
 
 
@@ -189,7 +190,7 @@ def test_places_never_add_up_to_more_than_there_is():
     stream = Stream()
     stream.allocate("kernel", 1000)
     early = stream.cut()
-    far = [Place(1 << 20, 900, "far", "weights", None, "float32", (225,))] * 2
+    far = [Owner(name="far", layer=None, kind="weights", dtype="float32", shape=(225,), bytes=900, address=1 << 20)] * 2
     stream.begin(11, places=[*far, stream.place("kernel")])
     stream.allocate("new", 100)
     _, stretch = follow_stream(early, stream.cut())

@@ -3,8 +3,9 @@
 import numpy as np
 
 from lowtide.run.chunks import follow
-from lowtide.run.record import NOWHERE_KNOWN, Call, Place, Window
+from lowtide.run.record import Call, Window
 from lowtide.sources.profiles.xplane import AllocationRecord, Mark, Profile
+from lowtide.tide.owner import Owner
 
 CALL = Call(1, 1, "step")
 
@@ -34,17 +35,19 @@ def events(*rows: tuple[bool, int, int, int]) -> AllocationRecord:
     )
 
 
-def place(name: str, address: int, size: int) -> Place:
-    return Place(address, size, name, "weights", None, "float32", (size // 4,))
+def place(name: str, address: int, size: int) -> Owner:
+    return Owner(
+        name=name, layer=None, kind="weights", dtype="float32", shape=(size // 4,), bytes=size, address=address
+    )
 
 
-def alive_before(in_use: int, *places: Place) -> dict[str | None, int]:
+def alive_before(in_use: int, *places: Owner) -> dict[str | None, int]:
     """Return who held how much when the window opened, with so many bytes in use."""
     record = events((True, 0x2000, 256, in_use + 256), (False, 0x2000, 256, in_use))
     profile = Profile(record, (Mark(1, CALL.begin_mark), Mark(100, CALL.end_mark)))
     (stretch,) = follow([Window("", (CALL,), {CALL.begin_mark: places})], [profile], "cpu")
     before = [chunk for chunk in stretch.chunks if chunk.born is None]
-    return {None if chunk.place is None else chunk.place.name: chunk.allocated for chunk in before}
+    return {None if chunk.owner is None else chunk.owner.name: chunk.allocated for chunk in before}
 
 
 def test_variables_are_there_and_the_rest_is_not_known():
@@ -75,7 +78,7 @@ def test_two_marks_without_an_event_between_them():
 
 
 def test_a_variable_that_lies_somewhere_is_counted():
-    held = alive_before(2048, place("table", NOWHERE_KNOWN, 1000), place("kernel", 0x1000, 768))
+    held = alive_before(2048, place("table", None, 1000), place("kernel", 0x1000, 768))
     assert held == {"kernel": 768, "table": 1024, None: 256}
 
 
@@ -85,12 +88,12 @@ def test_a_variable_that_lies_somewhere_is_what_stays_and_has_its_size():
     later = Call(2, 2, "step")
     windows = [
         Window("", (CALL,), {}),
-        Window("", (later,), {later.begin_mark: (place("table", NOWHERE_KNOWN, 1024),)}),
+        Window("", (later,), {later.begin_mark: (place("table", None, 1024),)}),
     ]
     profiles = [Profile(first, ()), Profile(second, (Mark(1, later.begin_mark),))]
     stretch = follow(windows, profiles, "cpu")[1]
     before = [chunk for chunk in stretch.chunks if chunk.born is None]
-    assert [(chunk.address, chunk.place and chunk.place.name) for chunk in before] == [
+    assert [(chunk.address, chunk.owner and chunk.owner.name) for chunk in before] == [
         (0x1000, "table"),
         (0x4000, None),
     ]

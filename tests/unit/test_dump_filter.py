@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowtide.run.dump_filter import Sieve
-from lowtide.run.output_log import Log
+from lowtide.run.dump_filter import DumpFilter
+from lowtide.run.output_log import OutputLog
 
 # As TensorFlow 2.21 prints it, shortened; S says that a line is shown, D that it belongs to the dump.
 TODAY = """\
@@ -68,9 +68,9 @@ def parts(text: str) -> tuple[bytes, bytes]:
     return "".join(line[2:] for line in lines).encode(), "".join(line[2:] for line in lines if line[0] == "S").encode()
 
 
-def sift(pieces, sieve: Sieve | None = None) -> bytes:
-    sieve = sieve or Sieve()
-    return b"".join([sieve.pass_on(piece) for piece in pieces] + [sieve.release()])
+def sift(pieces, dump_filter: DumpFilter | None = None) -> bytes:
+    dump_filter = dump_filter or DumpFilter()
+    return b"".join([dump_filter.filter(piece) for piece in pieces] + [dump_filter.release()])
 
 
 @pytest.mark.parametrize("text", [TODAY, YESTERDAY], ids=["2.21", "before"])
@@ -99,27 +99,27 @@ def test_what_begins_like_a_record_passes_unchanged(pieces):
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from([b"I0000 ", b"00:00:17", b".5 7", b" 2025-", b"1", b"\n"]), st.booleans())))
 def test_pauses_change_nothing(pieces):
-    sieve, shown = Sieve(), b""
+    dump_filter, shown = DumpFilter(), b""
     for piece, pause in pieces:
-        shown += sieve.pass_on(piece)
+        shown += dump_filter.filter(piece)
         if pause:
-            shown += sieve.release()
-            assert not sieve.is_waiting
-    assert shown + sieve.release() == b"".join(piece for piece, _ in pieces)
+            shown += dump_filter.release()
+            assert not dump_filter.is_waiting
+    assert shown + dump_filter.release() == b"".join(piece for piece, _ in pieces)
 
 
 @pytest.mark.parametrize("text", [b"Password: ", b"\r 50%|#####     | 5/10 [00:01<00:01]", b"\b\b\b.", b"...", b"I am"])
 def test_unfinished_lines_are_shown_at_once(text):
-    assert Sieve().pass_on(text) == text
+    assert DumpFilter().filter(text) == text
 
 
 def test_what_may_be_a_record_waits_until_it_is_released():
-    sieve = Sieve()
-    assert sieve.pass_on(b"epoch 2025") == b"epoch "
-    assert sieve.is_waiting
-    assert sieve.release() == b"2025"
-    assert not sieve.is_waiting
-    assert sieve.pass_on(b" is over\n") == b" is over\n"
+    dump_filter = DumpFilter()
+    assert dump_filter.filter(b"epoch 2025") == b"epoch "
+    assert dump_filter.is_waiting
+    assert dump_filter.release() == b"2025"
+    assert not dump_filter.is_waiting
+    assert dump_filter.filter(b" is over\n") == b" is over\n"
 
 
 def test_a_progress_bar_on_the_same_line_stays():
@@ -131,20 +131,20 @@ def test_a_progress_bar_on_the_same_line_stays():
 def test_a_line_of_the_dump_that_was_begun_on_the_screen_is_ended_there():
     written, _ = parts(YESTERDAY)
     dump = written.splitlines(keepends=True)[3]
-    sieve = Sieve()
-    assert sieve.pass_on(dump[:30]) + sieve.release() == dump[:30]
-    assert sieve.pass_on(dump[30:50]) == b""
-    assert sieve.pass_on(dump[50:]) == b"\n"
-    assert sieve.pass_on(dump + b"next\n") == b"next\n"
+    dump_filter = DumpFilter()
+    assert dump_filter.filter(dump[:30]) + dump_filter.release() == dump[:30]
+    assert dump_filter.filter(dump[30:50]) == b""
+    assert dump_filter.filter(dump[50:]) == b"\n"
+    assert dump_filter.filter(dump + b"next\n") == b"next\n"
 
 
 def test_a_long_line_without_an_end_does_not_wait_for_ever():
     record = b"I0000 00:00:17.5 7 bfc_allocator.cc:1105] InUse at " + b"7" * (1 << 17)
-    assert Sieve().pass_on(record) == record
+    assert DumpFilter().filter(record) == record
 
 
 def test_a_log_is_in_the_file_at_once(tmp_path):
-    log = Log(tmp_path / "log")
+    log = OutputLog(tmp_path / "log")
     log.write(b"one\ntw")
     assert log.path.read_bytes() == b"one\ntw"
     log.write(b"o\n")
@@ -155,7 +155,7 @@ def test_a_log_is_in_the_file_at_once(tmp_path):
 @pytest.mark.parametrize("size", [1, 3, 10, 26])
 def test_a_log_that_is_too_long_keeps_its_beginning_and_its_end(tmp_path, size):
     alphabet = b"abcdefghijklmnopqrstuvwxyz"
-    log = Log(tmp_path / "log", limit_bytes=10)
+    log = OutputLog(tmp_path / "log", limit_bytes=10)
     for start in range(0, 26, size):
         log.write(alphabet[start : start + size])
     log.close()
@@ -163,7 +163,7 @@ def test_a_log_that_is_too_long_keeps_its_beginning_and_its_end(tmp_path, size):
 
 
 def test_a_log_that_just_fits_is_whole(tmp_path):
-    log = Log(tmp_path / "log", limit_bytes=10)
+    log = OutputLog(tmp_path / "log", limit_bytes=10)
     for letter in b"abcdefghij":
         log.write(bytes([letter]))
     log.close()

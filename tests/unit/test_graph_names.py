@@ -2,12 +2,11 @@
 
 import pytest
 
-from lowtide.run.chunks import Chunk
-from lowtide.run.graph_names import Names, owners_of
-from lowtide.run.record import Place
+from lowtide.run.chunks import RecordedChunk
+from lowtide.run.graph_names import GraphNames, owners_of
 from lowtide.tide.owner import Owner
 
-NAMES = Names(
+NAMES = GraphNames(
     nodes={
         "model/dense/MatMul": Owner(op="_MklMatMul", layer="dense", kind="activations"),
         "Const": Owner(op="Const", layer=None, kind="constants"),
@@ -29,19 +28,21 @@ def identity(chunk, names=NAMES):
 
 
 def made_by(operation, requested=1000, region="output", **more):
-    return Chunk(4096, 1024, requested, operation, region, "float32", (250,), born=0, **more)
+    return RecordedChunk(4096, 1024, requested, operation, region, "float32", (250,), born=0, **more)
 
 
 def test_a_variable_is_what_python_calls_it_whatever_made_it():
-    place = Place(4096, 1000, "dense/kernel", "weights", "dense", "float32", (25, 10))
-    row = row_of(made_by("init/random", place=place))
+    place = Owner(
+        name="dense/kernel", layer="dense", kind="weights", dtype="float32", shape=(25, 10), bytes=1000, address=4096
+    )
+    row = row_of(made_by("init/random", owner=place))
     assert (row.name, row.op, row.layer, row.kind) == ("dense/kernel", "Variable", "dense", "weights")
     assert (row.dtype, row.shape) == ("float32", (25, 10))
 
 
 def test_an_argument_is_an_input():
-    place = Place(4096, 1000, "argument 0", "input", None, "int64", (125,))
-    row = row_of(made_by("init/random", place=place))
+    place = Owner(name="argument 0", layer=None, kind="input", dtype="int64", shape=(125,), bytes=1000, address=4096)
+    row = row_of(made_by("init/random", owner=place))
     assert (row.name, row.op, row.layer, row.kind, row.dtype) == ("argument 0", "_Arg", None, "input", "int64")
 
 
@@ -73,8 +74,8 @@ def test_who_made_it(chunk, expected):
 
 
 def test_with_nothing_known_names_speak_for_themselves():
-    assert identity(made_by("a/gradient_tape/b"), Names()) == ("a/gradient_tape/b:0", "b", None, "gradients")
-    assert identity(made_by("model/dense/Relu"), Names()) == ("model/dense/Relu:0", "Relu", None, "other")
+    assert identity(made_by("a/gradient_tape/b"), GraphNames()) == ("a/gradient_tape/b:0", "b", None, "gradients")
+    assert identity(made_by("model/dense/Relu"), GraphNames()) == ("model/dense/Relu:0", "Relu", None, "other")
 
 
 def part(name, size):
@@ -82,7 +83,7 @@ def part(name, size):
 
 
 def test_the_values_of_a_block_fill_it():
-    names = Names(blocks={1000: (part("a", 300), part("b", 100), part("c", 499))})
+    names = GraphNames(blocks={1000: (part("a", 300), part("b", 100), part("c", 499))})
     rows = owners_of(made_by("__inference_step_1", region="temp"), names)
     assert [(row.name, row.requested_bytes, row.source) for row in rows] == [
         ("a", 300, "train.py:3"),
@@ -97,11 +98,13 @@ def test_the_values_of_a_block_fill_it():
 
 
 def test_a_variable_of_a_blocks_size_is_no_block():
-    names = Names(blocks={1000: (part("a", 300),)})
-    place = Place(4096, 1000, "dense/kernel", "weights", "dense", "float32", (25, 10))
-    assert identity(made_by("x", place=place), names)[0] == "dense/kernel"
+    names = GraphNames(blocks={1000: (part("a", 300),)})
+    place = Owner(
+        name="dense/kernel", layer="dense", kind="weights", dtype="float32", shape=(25, 10), bytes=1000, address=4096
+    )
+    assert identity(made_by("x", owner=place), names)[0] == "dense/kernel"
 
 
 def test_a_block_that_nothing_fills_is_one_row():
-    names = Names(blocks={1000: ()})
+    names = GraphNames(blocks={1000: ()})
     assert identity(made_by("x"), names) == ("temporary block", "XlaLaunch", None, "workspace")

@@ -82,7 +82,7 @@ def test_what_goes_wrong_in_the_recorder_is_written_down_and_nothing_else(tmp_pa
     (tmp_path / "tensorflow" / "__init__.py").write_text(HOLLOW)
     path = tmp_path / "train.py"
     path.write_text("import tensorflow\nprint(tensorflow.__name__)")
-    ending = launch(Script(str(path)), tmp_path, limit_bytes=None, steps=3)
+    ending = launch(Script(str(path)), tmp_path, limit_bytes=None, steps=3, recorder="lowtide.tf.record.script")
     assert ending.exit_code == 0
     assert tuple(capfd.readouterr()) == ("imported\ntensorflow\n", "")
     assert "Traceback" in (tmp_path / "recorder-error.txt").read_text()

@@ -8,7 +8,7 @@ import pytest
 from lowtide.errors import LowtideError
 from lowtide.planning.measured_costs import measured_times
 from lowtide.run.chunks import follow
-from lowtide.run.graph_names import Names
+from lowtide.run.graph_names import GraphNames
 from lowtide.run.op_times import op_times
 from lowtide.run.recorded_tide import choose_step, recorded_tide
 from lowtide.tide.columns import Building, OpTimes
@@ -100,7 +100,7 @@ def test_a_recorded_tide_has_times_and_keeps_them_in_its_file(tmp_path):
         run_step(stream, step, [("product", 40 + step), ("sum", 2)])
     chosen = choose_step([stretch_of(stream)])
     details = {"target": "train.py", "batch_size": 8, "limit_bytes": None, "building": Building(0, 0, 0, None)}
-    tide = recorded_tide(*chosen, Names(), **details)
+    tide = recorded_tide(*chosen, GraphNames(), **details)
     tide.save(tmp_path / "run.tide")
     again = Tide.load(tmp_path / "run.tide")
     assert as_dict(again.times) == as_dict(tide.times) == {"product": 52.0, "sum": 2.0}

@@ -5,9 +5,10 @@ import json
 import pytest
 
 from lowtide.errors import LowtideError
-from lowtide.run.record import Call, Place, Record, Window, load_record, save_record
+from lowtide.run.record import Call, RunRecord, Window, load_record, save_record
+from lowtide.tide.owner import Owner
 
-RECORD = Record(
+RECORD = RunRecord(
     limit_bytes=1 << 30,
     windows=(
         Window("window-1.xplane.pb", (Call(1, 1, "init/3"), Call(2, 1, "step/8")), {}),
@@ -15,8 +16,18 @@ RECORD = Record(
             "window-2.xplane.pb",
             (Call(31, 11, "step/8"),),
             {
-                62: (Place(140_000_000_000_000, 1000, "dense/kernel", "weights", "dense", "float32", (25, 10)),),
-                64: (Place(256, 4, "count", "other", None, "int64", ()),),
+                62: (
+                    Owner(
+                        name="dense/kernel",
+                        layer="dense",
+                        kind="weights",
+                        dtype="float32",
+                        shape=(25, 10),
+                        bytes=1000,
+                        address=140_000_000_000_000,
+                    ),
+                ),
+                64: (Owner(name="count", layer=None, kind="other", dtype="int64", shape=(), bytes=4, address=256),),
             },
         ),
     ),
@@ -26,7 +37,7 @@ RECORD = Record(
 )
 
 
-@pytest.mark.parametrize("record", [RECORD, Record(None, (), (), 0)])
+@pytest.mark.parametrize("record", [RECORD, RunRecord(None, (), (), 0)])
 def test_a_record_comes_back(tmp_path, record):
     save_record(record, tmp_path)
     assert load_record(tmp_path) == record
@@ -34,7 +45,7 @@ def test_a_record_comes_back(tmp_path, record):
 
 
 def test_a_later_record_takes_the_place_of_an_earlier(tmp_path):
-    save_record(Record(None, (), (), 0), tmp_path)
+    save_record(RunRecord(None, (), (), 0), tmp_path)
     save_record(RECORD, tmp_path)
     assert load_record(tmp_path).steps == 13
 

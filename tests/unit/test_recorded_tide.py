@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowtide.run.chunks import follow
-from lowtide.run.graph_names import Names
+from lowtide.run.graph_names import GraphNames
 from lowtide.run.recorded_tide import (
     RecordedStep,
     choose_step,
@@ -28,7 +28,7 @@ def stretch_of(stream):
 
 def tide_of(stretch, step, steps=None, names=None, **more):
     details = {"target": "train.py", "batch_size": 8, "limit_bytes": None, "building": Building(0, 0, 0, None)}
-    return recorded_tide(stretch, step, steps or [step], names or Names(), **(details | more))
+    return recorded_tide(stretch, step, steps or [step], names or GraphNames(), **(details | more))
 
 
 def run_step(stream, step, peak, function="step"):
@@ -173,7 +173,7 @@ def tide():
     stream.end(call)
     stretch = stretch_of(stream)
     (step,) = steps_of(stretch)
-    names = Names(layers=frozenset({"dense"}), source_of=lambda name: f"train.py:{len(name)}")
+    names = GraphNames(layers=frozenset({"dense"}), source_of=lambda name: f"train.py:{len(name)}")
     return tide_of(stretch, step, names=names, limit_bytes=1 << 20, notes=("a note",))
 
 

@@ -92,7 +92,14 @@ def _run(
     from lowtide.cli.output import progress
     from lowtide.run.launch import launch
 
-    ending = launch(script, folder, limit_bytes=limit, steps=steps, stdout_to_stderr=stdout_to_stderr)
+    ending = launch(
+        script,
+        folder,
+        limit_bytes=limit,
+        steps=steps,
+        recorder="lowtide.tf.record.script",
+        stdout_to_stderr=stdout_to_stderr,
+    )
     with progress() as tell:
         tell(Progress("reading the record"))
         from lowtide.run.outcome import read_outcome

@@ -1,25 +1,26 @@
-"""From recorded events to chunks: what lay where, from when to when, and whose it was.
+"""From recorded events to chunks: the address, lifetime and owner of each allocation.
 
-The first window begins with an empty allocator. A later one begins in the middle of a life: what was there before is
-known from what the window frees, from the addresses that Python knew, and from what the window before left behind.
+The first window begins with an empty allocator. A later window begins with chunks whose allocation it did not see: they
+are known from the chunks that the window frees, from the addresses that Python knew, and from the window before.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lowtide.run.record import NOWHERE_KNOWN, Place, Window
+from lowtide.run.record import Window
 from lowtide.simulator.bfc import round_up
 from lowtide.sources.profiles.xplane import AllocationRecord, KernelRecord, Profile
+from lowtide.tide.owner import Owner
 
 
 @dataclass(eq=False)
-class Chunk:
-    """One allocation, from the event that made it to the event that freed it; None where the window saw neither."""
+class RecordedChunk:
+    """One allocation, from the event that made it to the event that freed it; None for an event outside the window."""
 
     address: int | None
     allocated: int
@@ -30,37 +31,40 @@ class Chunk:
     shape: tuple[int, ...] | None = None
     born: int | None = None
     died: int | None = None
-    place: Place | None = None
+    owner: Owner | None = None
+    """The variable or argument at this address, as Python knew it."""
     identified: bool = True
+    """False if only the size is known."""
 
     def is_alive_at(self, event: int) -> bool:
-        """Whether it is there after so many events."""
+        """Whether the chunk exists after the first `event` events."""
         return (self.born is None or self.born < event) and (self.died is None or self.died >= event)
 
 
 @dataclass(frozen=True, eq=False)
 class Stretch:
-    """One window: its events, where its marks lie among them, and every chunk that it saw."""
+    """One window with its events, the positions of its marks among them, and its chunks."""
 
     window: Window
     events: AllocationRecord
     marks: dict[int, int]
-    """How many events came before each mark."""
-    chunks: list[Chunk]
+    """The number of events before each mark."""
+    chunks: list[RecordedChunk]
     bytes_before: int
     kernels: KernelRecord
     moments: dict[int, int]
-    """The time of each mark, by the clock of the kernels."""
+    """The time of each mark in picoseconds, on the clock of the kernels."""
 
-    def alive_at_end(self) -> list[Chunk]:
+    def alive_at_end(self) -> list[RecordedChunk]:
+        """Return the chunks that the window did not free."""
         return [chunk for chunk in self.chunks if chunk.died is None]
 
 
 def follow(windows: Sequence[Window], profiles: Sequence[Profile], allocator: str) -> list[Stretch]:
-    """The windows of a run, one after the other."""
+    """Return the windows of a run with their chunks; each window starts with the chunks that the one before left."""
     stretches: list[Stretch] = []
-    left: list[Chunk] = []
-    outside: set[int] = set()
+    left: list[RecordedChunk] = []
+    outside: set[int | None] = set()
     for window, profile in zip(windows, profiles, strict=True):
         events = _of_allocator(profile.allocations, allocator)
         marks = _positions(events, profile)
@@ -71,16 +75,16 @@ def follow(windows: Sequence[Window], profiles: Sequence[Profile], allocator: st
         moments = {mark.number: mark.time_ps for mark in profile.marks}
         stretch = Stretch(window, events, marks, chunks, before, profile.kernels, moments)
         if is_whole:
-            # Every allocation was seen, so what lies elsewhere is not the allocator's.
+            # Every allocation was seen, so other addresses do not belong to the allocator.
             held = {chunk.address for chunk in stretch.chunks}
-            outside = {place.address for places in window.places.values() for place in places} - held
+            outside = {owner.address for owners in window.owners.values() for owner in owners} - held
         stretches.append(stretch)
         left = stretch.alive_at_end()
     return stretches
 
 
 def busiest_allocator(profiles: Iterable[Profile]) -> str | None:
-    """The allocator of the device that the steps run on: the one that gave out most."""
+    """Return the allocator of the device that the steps run on: the one with the most bytes in use."""
     most: dict[str, int] = {}
     for profile in profiles:
         events = profile.allocations
@@ -96,26 +100,28 @@ def _of_allocator(events: AllocationRecord, allocator: str) -> AllocationRecord:
 
 
 def _positions(events: AllocationRecord, profile: Profile) -> dict[int, int]:
-    # Events are in the allocator's order, which is that of time but for clocks that disagree by a little.
+    # Events are in the allocator's order, which is the order of time except for small differences between clocks.
     times = np.maximum.accumulate(events.time_ps) if len(events) else events.time_ps
     return {mark.number: int(np.searchsorted(times, mark.time_ps)) for mark in profile.marks}
 
 
-def _follow_window(window: Window, events: AllocationRecord, marks: dict[int, int], start: list[Chunk]) -> list[Chunk]:
+def _follow_window(
+    window: Window, events: AllocationRecord, marks: dict[int, int], start: list[RecordedChunk]
+) -> list[RecordedChunk]:
     live = {chunk.address: chunk for chunk in start if chunk.address is not None}
     chunks = list(start)
-    # Nothing may have happened between two of them.
-    looked = ((marks[number], places) for number, places in sorted(window.places.items()) if number in marks)
+    # Two marks may have the same position.
+    looked = ((marks[number], owners) for number, owners in sorted(window.owners.items()) if number in marks)
     lookups = sorted(looked, key=lambda lookup: lookup[0])
     waiting = 0
     is_allocation, address = events.is_allocation.tolist(), events.address.tolist()
     allocated, requested = events.allocated_bytes.tolist(), events.requested_bytes.tolist()
     for event in range(len(events)):
         while waiting < len(lookups) and lookups[waiting][0] <= event:
-            _claim(live, lookups[waiting][1])
+            _assign_owners(live, lookups[waiting][1])
             waiting += 1
         if is_allocation[event]:
-            chunk = Chunk(
+            chunk = RecordedChunk(
                 address[event], allocated[event], requested[event], events.operation[event],
                 events.region_type[event], events.dtype[event], events.shape[event], born=event,
             )  # fmt: skip
@@ -125,8 +131,8 @@ def _follow_window(window: Window, events: AllocationRecord, marks: dict[int, in
             freed = live.pop(address[event], None)
             if freed is not None:
                 freed.died = event
-    for _, places in lookups[waiting:]:
-        _claim(live, places)
+    for _, owners in lookups[waiting:]:
+        _assign_owners(live, owners)
     return chunks
 
 
@@ -137,116 +143,119 @@ def _bytes_before(events: AllocationRecord) -> int:
     return int(events.bytes_in_use[0]) - change
 
 
-def _claim(live: dict[int, Chunk], places: Iterable[Place]) -> None:
-    """Give chunks to the variables and arguments that lie in them now."""
-    for place in places:
-        chunk = live.get(place.address)
-        # An argument may be a variable's own value.
-        if chunk is not None and place.bytes <= chunk.allocated and (chunk.place is None or place.kind != "input"):
-            chunk.place = place
+def _assign_owners(live: dict[int, RecordedChunk], owners: Iterable[Owner]) -> None:
+    """Set the variables and arguments that are in the chunks now."""
+    for owner in owners:
+        chunk = None if owner.address is None else live.get(owner.address)
+        # An argument may be the value of a variable; then the variable is the owner.
+        if chunk is not None and owner.bytes <= chunk.allocated and (chunk.owner is None or owner.kind != "input"):
+            chunk.owner = owner
 
 
 def _alive_before(
     window: Window,
     events: AllocationRecord,
     marks: dict[int, int],
-    left: list[Chunk],
+    left: list[RecordedChunk],
     before: int,
-    outside: set[int],
-) -> list[Chunk]:
-    """What is in the allocator when the window opens."""
+    outside: set[int | None],
+) -> list[RecordedChunk]:
+    """Return the chunks that exist when the window opens."""
     earlier = {chunk.address: chunk for chunk in left}
     first_event: dict[int, int] = {}
     for event, address in enumerate(events.address.tolist()):
         first_event.setdefault(address, event)
-    found: dict[int | None, Chunk] = {}
+    found: dict[int | None, RecordedChunk] = {}
     for address, event in first_event.items():
         if not events.is_allocation[event]:
             size = int(events.allocated_bytes[event])
             found[address] = _as_before(earlier.get(address), address, size, int(events.requested_bytes[event]))
-    opening = min((number for number in window.places if number in marks), default=None)
-    opened = window.places.get(opening, ()) if opening is not None else ()
-    somewhere = [place for place in opened if place.address == NOWHERE_KNOWN]
+    opening = min((number for number in window.owners if number in marks), default=None)
+    opened = window.owners.get(opening, ()) if opening is not None else ()
+    known_owners = [(owner.address, owner) for owner in opened if owner.address is not None]
+    unplaced = [owner for owner in opened if owner.address is None]
     seen = sorted({*first_event, *(address for address in found if address is not None)})
     rest = before - sum(chunk.allocated for chunk in found.values())
-    # An array of NumPy's may serve as a tensor where it is: nothing of the allocator's, and far from what is.
-    for place in sorted(opened, key=lambda place: _distance(seen, place.address)):
-        # What was made or freed inside the window is known from its event.
-        if place.address in first_event or place.address in found or place.address == NOWHERE_KNOWN:
+    # A NumPy array may serve as a tensor in place: it is not in the allocator, and far from the allocator's chunks.
+    for address, owner in sorted(known_owners, key=lambda known: _distance(seen, known[0])):
+        # Chunks made or freed inside the window are known from their events.
+        if address in first_event or address in found:
             continue
-        known = earlier.get(place.address)
-        is_same = known is not None and known.requested == place.bytes
-        size = known.allocated if known is not None and is_same else round_up(place.bytes)
-        if size <= rest and (is_same or _may_be_inside(place, seen, outside)):
-            chunk = found[place.address] = _as_before(known, place.address, size, place.bytes)
-            chunk.place = place
+        known = earlier.get(address)
+        is_same = known is not None and known.requested == owner.bytes
+        size = known.allocated if known is not None and is_same else round_up(owner.bytes)
+        if size <= rest and (is_same or _may_be_inside(address, owner, seen, outside)):
+            chunk = found[address] = _as_before(known, address, size, owner.bytes)
+            chunk.owner = owner
             rest -= size
-    return _fill_up(found, left, somewhere, events, before)
+    return _add_remaining(found, left, unplaced, events, before)
 
 
 def _distance(seen: Sequence[int], address: int) -> int:
-    """How far it is to the nearest of these addresses."""
+    """Return the distance to the nearest of these addresses."""
     position = bisect_left(seen, address)
     return min((abs(address - each) for each in seen[max(position - 1, 0) : position + 1]), default=0)
 
 
-def _may_be_inside(place: Place, seen: Sequence[int], outside: set[int]) -> bool:
-    """Whether a place that no event speaks of may be the allocator's; an argument is so only among its chunks."""
-    if place.address in outside:
+def _may_be_inside(address: int, owner: Owner, seen: Sequence[int], outside: set[int | None]) -> bool:
+    """Whether an address without events may belong to the allocator; an argument only between the known chunks."""
+    if address in outside:
         return False
-    return place.kind != "input" or (len(seen) > 0 and seen[0] <= place.address <= seen[-1])
+    return owner.kind != "input" or (len(seen) > 0 and seen[0] <= address <= seen[-1])
 
 
-def _as_before(earlier: Chunk | None, address: int, allocated: int, requested: int) -> Chunk:
-    """The chunk that the window before saw there, if it is the same; else one of which only the size is known."""
+def _as_before(earlier: RecordedChunk | None, address: int, allocated: int, requested: int) -> RecordedChunk:
+    """Return the chunk of the window before at this address if it has the same size, else an unidentified chunk."""
     if earlier is None or (earlier.allocated, earlier.requested) != (allocated, requested):
-        return Chunk(address, allocated, requested, identified=False)
-    return Chunk(
-        address, allocated, requested, earlier.operation, earlier.region, earlier.dtype, earlier.shape,
-        place=earlier.place,
-    )  # fmt: skip
+        return RecordedChunk(address, allocated, requested, identified=False)
+    return replace(earlier, address=address, born=None, died=None, identified=True)
 
 
-def _fill_up(
-    found: dict[int | None, Chunk], left: list[Chunk], somewhere: list[Place], events: AllocationRecord, before: int
-) -> list[Chunk]:
-    """Add what the window before left behind, as far as the bytes in use allow, and name the rest as not known."""
+def _add_remaining(
+    found: dict[int | None, RecordedChunk],
+    left: list[RecordedChunk],
+    unplaced: list[Owner],
+    events: AllocationRecord,
+    before: int,
+) -> list[RecordedChunk]:
+    """Add chunks of the window before while the bytes in use allow it, and one unidentified chunk for the rest."""
     chunks = list(found.values())
     rest = before - sum(chunk.allocated for chunk in chunks)
-    taken = _Extents([(chunk.address or 0, chunk.allocated) for chunk in chunks])
-    used = _Extents(list(zip(events.address.tolist(), events.allocated_bytes.tolist(), strict=True)))
+    taken = _AddressRanges([(chunk.address or 0, chunk.allocated) for chunk in chunks])
+    used = _AddressRanges(list(zip(events.address.tolist(), events.allocated_bytes.tolist(), strict=True)))
     for chunk in left:
         if chunk.address is None or chunk.address in found or chunk.allocated > rest:
             continue
-        if not taken.touches(chunk.address, chunk.allocated) and not used.touches(chunk.address, chunk.allocated):
+        if not taken.overlaps(chunk.address, chunk.allocated) and not used.overlaps(chunk.address, chunk.allocated):
             chunks.append(_as_before(chunk, chunk.address, chunk.allocated, chunk.requested))
             rest -= chunk.allocated
-    staying = {chunk.requested: chunk for chunk in chunks[len(found) :] if chunk.place is None}
-    for place in somewhere:
-        size = round_up(place.bytes)
-        alike = staying.pop(place.bytes, None)
+    staying = {chunk.requested: chunk for chunk in chunks[len(found) :] if chunk.owner is None}
+    for owner in unplaced:
+        size = round_up(owner.bytes)
+        alike = staying.pop(owner.bytes, None)
         if alike is not None:
-            alike.place = place
+            alike.owner = owner
         elif size <= rest:
-            chunks.append(Chunk(None, size, place.bytes, place=place))
+            chunks.append(RecordedChunk(None, size, owner.bytes, owner=owner))
             rest -= size
     if rest > 0:
-        chunks.append(Chunk(None, rest, rest, identified=False))
+        chunks.append(RecordedChunk(None, rest, rest, identified=False))
     return chunks
 
 
-class _Extents:
-    """Ranges of addresses, to be asked whether one touches another."""
+class _AddressRanges:
+    """Address ranges that may overlap each other."""
 
-    def __init__(self, extents: list[tuple[int, int]]) -> None:
-        extents = sorted(extents)
-        self.starts = [start for start, _ in extents]
+    def __init__(self, ranges: list[tuple[int, int]]) -> None:
+        ranges = sorted(ranges)
+        self.starts = [start for start, _ in ranges]
         self.ends: list[int] = []
         highest = 0
-        for start, size in extents:
+        for start, size in ranges:
             highest = max(highest, start + size)
             self.ends.append(highest)
 
-    def touches(self, start: int, size: int) -> bool:
+    def overlaps(self, start: int, size: int) -> bool:
+        """Whether a range overlaps one of these."""
         position = bisect_left(self.starts, start + size)
         return position > 0 and self.ends[position - 1] > start

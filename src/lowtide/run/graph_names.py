@@ -1,50 +1,50 @@
-"""What the program's own graph says of recorded memory: layers, kinds, lines, and what lies in XLA's blocks."""
+"""The owners of recorded chunks, named with the program's graph: layers, kinds, and the contents of XLA's blocks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from lowtide.run.chunks import Chunk
+from lowtide.run.chunks import RecordedChunk
 from lowtide.tide.layers import find_layer, without_number
 from lowtide.tide.owner import Owner
 from lowtide.tide.rows import split_block
 
-# In the names of what a tape adds to a graph, and of what TensorFlow 1 added.
+# Scopes of gradient nodes, by a tape and in TensorFlow 1.
 _BACKWARD, _GRADIENTS = "gradient_tape/", "gradients"
 NO_OP = "unknown"
-"""The op of what was allocated while none ran: an array that Python handed over, mostly."""
+"""The op of a chunk that was allocated while no op ran, mostly an array from Python."""
 UNIDENTIFIED = "from before the recording"
-"""The name of what was there already, and of which only the size is known."""
+"""The name of a chunk that existed before and of which only the size is known."""
 
 
 @dataclass(frozen=True)
-class Names:
-    """What is known of a program's names; with nothing known, names speak for themselves."""
+class GraphNames:
+    """What the program's graph says about its nodes; if it is empty, layers and kinds are guessed from names."""
 
     nodes: Mapping[str, Owner] = field(default_factory=dict)
     layers: frozenset[str] = frozenset()
     input_bytes: frozenset[int] = frozenset()
-    """Sizes of the tensors of one batch, as the step draws them from a data set."""
+    """Sizes of the tensors of one batch that the step takes from a dataset."""
     blocks: Mapping[int, tuple[Owner, ...]] = field(default_factory=dict)
-    """What lies in the temporary block of a compiled step, by the block's size."""
+    """The values in the temporary block of a compiled step, by the size of the block."""
     source_of: Callable[[str], str | None] | None = None
 
 
-def owners_of(chunk: Chunk, names: Names) -> list[Owner]:
+def owners_of(chunk: RecordedChunk, names: GraphNames) -> list[Owner]:
     """Return the owners of a chunk: one, or one for each value in a block that XLA allocated."""
     parts = names.blocks.get(chunk.requested)
     known = Owner(bytes=chunk.allocated, requested_bytes=chunk.requested, address=chunk.address)
-    if chunk.place is None and parts is not None:
+    if chunk.owner is None and parts is not None:
         return split_block(known, parts)
     return [_identify(known, chunk, names)]
 
 
-def _identify(known: Owner, chunk: Chunk, names: Names) -> Owner:
-    place, node = chunk.place, chunk.operation
-    if place is not None:
-        op = "Variable" if place.kind != "input" else "_Arg"
-        found = Owner(place.name, op, place.layer, place.kind, place.dtype, place.shape)
+def _identify(known: Owner, chunk: RecordedChunk, names: GraphNames) -> Owner:
+    owner, node = chunk.owner, chunk.operation
+    if owner is not None:
+        op = "Variable" if owner.kind != "input" else "_Arg"
+        found = Owner(owner.name, op, owner.layer, owner.kind, owner.dtype, owner.shape)
     elif not chunk.identified:
         found = Owner(UNIDENTIFIED, NO_OP, None, "other", "uint8")
     elif chunk.requested in names.input_bytes and (node is None or node not in names.nodes):

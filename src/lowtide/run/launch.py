@@ -1,4 +1,4 @@
-"""Running a script as `python script.py` runs it, with the allocator that can be recorded and limited."""
+"""Runs a script as `python script.py` does, with an allocator that can be recorded and limited."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from pathlib import Path
 
 import lowtide.run.startup
 from lowtide.errors import LowtideError
-from lowtide.run.dump_filter import Sieve
+from lowtide.run.dump_filter import DumpFilter
 from lowtide.run.machine import count_kills, end_with_parent, machine_bytes
-from lowtide.run.output_channel import Channel
-from lowtide.run.output_log import Log
-from lowtide.run.signals import Relay
+from lowtide.run.output_channel import OutputChannel
+from lowtide.run.output_log import OutputLog
+from lowtide.run.signals import SignalRelay
 from lowtide.run.startup.sitecustomize import NOTE
 
 STDOUT, STDERR = 1, 2
-# How long the beginning of what may be a line of the allocator's dump waits for its end.
+# How long an incomplete line that may belong to the allocator's dump is held back.
 _PATIENCE_SECONDS = 0.05
 _HOUSEKEEPING_SECONDS = 1.0
 _KEPT_HEAPS = 32
@@ -32,7 +32,7 @@ _KEPT_HEAPS = 32
 
 @dataclass(frozen=True)
 class Script:
-    """What is run: a file, a folder or a zip as Python runs them, or a module, and its arguments."""
+    """A script with its arguments: a file, a folder or a zip archive that Python can run, or a module."""
 
     target: str
     arguments: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ class Script:
 
     @property
     def command(self) -> list[str]:
-        """The words after the interpreter and its options."""
+        """The command line after the interpreter and its options."""
         return [*(["-m"] if self.is_module else []), self.target, *self.arguments]
 
 
@@ -49,21 +49,21 @@ class Ending:
     """How a script ended, and where its log is."""
 
     exit_code: int
-    """As Python's subprocess gives it: negative for a signal."""
+    """As `subprocess` returns it: negative for a signal."""
     signal: int | None
     seconds: float
     log: Path
     kills: int | None = None
-    """How many processes the system killed for want of memory meanwhile; None where it does not say."""
+    """The number of processes that the system's out-of-memory killer ended meanwhile; None if it is not known."""
 
     @property
     def as_exit_code(self) -> int:
-        """The code that a shell would give: 128 and the number of the signal, if one ended it."""
+        """The exit code of a shell: 128 plus the number of the signal, if one ended the script."""
         return self.exit_code if self.signal is None else 128 + self.signal
 
     @property
     def words(self) -> str:
-        """How it ended, in words."""
+        """A sentence that says how the script ended."""
         if self.signal is None:
             return "the script ended well" if self.exit_code == 0 else f"the script ended with code {self.exit_code}"
         line = f"the process was killed by {signal_name(self.signal)}"
@@ -78,28 +78,31 @@ def launch(
     *,
     limit_bytes: int | None,
     steps: int,
+    recorder: str | None = None,
     environment: Mapping[str, str] | None = None,
     stdout_to_stderr: bool = False,
 ) -> Ending:
-    """Run a script to its end, show what it prints, and leave in `folder` what was recorded of it, and its log.
+    """Run a script to its end and show what it prints; its log and the recording are written into `folder`.
 
-    The allocator's heaps are in `folder/heap_NAME.MICROSECONDS`, one for each time that it had nothing to give.
+    `recorder` names a module that the script's process imports after TensorFlow; it has the functions `limit_gpus`,
+    `begin` and `end`. The allocator writes `folder/heap_NAME.MICROSECONDS` each time that a request fails.
     """
-    surroundings = child_environment(folder, limit_bytes, steps, os.environ if environment is None else environment)
+    inherited = os.environ if environment is None else environment
+    surroundings = child_environment(folder, limit_bytes, steps, inherited, recorder)
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
-    log = Log(folder / "log")
+    log = OutputLog(folder / "log")
     before, started = count_kills(), time.monotonic()
-    with Channel(STDERR) as channel, Relay(channel.copy_size) as relay:
-        # Where both are one file already they share the way, or what is written to both would lose its order.
+    with OutputChannel(STDERR) as channel, SignalRelay(channel.copy_size) as relay:
+        # If both are the same file they share one channel, so that their order is kept.
         together = stdout_to_stderr or _are_one_file(STDOUT, STDERR)
         process = _start(script, surroundings, channel.writer if together else None, channel.writer)
         relay.begin(process)
         channel.close_writer()
         try:
-            _attend(process, channel, log, lambda: _tidy(folder))
+            _forward_output(process, channel, log, lambda: _delete_old_heaps(folder))
         finally:
-            # It has ended, unless something here went wrong; then nobody would look after it.
+            # The script has ended unless an error occurred here; then it must not run on unattended.
             process.kill()
             log.close()
     code, after = process.wait(), count_kills()
@@ -108,13 +111,13 @@ def launch(
 
 
 def child_environment(
-    folder: Path, limit_bytes: int | None, steps: int, environment: Mapping[str, str]
+    folder: Path, limit_bytes: int | None, steps: int, environment: Mapping[str, str], recorder: str | None = None
 ) -> dict[str, str]:
-    """Return the variables under which the child's allocator has a limit and a record, and the script its own."""
+    """Return the environment with the variables that limit and record the allocator of the child."""
     added = {
         "TF_CPU_ALLOCATOR_USE_BFC": "true",
         "TF_BFC_MEMORY_DUMP": str(folder.absolute() / "heap"),
-        NOTE: f"{steps}:{'' if limit_bytes is None else limit_bytes}:{folder.absolute()}",
+        NOTE: f"{recorder or ''}:{steps}:{'' if limit_bytes is None else limit_bytes}:{folder.absolute()}",
     }
     limit = "TF_CPU_BFC_MEM_LIMIT_IN_MB"
     if limit_bytes is not None:
@@ -124,7 +127,7 @@ def child_environment(
             )
         added[limit] = str(limit_bytes >> 20)
     elif limit not in environment:
-        # Its own default is 64 GiB, which is less than some machines have, and more than others could give.
+        # TensorFlow's default of 64 GiB is less than some machines have, and more than others.
         added[limit] = str(machine_bytes() >> 20)
     first = str(Path(lowtide.run.startup.__file__).parent)
     path = environment.get("PYTHONPATH")
@@ -133,9 +136,9 @@ def child_environment(
 
 
 def interpreter_options(command: list[str]) -> list[str]:
-    """Return the options of an interpreter's own command line that are meant for the script as well.
+    """Return the options of this interpreter's command line that the script's interpreter gets too.
 
-    Those that say where modules are looked for (-I, -E, -s, -S, -P) are about lowtide, and stay with it.
+    Options that change the module search path (-I, -E, -s, -S, -P) apply to lowtide only.
     """
     options: list[str] = []
     words = iter(command[1:])
@@ -160,14 +163,14 @@ def _start(
     script: Script, environment: dict[str, str], stdout: int | None, stderr: int | None
 ) -> subprocess.Popen[bytes]:
     with warnings.catch_warnings():
-        # Python advises against a preexec_fn where there are threads; this one takes no lock.
+        # Python warns about preexec_fn in a process with threads; this one takes no lock.
         warnings.simplefilter("ignore", DeprecationWarning)
         return subprocess.Popen(
             [sys.executable, *interpreter_options(sys.orig_argv), *script.command],
             stdout=stdout,
             stderr=stderr,
             env=environment,
-            # What a shell handed down stays open for the script; what this process opened is not inheritable.
+            # Descriptors from the shell stay open for the script; those opened by this process are not inheritable.
             close_fds=False,
             preexec_fn=end_with_parent(),
         )
@@ -181,13 +184,15 @@ def _are_one_file(one: int, other: int) -> bool:
         return False
 
 
-def _attend(process: subprocess.Popen[bytes], channel: Channel, log: Log, housekeeping: Callable[[], None]) -> None:
-    """Pass on what the script prints until it has ended."""
-    sieve, screen = Sieve(), _Screen()
+def _forward_output(
+    process: subprocess.Popen[bytes], channel: OutputChannel, log: OutputLog, tidy: Callable[[], None]
+) -> None:
+    """Write what the script prints to the log and to standard error until it has ended."""
+    dump_filter, stderr = DumpFilter(), _StandardError()
 
     def take(data: bytes) -> None:
         log.write(data)
-        screen.show(sieve.pass_on(data))
+        stderr.show(dump_filter.filter(data))
 
     ended, end = os.pipe()
 
@@ -199,52 +204,55 @@ def _attend(process: subprocess.Popen[bytes], channel: Channel, log: Log, housek
     waiter.start()
     sources, tidied = [channel.reader, ended], time.monotonic()
     while True:
-        ready, _, _ = select.select(sources, [], [], _PATIENCE_SECONDS if sieve.is_waiting else _HOUSEKEEPING_SECONDS)
+        ready, _, _ = select.select(
+            sources, [], [], _PATIENCE_SECONDS if dump_filter.is_waiting else _HOUSEKEEPING_SECONDS
+        )
         if ended in ready:
             break
         if not ready:
-            screen.show(sieve.release())
+            stderr.show(dump_filter.release())
         elif data := channel.read():
             take(data)
         else:
             sources.remove(channel.reader)
         if time.monotonic() - tidied > _HOUSEKEEPING_SECONDS:
-            housekeeping()
+            tidy()
             tidied = time.monotonic()
     waiter.join()
     os.close(ended)
     if channel.reader in sources:
         channel.read_leftover(take)
-    screen.show(sieve.release())
-    housekeeping()
+    stderr.show(dump_filter.release())
+    tidy()
 
 
-class _Screen:
-    """Our own standard error, as long as there is somebody who reads it."""
+class _StandardError:
+    """Standard error of this process, until its reader is gone."""
 
     def __init__(self) -> None:
         self._is_read = True
 
     def show(self, data: bytes) -> None:
+        """Write all the data, unless the reader is gone."""
         while data and self._is_read:
             try:
                 data = data[os.write(STDERR, data) :]
             except BlockingIOError:
                 select.select([], [STDERR], [])
             except OSError:
-                # The script runs on; its log has everything.
+                # The script runs on, and its log is complete.
                 self._is_read = False
 
 
-def _tidy(folder: Path) -> None:
-    """Keep the latest heaps: near its limit the allocator writes one each time that an op has to wait."""
+def _delete_old_heaps(folder: Path) -> None:
+    """Delete all but the latest heaps: near its limit the allocator writes one each time an op has to wait."""
     heaps = sorted(folder.glob("heap_*"), key=lambda path: path.suffix)
     for path in heaps[:-_KEPT_HEAPS]:
         path.unlink(missing_ok=True)
 
 
 def signal_name(number: int) -> str:
-    """Return what the system calls a signal."""
+    """Return the name of a signal."""
     try:
         return signals.Signals(number).name
     except ValueError:

@@ -1,4 +1,4 @@
-"""What the system says about its memory, and does with processes."""
+"""The memory of this machine, and what its kernel does with processes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _PR_SET_PDEATHSIG = 1
 
 
 def machine_bytes() -> int:
-    """Return the memory of this machine with its swap space: what no process can have more of."""
+    """Return the memory of this machine plus its swap space, which no process can exceed."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") + 1024 * (
         _number("/proc/meminfo", "SwapTotal:") or 0
     )
 
 
 def count_kills() -> int | None:
-    """Return how many processes were killed for want of memory since the system started; None if it does not say."""
+    """Return how many processes the out-of-memory killer ended since the system started; None if not known."""
     return _number("/proc/vmstat", "oom_kill")
 
 
@@ -32,7 +32,7 @@ def _number(path: str, name: str) -> int | None:
 
 
 def end_with_parent() -> Callable[[], None] | None:
-    """Return what a child calls before it starts, to be ended if this process is killed; None if it cannot."""
+    """Return a function for `preexec_fn` that ends the child when this process is killed; None if not supported."""
     try:
         prctl = ctypes.CDLL(None).prctl
     except (OSError, AttributeError):

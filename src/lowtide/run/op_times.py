@@ -1,4 +1,4 @@
-"""How long the ops of a recorded step took."""
+"""The durations of the ops of a recorded step."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from lowtide.tide.columns import OpTimes
 
 
 def op_times(stretch: Stretch, steps: Collection[int]) -> OpTimes | None:
-    """The middle time of each node over these steps of a stretch; None where nobody timed them.
+    """Return the median time of each node over these steps; None if the profile has no kernel times.
 
-    Nodes that run at the same moment share it, as they share the cores: together they take as long as the step. A node
-    in a loop counts with all its rounds. Where a step is several calls, and two of them have nodes of the same
-    name, it is that of the function which takes longest.
+    Nodes that run at the same time share it, as they share the cores, so that together they take as long as the step.
+    A node in a loop counts with all its iterations. If two calls of a step have nodes of the same name, the time is
+    that of the function which takes longest.
     """
-    # What a GPU computes runs on after its kernel has returned.
+    # Work on a GPU continues after its kernel launch has returned.
     if not len(stretch.kernels) or "GPU" in stretch.events.allocator[0]:
         return None
-    # The very first step finds caches and memory cold.
+    # The first step runs with cold caches and memory.
     settled = set(steps) - {1} or set(steps)
     rounds: defaultdict[str, list[npt.NDArray[np.float64]]] = defaultdict(list)
     for call in stretch.window.calls:
@@ -38,7 +38,7 @@ def op_times(stretch: Stretch, steps: Collection[int]) -> OpTimes | None:
 
 
 def _times_us(stretch: Stretch, begin: int, end: int) -> npt.NDArray[np.float64]:
-    """The time of each node between two moments."""
+    """Return the time of each node between two moments, in microseconds."""
     kernels = stretch.kernels
     inside = (begin <= kernels.time_ps) & (kernels.time_ps < end)
     taken = np.zeros(len(kernels.names))
@@ -48,7 +48,7 @@ def _times_us(stretch: Stretch, begin: int, end: int) -> npt.NDArray[np.float64]
 
 
 def _shares(begins: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """How much of the time is each one's, where those that run together have equal parts of it."""
+    """Return the share of each interval: intervals that overlap share the time equally."""
     moments = np.concatenate([begins, ends])
     order = np.argsort(moments, kind="stable")
     running = np.cumsum(np.where(order < len(begins), 1, -1))

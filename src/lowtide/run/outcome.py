@@ -1,4 +1,4 @@
-"""What came of a run: the tide of a steady step, and an explanation if it ran out of memory."""
+"""The outcome of a run: the tide of a steady step, and an explanation if memory ran out."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from lowtide.oom.heap import read_memory_dump
 from lowtide.oom.log_reader import read_log_evidence
 from lowtide.oom.shortage import Shortage, explain_evidence
 from lowtide.run.chunks import busiest_allocator, follow
-from lowtide.run.graph_names import Names
-from lowtide.run.heap_owners import Held, load_held
-from lowtide.run.record import OWN, Record, load_record
+from lowtide.run.graph_names import GraphNames
+from lowtide.run.heap_owners import ProcessEvidence, load_process_evidence
+from lowtide.run.record import OWN, RunRecord, load_record
 from lowtide.run.recorded_tide import choose_step, recorded_tide
 from lowtide.sources.profiles.xplane import read_profile
 from lowtide.tide.columns import Building
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The tide of a steady step of a run, and what it ran short of; `problem` says why there is no tide."""
+    """The recorded and the predicted tide of a steady step, and the shortages; `problem` says why there is no tide."""
 
     tide: Tide | None
     predicted: Tide | None
@@ -36,9 +36,9 @@ class Outcome:
 
 
 def read_outcome(folder: Path, ending: Ending, target: str) -> Outcome:
-    """Return what the files in `folder` say about a run."""
+    """Read the outcome of a run from the files in `folder`."""
     record = load_record(folder)
-    tide = _load(folder / "step.tide", target) or _without_names(folder, record, target)
+    tide = _load(folder / "step.tide", target) or _tide_without_names(folder, record, target)
     predicted = _load(folder / "predicted.tide", target)
     shortages = tuple(_explain_failures(folder, ending, target, record))
     problem = None if tide is not None or shortages else _why_no_tide(folder, record)
@@ -49,16 +49,16 @@ def _load(path: Path, target: str) -> Tide | None:
     return replace(Tide.load(path), target=target) if path.exists() else None
 
 
-def _without_names(folder: Path, record: Record | None, target: str) -> Tide | None:
-    """The tide of a process that was killed before it could look at its step; variables and scopes have names."""
+def _tide_without_names(folder: Path, record: RunRecord | None, target: str) -> Tide | None:
+    """Return the tide of a process that was killed before it inspected its step; some names are missing."""
     windows = () if record is None else record.windows
     profiles = [read_profile(folder / window.profile) for window in windows]
     allocator = busiest_allocator(profiles)
     chosen = None if allocator is None else choose_step(follow(windows, profiles, allocator))
     if record is None or chosen is None:
         return None
-    places = [place for window in windows for rows in window.places.values() for place in rows]
-    names = Names(layers=frozenset(place.layer for place in places if place.layer is not None))
+    owners = [owner for window in windows for rows in window.owners.values() for owner in rows]
+    names = GraphNames(layers=frozenset(owner.layer for owner in owners if owner.layer is not None))
     return recorded_tide(
         *chosen,
         names,
@@ -66,11 +66,11 @@ def _without_names(folder: Path, record: Record | None, target: str) -> Tide | N
         batch_size=None,
         limit_bytes=record.limit_bytes,
         building=Building(0, 0, 0, None),
-        notes=(*record.notes, "the process ended before its step could be looked at, so some names are missing"),
+        notes=(*record.notes, "the process ended before its step was inspected, so some names are missing"),
     )
 
 
-def _why_no_tide(folder: Path, record: Record | None) -> str:
+def _why_no_tide(folder: Path, record: RunRecord | None) -> str:
     failure = folder / "recorder-error.txt"
     if failure.exists():
         last = failure.read_text(encoding="utf-8").strip().splitlines()[-1]
@@ -79,22 +79,24 @@ def _why_no_tide(folder: Path, record: Record | None) -> str:
         return "nothing was recorded: the script did not import TensorFlow"
     if record.steps == 0:
         return "nothing was recorded: no training step ran (no tf.function, no session, no gradient tape)"
-    why = "; ".join(record.notes) or "no step came to its end"
+    why = "; ".join(record.notes) or "no step completed"
     return f"nothing was recorded: {why}"
 
 
-def _explain_failures(folder: Path, ending: Ending, target: str, record: Record | None) -> Iterator[Shortage]:
+def _explain_failures(folder: Path, ending: Ending, target: str, record: RunRecord | None) -> Iterator[Shortage]:
     """Yield each allocation failure in the log; the last one with everything that the process itself knew."""
     with ending.log.open("rb") as log:
         # Inspecting the step after the script has ended may itself run out of memory; that is not the script's failure.
         own = [each for each in read_log_evidence(log) if OWN not in (each.request.node or each.request.op or "")]
     failures = _without_attempts(own)
-    held = load_held(folder)
+    process = load_process_evidence(folder)
     # If the log has no messages, the allocator's dump is the only evidence.
-    if not failures and (held is None or ending.as_exit_code == 0):
+    if not failures and (process is None or ending.as_exit_code == 0):
         return
     last = failures[-1] if failures else Evidence(Request())
-    for evidence in (*failures[:-1], last if held is None else _add_recording(last, folder, held, target, record)):
+    if process is not None:
+        last = _add_recording(last, folder, process, target, record)
+    for evidence in (*failures[:-1], last):
         yield explain_evidence(evidence, target)
 
 
@@ -108,23 +110,25 @@ def _without_attempts(failures: list[Evidence]) -> list[Evidence]:
     return [*kept, *failures[-1:]]
 
 
-def _add_recording(evidence: Evidence, folder: Path, held: Held, target: str, record: Record | None) -> Evidence:
+def _add_recording(
+    evidence: Evidence, folder: Path, process: ProcessEvidence, target: str, record: RunRecord | None
+) -> Evidence:
     """Return what the log says with what the script's process saved about the same failure."""
-    heap = read_memory_dump(folder / held.heap, limit_bytes=None if record is None else record.limit_bytes)
+    heap = read_memory_dump(folder / process.heap, limit_bytes=None if record is None else record.limit_bytes)
     request = evidence.request
-    constant = held.constant_of(request.bytes)
-    source = request.source or held.request_source or (None if constant is None else constant.source)
+    constant = process.find_constant(request.bytes)
+    source = request.source or process.request_source or (None if constant is None else constant.source)
     return replace(
         evidence.with_heap(heap),
         request=replace(request, source=source),
-        holders=held.holders,
+        holders=process.holders,
         samples=() if record is None else record.samples,
-        step=held.step,
-        step_peak_bytes=held.step_peak_bytes,
-        request_kind="constants" if constant is not None else held.request_kind,
-        batch_size=held.batch_size,
-        largest_batch_size=held.largest_batch_size,
-        planned_slowdown=held.planned_slowdown,
+        step=process.step,
+        step_peak_bytes=process.step_peak_bytes,
+        request_kind="constants" if constant is not None else process.request_kind,
+        batch_size=process.batch_size,
+        largest_batch_size=process.largest_batch_size,
+        planned_slowdown=process.planned_slowdown,
         tide=_load(folder / "failed.tide", target),
         # The log of a recorded run is not the user's file.
         line=None,

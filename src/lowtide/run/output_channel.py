@@ -1,4 +1,4 @@
-"""The way a script's output takes to its reader: a terminal where ours is one, else a pipe."""
+"""The channel of a script's output: a pseudo-terminal if this process writes to a terminal, else a pipe."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from contextlib import suppress
 from types import TracebackType
 
 _READ_BYTES = 1 << 20
-# What a grandchild goes on writing after the script has ended is not waited for.
+# Output of a grandchild after the script has ended is read up to this limit.
 _LEFTOVER_BYTES = 1 << 20
 
 
-class Channel:
-    """Two ends: the child writes into one, and this process reads from the other."""
+class OutputChannel:
+    """A channel that the child writes to and this process reads from."""
 
     def __init__(self, like: int) -> None:
-        """Make a channel that is a terminal if the file descriptor `like` is one."""
+        """Open a pseudo-terminal if the file descriptor `like` is a terminal, else a pipe."""
         self._like = like
         self.reader: int
         self.writer: int | None
@@ -28,7 +28,7 @@ class Channel:
         try:
             self.reader, self.writer = pty.openpty() if self.is_terminal else os.pipe()
         except OSError:
-            # Terminals are not to be had everywhere; a script that is told so can live with a pipe.
+            # Pseudo-terminals are not available everywhere; a pipe works too.
             self.is_terminal = False
             self.reader, self.writer = os.pipe()
         if self.is_terminal:
@@ -36,7 +36,7 @@ class Channel:
             self.copy_size()
 
     def copy_size(self) -> None:
-        """Make it as large as the terminal that it stands for."""
+        """Copy the size of the terminal that it stands for."""
         if self.is_terminal:
             # The terminal may have been closed.
             with suppress(OSError):
@@ -44,28 +44,28 @@ class Channel:
                 fcntl.ioctl(self.reader, termios.TIOCSWINSZ, size)
 
     def close_writer(self) -> None:
-        """Leave the writing end to the child alone, so that its end is seen here."""
+        """Close the writing end in this process, so that reading ends with the child."""
         if self.writer is not None:
             os.close(self.writer)
             self.writer = None
 
     def read(self) -> bytes:
-        """Return what is there; nothing says that nobody writes any more."""
+        """Return the available data; empty when the last writer has closed the channel."""
         try:
             return os.read(self.reader, _READ_BYTES)
         except OSError:
-            # There is nothing now, or it is how a terminal says that its last writer is gone.
+            # There is no data now, or the last writer of a terminal is gone.
             return b""
 
     def read_leftover(self, take: Callable[[bytes], None]) -> None:
-        """Take what was written before the script ended, also if somebody else still holds the writing end."""
+        """Read what was written before the script ended, even if another process still has the writing end open."""
         os.set_blocking(self.reader, False)
         left = _LEFTOVER_BYTES
         while left > 0 and (data := self.read()):
             take(data)
             left -= len(data)
 
-    def __enter__(self) -> Channel:
+    def __enter__(self) -> OutputChannel:
         return self
 
     def __exit__(
@@ -76,7 +76,7 @@ class Channel:
 
 
 def _pass_bytes_unchanged(terminal: int) -> None:
-    """Leave it to the terminal on which everything ends up to turn line feeds into new lines."""
+    """Turn off output processing: the real terminal translates line feeds."""
     output_flags = 1
     attributes = termios.tcgetattr(terminal)
     attributes[output_flags] &= ~termios.OPOST

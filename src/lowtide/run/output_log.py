@@ -1,4 +1,4 @@
-"""The log of a run: what the script wrote to standard error, or the beginning and the end of it."""
+"""The log of a run: the script's standard error, or the beginning and the end of it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 LIMIT_BYTES = 64 << 20
 
 
-class Log:
-    """A file that takes any amount of bytes, and keeps the first and the last of them.
+class OutputLog:
+    """A file that keeps the first and the last bytes written to it, up to a limit.
 
-    Where the disk is full it keeps less: the script goes on.
+    If the disk is full it keeps less, and the script continues.
     """
 
     def __init__(self, path: Path, limit_bytes: int = LIMIT_BYTES) -> None:
@@ -25,7 +25,7 @@ class Log:
         self._lost_bytes = 0
 
     def write(self, data: bytes) -> None:
-        """Keep `data`; it is in the file at once as long as there is room."""
+        """Add data; it is written at once until the first half of the limit is reached."""
         with suppress(OSError):
             self._file.write(data[: self._room])
         data, self._room = data[self._room :], max(self._room - len(data), 0)
@@ -43,7 +43,7 @@ class Log:
             self._lost_bytes += lost
 
     def close(self) -> None:
-        """Write the end, with a line in between that says how much is missing there."""
+        """Write the last bytes, after a line that says how many are missing."""
         with suppress(OSError):
             if self._lost_bytes:
                 self._file.write(f"\n[lowtide left out {self._lost_bytes} bytes here]\n".encode())

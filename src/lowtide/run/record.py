@@ -1,8 +1,8 @@
-"""The folder of a recorded run: what the recorder in the script's process writes, and anybody can read.
+"""The folder of a recorded run, written by the recorder in the script's process.
 
-run.json          which calls were made, which step each belongs to, who lives where, bytes after each step
+run.json            the calls and their steps, the owners of known addresses, the bytes in use after each step
 window-1.xplane.pb  the allocator's events from the start of the process to the end of the second step
-window-2.xplane.pb  those of some later steps, when the allocator has settled
+window-2.xplane.pb  the allocator's events of some later steps, in its steady state
 """
 
 from __future__ import annotations
@@ -15,59 +15,47 @@ from pathlib import Path
 from typing import Any
 
 from lowtide.errors import LowtideError
+from lowtide.tide.owner import Owner
 
 SCHEMA_VERSION = 1
 TAPE = "gradient tape"
-"""What a step is called that runs op by op."""
+"""The function name of a step that runs eagerly."""
 OWN = "_lowtide_"
-"""In the names of functions that lowtide itself calls in the script's process."""
-NOWHERE_KNOWN = 0
-"""The address of a variable that is in the allocator, nobody can say where."""
+"""Part of the names of functions that lowtide itself calls in the script's process."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """One call of a step's function, or of one of several; marked in the profile by 2 * number, and + 1 at its end."""
+    """One call of a function of a step; the profile marks its begin with 2 * number and its end with 2 * number + 1."""
 
     number: int
     step: int
-    """Counted from 1; several calls may make one step."""
+    """Counted from 1; a step may consist of several calls."""
     function: str
 
     @property
     def begin_mark(self) -> int:
+        """The mark at the begin of the call."""
         return 2 * self.number
 
     @property
     def end_mark(self) -> int:
+        """The mark at the end of the call."""
         return 2 * self.number + 1
 
 
 @dataclass(frozen=True)
-class Place:
-    """Whose memory an address is, as Python knew it when a call began."""
-
-    address: int
-    bytes: int
-    name: str
-    kind: str
-    layer: str | None
-    dtype: str
-    shape: tuple[int, ...]
-
-
-@dataclass(frozen=True)
 class Window:
-    """A stretch of the run in which every event of the allocator was recorded."""
+    """A part of the run in which every event of the allocator was recorded."""
 
     profile: str
     calls: tuple[Call, ...]
-    places: dict[int, tuple[Place, ...]]
-    """By the mark at which they were looked up."""
+    owners: dict[int, tuple[Owner, ...]]
+    """The variables and arguments that Python knew at a mark, with their own bytes; the address may be unknown."""
 
 
 @dataclass(frozen=True)
-class Record:
+class RunRecord:
     """A recorded run."""
 
     limit_bytes: int | None
@@ -78,36 +66,33 @@ class Record:
     notes: tuple[str, ...] = ()
 
 
-def save_record(record: Record, folder: Path) -> None:
-    """Write the record; the profiles are there already."""
+def save_record(record: RunRecord, folder: Path) -> None:
+    """Write the record beside its profiles."""
     content = json.dumps({"schema_version": SCHEMA_VERSION, **asdict(record)})
-    # A process may die at any moment: what was there before is replaced only by what is whole.
+    # The process may die at any moment, so only a complete file replaces the previous one.
     written = folder / "run.json.part"
     written.write_text(content, encoding="utf-8")
     written.replace(folder / "run.json")
 
 
-def load_record(folder: Path) -> Record | None:
-    """Read a record; None where the script never got as far as TensorFlow."""
+def load_record(folder: Path) -> RunRecord | None:
+    """Read a record; None if the script never imported TensorFlow."""
     path = folder / "run.json"
     if not path.exists():
         return None
     stored = json.loads(path.read_text(encoding="utf-8"))
     if stored.pop("schema_version") != SCHEMA_VERSION:
-        raise LowtideError("a record of another version of lowtide", given=folder, cure="run the script again")
+        raise LowtideError("the record is from another version of lowtide", given=folder, cure="run the script again")
     windows = tuple(_window(window) for window in stored.pop("windows"))
-    return Record(
+    return RunRecord(
         **{**stored, "samples": _pairs(stored["samples"]), "notes": tuple(stored["notes"])},
         windows=windows,
     )
 
 
 def _window(stored: dict[str, Any]) -> Window:
-    places = {
-        int(mark): tuple(Place(**{**place, "shape": tuple(place["shape"])}) for place in rows)
-        for mark, rows in stored["places"].items()
-    }
-    return Window(stored["profile"], tuple(Call(**call) for call in stored["calls"]), places)
+    owners = {int(mark): tuple(map(Owner.from_dict, rows)) for mark, rows in stored["owners"].items()}
+    return Window(stored["profile"], tuple(Call(**call) for call in stored["calls"]), owners)
 
 
 def _pairs(rows: Sequence[Sequence[int]]) -> tuple[tuple[int, int], ...]:
@@ -115,6 +100,6 @@ def _pairs(rows: Sequence[Sequence[int]]) -> tuple[tuple[int, int], ...]:
 
 
 def report_failure(folder: Path) -> None:
-    """A recorder that fails must not change what the script does; it leaves a note of the current exception."""
+    """Write the current exception to a file: a failing recorder must not change what the script does."""
     with (folder / "recorder-error.txt").open("a", encoding="utf-8") as file:
         traceback.print_exc(file=file)

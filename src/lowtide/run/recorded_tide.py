@@ -7,23 +7,23 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lowtide.run.chunks import Chunk, Stretch
-from lowtide.run.graph_names import Names, owners_of
+from lowtide.run.chunks import RecordedChunk, Stretch
+from lowtide.run.graph_names import GraphNames, owners_of
 from lowtide.run.op_times import op_times
 from lowtide.simulator.bfc import BfcAllocator, OutOfMemory
 from lowtide.tide.columns import Buffers, Building, Curve, Recording, StepPeak
 from lowtide.tide.rows import BufferRow, buffers_of
 from lowtide.tide.tide import Tide
 
-# How often a step is repeated until it finds the regions that it needs.
+# The number of repetitions after which the allocator has all the regions that a step needs.
 _RUNS_UNTIL_STEADY = 3
-# The lines of the tensors that hold most are looked up: finding one means walking a Python traceback.
+# Source lines are looked up for the largest tensors only, because finding one walks a Python traceback.
 _LARGEST_SOURCED = 24
 
 
 @dataclass(frozen=True)
 class RecordedStep:
-    """One step of a stretch: the events from its first call to the first call of the next step."""
+    """One step of a window: the events from its first call to the first call of the next step."""
 
     step: int
     first: int
@@ -33,7 +33,7 @@ class RecordedStep:
 
 
 def steps_of(stretch: Stretch) -> list[RecordedStep]:
-    """The steps that a stretch recorded from their beginning to their end, in order."""
+    """Return the steps that were recorded from begin to end, in order."""
     calls = [call for call in stretch.window.calls if call.begin_mark in stretch.marks]
     begins: dict[int, int] = {}
     ends: dict[int, int] = {}
@@ -45,14 +45,14 @@ def steps_of(stretch: Stretch) -> list[RecordedStep]:
         if call.end_mark in stretch.marks:
             ends[call.step] = stretch.marks[call.end_mark]
         else:
-            # It raised, or the process died in it.
+            # The call raised, or the process died in it.
             failed.add(call.step)
     order = sorted(begins)
     steps = []
     for position, step in enumerate(order):
         following = order[position + 1] if position + 1 < len(order) else None
         if step in ends and step not in failed:
-            # Another thread may begin the next step before this one has ended.
+            # Another thread may begin the next step before this one ends.
             end = max(begins[following], ends[step]) if following is not None else len(stretch.events)
             peak = _peak(stretch, begins[step], end)
             steps.append(RecordedStep(step, begins[step], end, peak, tuple(dict.fromkeys(functions[step]))))
@@ -60,7 +60,7 @@ def steps_of(stretch: Stretch) -> list[RecordedStep]:
 
 
 def step_until(stretch: Stretch, moment: int) -> RecordedStep | None:
-    """The step that was running after so many events, as if it had ended there."""
+    """Return the step that was running after `moment` events, ending there."""
     begun = [call for call in stretch.window.calls if stretch.marks.get(call.begin_mark, moment + 1) <= moment]
     if not begun:
         return None
@@ -71,10 +71,10 @@ def step_until(stretch: Stretch, moment: int) -> RecordedStep | None:
 
 
 def choose_step(stretches: Sequence[Stretch]) -> tuple[Stretch, RecordedStep, list[RecordedStep]] | None:
-    """A steady step, the one whose peak is the middle one; and all that were recorded beside it.
+    """Return the last window with steps, its step with the median peak, and all its steps.
 
-    The first step of a window is passed over where there are others: what it finds in the allocator was not seen
-    being made, and the very first traces the program.
+    The first step of a window is skipped if there are others: the chunks that exist before it were allocated outside
+    the window, and the very first step traces the program.
     """
     for stretch in reversed(stretches):
         steps = steps_of(stretch)
@@ -88,7 +88,7 @@ def recorded_tide(
     stretch: Stretch,
     step: RecordedStep,
     steps: Sequence[RecordedStep],
-    names: Names,
+    names: GraphNames,
     *,
     target: str,
     batch_size: int | None,
@@ -96,7 +96,7 @@ def recorded_tide(
     building: Building,
     notes: tuple[str, ...] = (),
 ) -> Tide:
-    """What the allocator did from the beginning of a step to its end, with names."""
+    """Return the tide of a recorded step, with names."""
     chunks = [chunk for chunk in stretch.chunks if _overlaps(chunk, step.first, step.end)]
     rows = [BufferRow(owner, *_lifetime(chunk, step)) for chunk in chunks for owner in owners_of(chunk, names)]
     curve = _curve(stretch, step)
@@ -109,7 +109,7 @@ def recorded_tide(
         batch_size=batch_size,
         peak_bytes=step.peak_bytes,
         safe_bytes=max(*(each.peak_bytes for each in steps), smallest_limit(chunks, step)),
-        buffers=_placed(rows),
+        buffers=_place_buffers(rows),
         curve=curve,
         building=building,
         notes=notes,
@@ -130,12 +130,12 @@ def _peak(stretch: Stretch, first: int, end: int) -> int:
     return max(before, int(inside.max()) if len(inside) else 0)
 
 
-def _overlaps(chunk: Chunk, first: int, end: int) -> bool:
+def _overlaps(chunk: RecordedChunk, first: int, end: int) -> bool:
     return (chunk.born is None or chunk.born < end) and (chunk.died is None or chunk.died >= first)
 
 
-def _lifetime(chunk: Chunk, step: RecordedStep) -> tuple[int, int]:
-    """Event 0 of a tide is the moment before the step."""
+def _lifetime(chunk: RecordedChunk, step: RecordedStep) -> tuple[int, int]:
+    """Return the events of a tide at which a chunk is born and dies; event 0 is the moment before the step."""
     born = 0 if chunk.born is None or chunk.born < step.first else chunk.born - step.first + 1
     events = step.end - step.first + 1
     died = events if chunk.died is None or chunk.died >= step.end else chunk.died - step.first + 1
@@ -156,11 +156,11 @@ def _curve(stretch: Stretch, step: RecordedStep) -> Curve:
 def _fragmentation(stretch: Stretch, step: RecordedStep, peak_event: int) -> float:
     event = max(step.first + peak_event - 1, 0)
     value = float(stretch.events.fragmentation[event]) if len(stretch.events) else 0.0
-    # Where nothing is free there is nothing in pieces.
+    # Fragmentation is not defined when nothing is free.
     return value if np.isfinite(value) else 0.0
 
 
-def _with_sources(rows: list[BufferRow], peak_event: int, names: Names) -> list[BufferRow]:
+def _with_sources(rows: list[BufferRow], peak_event: int, names: GraphNames) -> list[BufferRow]:
     if names.source_of is None:
         return rows
     alive = [row for row in range(len(rows)) if rows[row].born <= peak_event < rows[row].died]
@@ -173,8 +173,8 @@ def _with_sources(rows: list[BufferRow], peak_event: int, names: Names) -> list[
     return rows
 
 
-def _placed(rows: list[BufferRow]) -> Buffers:
-    """Columns with addresses: what lies nobody knows where takes the place above all that is known."""
+def _place_buffers(rows: list[BufferRow]) -> Buffers:
+    """Return the columns; buffers without an address are placed above the highest known one."""
     owners = [row.owner for row in rows]
     above = max((owner.address + owner.bytes for owner in owners if owner.address is not None), default=0)
     placed = []
@@ -186,10 +186,10 @@ def _placed(rows: list[BufferRow]) -> Buffers:
     return buffers_of(placed)
 
 
-def smallest_limit(chunks: Sequence[Chunk], step: RecordedStep) -> int:
-    """The smallest hard limit under which this very sequence of requests does not run out.
+def smallest_limit(chunks: Sequence[RecordedChunk], step: RecordedStep) -> int:
+    """Return the smallest limit under which this sequence of requests does not run out of memory.
 
-    Found by trying in a model of the allocator: limits count whole regions, and regions grow by doubling.
+    A binary search with the model of the allocator: a limit applies to whole regions, which grow by doubling.
     """
     residents = [chunk.requested for chunk in chunks if chunk.born is None or chunk.born < step.first]
     moments = []
@@ -198,7 +198,7 @@ def smallest_limit(chunks: Sequence[Chunk], step: RecordedStep) -> int:
         is_new = chunk.born is not None and chunk.born >= step.first
         if is_new:
             moments.append((chunk.born or 0, number))
-            # What outlives the step goes when the next one has replaced it.
+            # A chunk that outlives the step is freed when the next step has replaced it.
             moments.append((chunk.died if chunk.died is not None and chunk.died < step.end else step.end, ~number))
     events = [event for _, event in sorted(moments)]
 

@@ -1,4 +1,4 @@
-"""Signals that reach this process and are meant for the script."""
+"""Forwards signals from this process to the script."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any
 
-_HANDED_ON = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGINT", "SIGQUIT")
-# A terminal sends these to all its foreground processes, so to the script as well.
+_FORWARDED = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGINT", "SIGQUIT")
+# A terminal sends these to all foreground processes, so the script gets them too.
 _FROM_THE_KEYBOARD = (signal.SIGINT, signal.SIGQUIT)
 
 
-class Relay:
-    """While it is entered, signals end the script and not this process, which lives to tell what happened."""
+class SignalRelay:
+    """A context in which signals go to the script; this process survives to report what happened."""
 
     def __init__(self, resized: Callable[[], None]) -> None:
         self._resized = resized
@@ -24,13 +24,13 @@ class Relay:
         self._early: list[int] = []
         self._before: dict[int, Any] = {}
 
-    def __enter__(self) -> Relay:
-        # Python allows handlers in the main thread alone.
+    def __enter__(self) -> SignalRelay:
+        # Python allows signal handlers in the main thread only.
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.Signals[name] for name in _HANDED_ON):
-                # What is ignored here, as SIGHUP under nohup, is ignored by the script too.
+            for number in (signal.Signals[name] for name in _FORWARDED):
+                # A signal that is ignored here, such as SIGHUP under nohup, is ignored by the script too.
                 if signal.getsignal(number) is not signal.SIG_IGN:
-                    self._before[number] = signal.signal(number, self._hand_on)
+                    self._before[number] = signal.signal(number, self._forward)
             self._before[signal.SIGWINCH] = signal.signal(signal.SIGWINCH, lambda number, frame: self._resized())
         return self
 
@@ -41,12 +41,12 @@ class Relay:
             signal.signal(number, handler)
 
     def begin(self, process: subprocess.Popen[bytes]) -> None:
-        """Hand signals on to `process`, also those that came before it was there."""
+        """Forward signals to `process`, including those that arrived before it was started."""
         self._process = process
         for number in self._early:
             process.send_signal(number)
 
-    def _hand_on(self, number: int, frame: FrameType | None) -> None:
+    def _forward(self, number: int, frame: FrameType | None) -> None:
         if number in _FROM_THE_KEYBOARD and _is_in_foreground():
             return
         if self._process is None:
@@ -56,7 +56,7 @@ class Relay:
 
 
 def _is_in_foreground() -> bool:
-    """Whether a terminal's keys reach this process, and so every process of its group."""
+    """Whether the terminal sends its keyboard signals to this process and its group."""
     try:
         terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
     except OSError:

@@ -1,1 +1,1 @@
-"""The folder that stands first in the child's PYTHONPATH: Python runs `sitecustomize` in it before the script."""
+"""The first folder of the child's PYTHONPATH: Python runs its `sitecustomize` before the script."""

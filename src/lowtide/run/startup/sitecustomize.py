@@ -1,8 +1,8 @@
-"""What Python runs before the user's script: it waits until the script imports TensorFlow, and records from then on.
+"""Runs before the user's script, waits until it imports TensorFlow, and starts the recorder.
 
-The child is started as `python train.py args`, with nothing in between, so that the script cannot tell the difference:
-`__main__`, tracebacks, multiprocessing and all else are Python's own. This file is found through PYTHONPATH and takes
-itself out of it again. Until TensorFlow is there it imports nothing that Python has not imported by itself.
+The child is started as `python train.py args`, so that `__main__`, tracebacks and multiprocessing are the same as
+without lowtide. Python finds this file through PYTHONPATH; it removes itself from there. Until TensorFlow is imported
+it imports nothing that Python has not imported already.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 NOTE = "LOWTIDE_RUN"
-"""The environment variable that says what to record: steps, limit in bytes or nothing, folder."""
+"""The environment variable with the module that records, the steps, the limit in bytes or nothing, and the folder."""
 
 
 class AfterImport:
-    """A finder that finds what the others find, and calls `action` once, right after that module was imported."""
+    """A meta path finder that calls `action` once, right after the module `name` was imported."""
 
     def __init__(self, name: str, action: Callable[[], object]) -> None:
         self.name = name
@@ -29,11 +29,11 @@ class AfterImport:
         self._asking = False
 
     def install(self) -> None:
-        """Be asked first from now on."""
+        """Put this finder before all others."""
         sys.meta_path.insert(0, self)
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        # Another finder of this kind would ask this one again.
+        # Another finder of this class calls this one again.
         if name != self.name or self._asking:
             return None
         self._asking = True
@@ -43,18 +43,18 @@ class AfterImport:
         finally:
             self._asking = False
         if spec is not None and hasattr(spec.loader, "exec_module"):
-            spec.loader = _Loader(spec.loader, self)
+            spec.loader = _NotifyingLoader(spec.loader, self)
         return spec
 
     def imported(self) -> None:
-        """Take no further part in imports, and act."""
+        """Remove this finder and call the action."""
         if self in sys.meta_path:
             sys.meta_path.remove(self)
             self.action()
 
 
-class _Loader:
-    """A module's own loader, which tells when the module has been executed."""
+class _NotifyingLoader:
+    """Wraps the loader of a module and reports when the module has been executed."""
 
     def __init__(self, loader: Any, after: AfterImport) -> None:
         self._loader = loader
@@ -64,34 +64,35 @@ class _Loader:
         return getattr(self._loader, name)
 
     def exec_module(self, module: Any) -> None:
-        # Nobody finds this loader in the module, neither now nor later.
+        # The module must not refer to this loader, neither now nor later.
         module.__loader__ = module.__spec__.loader = self._loader
         self._loader.exec_module(module)
         self._after.imported()
 
 
-# Python leaves out the frames of the import system when an import fails; this is a frame of the import system.
-_Loader.exec_module.__code__ = _Loader.exec_module.__code__.replace(
+# Python removes the frames of the import system from tracebacks; this makes exec_module one of them.
+_NotifyingLoader.exec_module.__code__ = _NotifyingLoader.exec_module.__code__.replace(
     co_filename="<frozen importlib._bootstrap_external>"
 )
 
 
 def _begin(note: str) -> None:
-    steps, limit, folder = note.split(":", 2)
+    recorder, steps, limit, folder = note.split(":", 3)
     own, process = os.path.dirname(os.path.abspath(__file__)), os.getpid()
-    _leave_the_path(own)
-    _run_the_other(own)
+    _remove_from_path(own)
+    _run_other_sitecustomize()
 
-    def tensorflow_is_here() -> None:
-        # A fork of the script is another program; only the script itself is recorded.
+    def start_recorder() -> None:
+        # Only the script itself is recorded, not its forks.
         if os.getpid() == process:
-            _record(folder, int(steps), int(limit) if limit else None)
+            _record(recorder, folder, int(steps), int(limit) if limit else None)
 
-    AfterImport("tensorflow", tensorflow_is_here).install()
+    if recorder:
+        AfterImport("tensorflow", start_recorder).install()
 
 
-def _leave_the_path(own: str) -> None:
-    """Let the script, and the processes that it starts, see the path that they would have seen."""
+def _remove_from_path(own: str) -> None:
+    """Restore the path that the script and its child processes would have without lowtide."""
     entries = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     rest = os.pathsep.join(entries[1:] if entries[0] == own else entries)
     if rest:
@@ -103,29 +104,29 @@ def _leave_the_path(own: str) -> None:
     sys.path_importer_cache.pop(own, None)
 
 
-def _run_the_other(own: str) -> None:
-    """Run the sitecustomize that Python would have run, if there is one."""
+def _run_other_sitecustomize() -> None:
+    """Run the sitecustomize that Python would have run without lowtide, if there is one."""
     this = sys.modules.pop("sitecustomize")
     site.execsitecustomize()
-    # The import system wants to find a module of the name that it has just imported.
+    # The import system expects the module that it has just imported.
     sys.modules.setdefault("sitecustomize", this)
 
 
-def _record(folder: str, steps: int, limit_bytes: int | None) -> None:
+def _record(recorder: str, folder: str, steps: int, limit_bytes: int | None) -> None:
     import atexit
 
-    script = _safely(folder, _import_script)
-    if script is None:
+    module = _safely(folder, _import_recorder, recorder)
+    if module is None:
         return
     if limit_bytes is not None:
-        _safely(folder, script.limit_gpus, limit_bytes)
-    if _safely(folder, script.begin, folder, steps):
-        # Last in, first out: TensorFlow's own handlers, registered while it was imported, come after this one.
-        atexit.register(_safely, folder, script.end, os.getpid())
+        _safely(folder, module.limit_gpus, limit_bytes)
+    if _safely(folder, module.begin, folder, steps):
+        # Handlers run in reverse order, so this one runs before those that TensorFlow registered during its import.
+        atexit.register(_safely, folder, module.end, os.getpid())
 
 
-def _import_script() -> Any:
-    """Import lowtide from where this file is, wherever the script's own path leads."""
+def _import_recorder(name: str) -> Any:
+    """Import the recorder with the lowtide that this file belongs to, whatever the script's path is."""
     from importlib import import_module
 
     root = os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 3))
@@ -134,12 +135,11 @@ def _import_script() -> Any:
         import_module("lowtide")
     finally:
         sys.path.remove(root)
-    # By its name, because this room lies below the one where the program meets TensorFlow.
-    return import_module("lowtide.tf.record.script")
+    return import_module(name)
 
 
 def _safely(folder: str, action: Callable[..., Any], *arguments: object) -> Any:
-    """Do something of lowtide's; whatever goes wrong is written down, and is no matter of the script's."""
+    """Call a function of lowtide; an exception is written to a file and does not reach the script."""
     try:
         return action(*arguments)
     except Exception:

@@ -14,12 +14,12 @@ from tensorflow.python.framework.ops import EagerTensor
 from tensorflow.python.ops import gen_resource_variable_ops
 from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable
 
-from lowtide.run.record import NOWHERE_KNOWN, Place
 from lowtide.tf.references.gc_objects import instances_of
 from lowtide.tf.references.holders import address_of, kept_tensors
 from lowtide.tf.trace.keras_models import layer_names, variable_kinds
 from lowtide.tf.trace.trace import without_garbage_collection
 from lowtide.tide.layers import find_owner, find_slot_owners
+from lowtide.tide.owner import Owner
 
 
 def live_objects() -> tuple[list[Any], list[Any]]:
@@ -77,7 +77,7 @@ class AddressLookup:
         """Check again whether reads share the memory of variables: they may be copies now."""
         self._shared.clear()
 
-    def places(self, captured: Iterable[Any], inputs: Iterable[Any]) -> tuple[Place, ...]:
+    def places(self, captured: Iterable[Any], inputs: Iterable[Any]) -> tuple[Owner, ...]:
         """The places of all variables, including those that a call captured, and of the call's arguments."""
         if not self._known or any(id(variable) not in self._seen for variable in captured):
             self.refresh()
@@ -108,7 +108,7 @@ class AddressLookup:
                 small.append((variable.handle, variable.dtype.as_datatype_enum))
         return _read_values(small) if small else {}
 
-    def _place_of(self, variable: Any, about: list[Any], first: dict[int, Any], second: dict[int, Any]) -> Place | None:
+    def _place_of(self, variable: Any, about: list[Any], first: dict[int, Any], second: dict[int, Any]) -> Owner | None:
         """A variable's place; `about` is its name, kind and layer, `first` and `second` are values read together."""
         key = id(variable.handle)
         if key not in self._copied:
@@ -129,10 +129,10 @@ class AddressLookup:
         if not variable.shape.is_fully_defined():
             return None
         shape, dtype = tuple(variable.shape.as_list()), variable.dtype
-        address = self._last.get(key, NOWHERE_KNOWN)
-        return Place(address, math.prod(shape) * dtype.size, name, kind, layer, dtype.name, shape)
+        address = self._last.get(key)
+        return Owner(name, None, layer, kind, dtype.name, shape, math.prod(shape) * dtype.size, address=address)
 
-    def all_places(self) -> tuple[Place, ...]:
+    def all_places(self) -> tuple[Owner, ...]:
         """The places of all variables that exist now."""
         self.refresh()
         return self.places((), ())
@@ -142,10 +142,10 @@ class AddressLookup:
 _MIN_KEPT_BYTES = 4096
 
 
-def kept_places() -> tuple[Place, ...]:
+def kept_places() -> tuple[Owner, ...]:
     """The places of the tensors that Python keeps, each named after its holder; runs no op of TensorFlow."""
     return tuple(
-        Place(each.address, each.bytes, each.holder, "other", None, each.dtype, each.shape)
+        Owner(each.holder, None, None, "other", each.dtype, each.shape, each.bytes, address=each.address)
         for each in kept_tensors(_MIN_KEPT_BYTES)
         if each.address is not None
     )
@@ -186,9 +186,11 @@ def _read_values(variables: list[tuple[Any, int]]) -> dict[int, Any]:
     return {id(handle): value for handle, value in zip(handles, read, strict=True)}
 
 
-def _place(tensor: Any, name: str, kind: str, layer: str | None, address: int | None = None) -> Place | None:
+def _place(tensor: Any, name: str, kind: str, layer: str | None, address: int | None = None) -> Owner | None:
     address = address_of(tensor) if address is None else address
     if not address:
         return None
     shape = tuple(tensor.shape.as_list())
-    return Place(address, math.prod(shape) * tensor.dtype.size, name, kind, layer, tensor.dtype.name, shape)
+    return Owner(
+        name, None, layer, kind, tensor.dtype.name, shape, math.prod(shape) * tensor.dtype.size, address=address
+    )

@@ -20,8 +20,14 @@ from lowtide.oom.heap import Heap, read_memory_dump
 from lowtide.oom.log_reader import read_log_evidence
 from lowtide.progress import Progress, ProgressCallback
 from lowtide.run.chunks import Stretch, busiest_allocator, follow
-from lowtide.run.heap_owners import Constant, Held, alike_by_size, holders_of, moment_of, save_held
-from lowtide.run.record import TAPE, Place, report_failure
+from lowtide.run.heap_owners import (
+    ProcessEvidence,
+    chunks_by_size,
+    find_dump_event,
+    find_heap_owners,
+    save_process_evidence,
+)
+from lowtide.run.record import TAPE, report_failure
 from lowtide.run.recorded_tide import RecordedStep, choose_step, recorded_tide, step_until
 from lowtide.sources.profiles.compiled_modules import read_signatures
 from lowtide.sources.profiles.xplane import AllocationRecord, read_profile
@@ -32,6 +38,7 @@ from lowtide.tf.record.recorder import Recorder
 from lowtide.tf.trace.source_lines import find_user_frame, inner_functions, make_source_finder
 from lowtide.tf.trace.step import StepMetadata
 from lowtide.tf.trace.trace import Trace, count_nodes
+from lowtide.tide.owner import Owner
 from lowtide.tide.tide import Tide
 
 SteadyStep = tuple[Stretch, RecordedStep, list[RecordedStep]]
@@ -162,7 +169,7 @@ class _ExhaustedHeap:
 
     file: str
     heap: Heap
-    places: tuple[Place, ...]
+    places: tuple[Owner, ...]
     error: BaseException | None
     predicted: Tide | None
     largest_batch_size: int | None = None
@@ -174,15 +181,15 @@ def _write_heap_owners(
 ) -> None:
     stretch = stretches[-1]
     # If a window was open at that moment, every chunk is known by its own allocation.
-    moment = moment_of(exhausted.heap, stretch) if recorder.was_recording else None
+    moment = find_dump_event(exhausted.heap, stretch) if recorder.was_recording else None
     alive = [chunk for chunk in stretch.chunks if chunk.is_alive_at(len(stretch.events) if moment is None else moment)]
     names = inspection.names
-    holders = holders_of(exhausted.heap, alive, exhausted.places, alike_by_size(stretches), names)
+    holders = find_heap_owners(exhausted.heap, alive, exhausted.places, chunks_by_size(stretches), names)
     request = _failed_request(exhausted.error)
     fact = names.nodes.get(request.node or "")
     source = names.source_of(request.node) if request.node is not None and names.source_of is not None else None
-    save_held(
-        Held(
+    save_process_evidence(
+        ProcessEvidence(
             heap=exhausted.file,
             step=recorder.step or None,
             batch_size=inspection.batch_size,
@@ -201,7 +208,7 @@ def _write_heap_owners(
         tide_of_step(recorder, (stretch, step, [step]), inspection).save(recorder.folder / "failed.tide")
 
 
-def _large_constants(functions: Iterable[Any]) -> Iterator[Constant]:
+def _large_constants(functions: Iterable[Any]) -> Iterator[Owner]:
     """The large constants in the graphs of functions; their values are not read."""
     for concrete in functions:
         source = make_source_finder(concrete)
@@ -210,7 +217,7 @@ def _large_constants(functions: Iterable[Any]) -> Iterator[Constant]:
                 shape = operation.outputs[0].shape if operation.type == "Const" else None
                 size = (shape.num_elements() or 0) * operation.outputs[0].dtype.size if shape is not None else 0
                 if size >= _LARGE_CONSTANT_BYTES:
-                    yield Constant(operation.name, size, source(operation.name))
+                    yield Owner(operation.name, bytes=size, source=source(operation.name))
 
 
 def _failed_request(error: BaseException | None) -> Request:

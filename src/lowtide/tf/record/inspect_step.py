@@ -15,7 +15,7 @@ from lowtide.planning.remat.target_search import QUICK_EFFORT
 from lowtide.program.dtypes import element_bytes
 from lowtide.program.graph import Shape
 from lowtide.progress import Progress, ProgressCallback
-from lowtide.run.graph_names import Names
+from lowtide.run.graph_names import GraphNames
 from lowtide.tf.plan.planning_context import first_aim, pose
 from lowtide.tf.record.called_function import StepAllocations, batch_size_of, program_of_call
 from lowtide.tf.trace.layer_origins import make_layer_finder
@@ -40,7 +40,7 @@ MAX_BATCH = 1 << 20
 class StepInspection:
     """What the function of a step says about the step."""
 
-    names: Names
+    names: GraphNames
     batch_size: int | None
     building: Building
     step: SimulatedStep | CompiledStep | None
@@ -73,7 +73,7 @@ class StepInspection:
 
 def uninspected(metadata: StepMetadata, batch_size: int | None = None) -> StepInspection:
     """A step whose function is not known: only the names of layers are."""
-    return StepInspection(Names(layers=metadata.layers), batch_size, Building(0, 0, 0, None), None)
+    return StepInspection(GraphNames(layers=metadata.layers), batch_size, Building(0, 0, 0, None), None)
 
 
 def inspect_function(
@@ -112,7 +112,7 @@ def _inspect_graph(
     blocks: dict[int, tuple[Owner, ...]] = {}
     for _, memory in compiled_calls(program, graph):
         blocks |= block_parts(memory, lambda name: (find(name), source(name)))
-    names = Names(
+    names = GraphNames(
         nodes=node_owners(graph, step.labels()),
         layers=layers,
         input_bytes=frozenset(_input_bytes(program)),
@@ -143,7 +143,7 @@ def _inspect_compiled(
     layers = metadata.layers
     find = make_layer_finder(concrete, layers, metadata.kinds)
     blocks = block_parts(step.memory, lambda name: (find(name), source(name)))
-    names = Names(layers=layers, blocks=blocks, source_of=source)
+    names = GraphNames(layers=layers, blocks=blocks, source_of=source)
     leading = {spec.shape[0] for spec in specs if spec.shape.rank}
     batch = leading.pop() if len(leading) == 1 else batch_size_of(concrete, allocations)
     return StepInspection(names, batch, step.building, step)

@@ -22,8 +22,9 @@ from tensorflow.python.eager import context
 from tensorflow.python.framework.ops import EagerTensor
 from tensorflow.python.profiler.internal import _pywrap_profiler, _pywrap_traceme
 
-from lowtide.run.record import Call, Place, Record, Window, report_failure, save_record
+from lowtide.run.record import Call, RunRecord, Window, report_failure, save_record
 from lowtide.sources.profiles.xplane import MARK
+from lowtide.tide.owner import Owner
 
 # The first steps create variables and trace; the allocator reaches a steady state within about ten.
 EARLY_STEPS = 2
@@ -43,7 +44,7 @@ class OpenWindow:
     session: Any
     profile: str
     calls: list[Call] = field(default_factory=list)
-    places: dict[int, tuple[Place, ...]] = field(default_factory=dict)
+    places: dict[int, tuple[Owner, ...]] = field(default_factory=dict)
 
 
 class Recorder:
@@ -217,9 +218,9 @@ class Recorder:
         self.windows.append(Window(opened.profile, tuple(opened.calls), opened.places))
         self.save()
 
-    def last_places(self) -> tuple[Place, ...]:
+    def last_places(self) -> tuple[Owner, ...]:
         """The addresses of variables and arguments when the last recorded call began."""
-        places = self.windows[-1].places if self.windows else {}
+        places = self.windows[-1].owners if self.windows else {}
         return places[max(places)] if places else ()
 
     @contextmanager
@@ -235,8 +236,8 @@ class Recorder:
             if was_open:
                 self.open_window()
 
-    def record(self) -> Record:
-        return Record(self.limit_bytes, tuple(self.windows), tuple(self.samples), self.step, tuple(self.notes))
+    def record(self) -> RunRecord:
+        return RunRecord(self.limit_bytes, tuple(self.windows), tuple(self.samples), self.step, tuple(self.notes))
 
     def save(self) -> None:
         save_record(self.record(), self.folder)
