@@ -1,1 +1,1 @@
-"""How near a predicted peak is to the one TensorFlow's allocator records."""
+"""Accuracy: predicted peaks compared with the peaks that TensorFlow's allocator records."""

@@ -1,8 +1,8 @@
 """Compares predicted peaks with measured ones over the whole zoo and writes the table.
 
-python -m benchmarks.accuracy                    everything; what is in the cache is not measured again
+python -m benchmarks.accuracy                    everything that is not in the cache
 python -m benchmarks.accuracy --only resnet      the configurations whose name contains this
-python -m benchmarks.accuracy --cached           only what has been measured already
+python -m benchmarks.accuracy --cached           only what is in the cache
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PREDICT_SECONDS = 600.0
 
 
 def source_digest() -> str:
-    """A short name for lowtide's present source: a prediction is only as old as the code it is by."""
+    """Return a digest of lowtide's source: predictions are cached per version of the code."""
     digest = hashlib.sha256()
     for path in sorted((ROOT / "src" / "lowtide").rglob("*.py")):
         digest.update(path.read_bytes())
@@ -32,7 +32,7 @@ def source_digest() -> str:
 
 
 def estimate(configuration: Configuration, method: str, cache: Cache, fresh: bool) -> dict[str, Any]:
-    """lowtide's prediction or Grappler's estimate, from a child process or from the cache."""
+    """Return lowtide's prediction or Grappler's estimate, from a child process or from the cache."""
     key = key_of(configuration.name, source_digest() if method == "lowtide" else "")
     known = None if fresh else cache.find(method, key)
     if known is not None and "failed" not in known:
@@ -50,7 +50,7 @@ def make_row(
     limited: dict[str, Any],
     grappler: dict[str, Any],
 ) -> Row:
-    """One line of the table, with the reason where an answer is missing."""
+    """Return one row of the table, with the reason for each missing result."""
     notes = [
         f"{label}: {result[reason]}"
         for label, result in (("measuring", measured), ("predicting", predicted), ("limit", limited))
@@ -73,7 +73,7 @@ def make_row(
 
 
 def measure_all(chosen: list[Configuration], cache: Cache, options: argparse.Namespace) -> dict[str, dict[str, Any]]:
-    """One process at a time, so that configurations do not disturb each other."""
+    """Measure in one process at a time, so that configurations do not disturb each other."""
     known = cache.read("measured")
     results = {}
     for index, configuration in enumerate(chosen, 1):
@@ -88,14 +88,14 @@ def measure_all(chosen: list[Configuration], cache: Cache, options: argparse.Nam
 def estimate_all(
     chosen: list[Configuration], method: str, cache: Cache, options: argparse.Namespace
 ) -> Iterator[tuple[Configuration, dict[str, Any]]]:
-    """Estimates do not depend on what else is running, so several may run at once."""
+    """Estimate with several processes at once, since estimates do not depend on other processes."""
     with ThreadPoolExecutor(options.jobs) as pool:
         jobs = [pool.submit(estimate, entry, method, cache, options.fresh_estimates) for entry in chosen]
         for index, (configuration, job) in enumerate(zip(chosen, jobs, strict=True), 1):
             result = job.result()
             size = result.get("peak_bytes")
-            said = result.get("failed") or result.get("unavailable") or result.get("crashed")
-            shown = said if size is None else f"{size / 2**20:9.1f} MiB"
+            reason = result.get("failed") or result.get("unavailable") or result.get("crashed")
+            shown = reason if size is None else f"{size / 2**20:9.1f} MiB"
             print(f"[{method} {index}/{len(chosen)}] {configuration.name:44s} {shown}", flush=True)
             yield configuration, result
 
@@ -103,7 +103,7 @@ def estimate_all(
 def limit_all(
     chosen: list[Configuration], predicted: dict[str, Any], cache: Cache, options: argparse.Namespace
 ) -> dict[str, dict[str, Any]]:
-    """Each configuration under a hard limit of its own `safe_bytes`."""
+    """Run each configuration under a hard limit of its `safe_bytes`."""
     bounds = {entry.name: predicted[entry.name].get("safe_bytes") for entry in chosen}
     bounded = [entry for entry in chosen if bounds[entry.name] is not None]
     results = {}
@@ -114,9 +114,9 @@ def limit_all(
         ]
         for index, (configuration, job) in enumerate(zip(bounded, jobs, strict=True), 1):
             result = results[configuration.name] = job.result()
-            told = {None: result.get("failed"), True: "RAN OUT", False: "ran"}[result["ran_out"]]
+            outcome = {None: result.get("failed"), True: "RAN OUT", False: "ran"}[result["ran_out"]]
             size = f"{bounds[configuration.name] / 2**20:9.1f} MiB"
-            print(f"[limit {index}/{len(bounded)}] {configuration.name:44s} {size} {told}", flush=True)
+            print(f"[limit {index}/{len(bounded)}] {configuration.name:44s} {size} {outcome}", flush=True)
     return results
 
 
@@ -130,14 +130,14 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--fresh-estimates", action="store_true", help="predict again what is in the cache")
     parser.add_argument("--no-limit", action="store_true", help="do not run under `safe_bytes`")
     parser.add_argument("--no-grappler", action="store_true", help="leave out TensorFlow's estimator")
-    parser.add_argument("--assemble", action="store_true", help="run nothing: the table of what is in the cache")
+    parser.add_argument("--assemble", action="store_true", help="run nothing: write the table from the cache")
     parser.add_argument("--jobs", type=int, default=1, help="predictions and limited runs at once")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the cache and the table")
     return parser.parse_args()
 
 
 def find_all(kind: str, chosen: list[Configuration], cache: Cache) -> dict[str, dict[str, Any]]:
-    """What is in the cache for each configuration, the newest entry whatever the source was."""
+    """Return the newest cache entry of each configuration, of whatever version of the code."""
     newest: dict[str, dict[str, Any]] = {}
     for key, result in cache.read(kind).items():
         newest[key.partition(" | ")[0]] = result
@@ -145,7 +145,7 @@ def find_all(kind: str, chosen: list[Configuration], cache: Cache) -> dict[str, 
 
 
 def collect(chosen: list[Configuration], cache: Cache, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Measurements, predictions, limited runs and Grappler's estimates, each by name."""
+    """Return measurements, predictions, limited runs and Grappler's estimates, each by name."""
     if options.assemble:
         return [find_all(kind, chosen, cache) for kind in ("measured", "lowtide", "limited", "grappler")]
     measured = measure_all(chosen, cache, options)
@@ -166,7 +166,7 @@ def main() -> None:
     parts = collect(chosen, cache, options)
     rows = [make_row(entry, *(part.get(entry.name, {}) for part in parts)) for entry in chosen]
     print("\n" + summary_markdown(summarise(rows)))
-    # A part of the zoo gets files of its own, so that it never replaces the whole table.
+    # Part of the zoo is written to other files, so that it never replaces the whole table.
     name = "table" if not options.only and not options.quick else "part"
     options.results.mkdir(parents=True, exist_ok=True)
     (options.results / f"{name}.md").write_text(to_markdown(rows, setting()))

@@ -1,4 +1,4 @@
-"""Which tensors one batch of a program holds, and such a batch made of random numbers."""
+"""The specs of the tensors in a batch of a program, and random batches."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from benchmarks.accuracy.architectures.compiling import CLASSES
 
 
 def input_specs(model: Any, batch_size: int) -> Any:
-    """The inputs of a functional Keras model: one spec, or a tuple of them."""
+    """Return the inputs of a functional Keras model: one spec, or a tuple of them."""
     specs = tuple(tf.TensorSpec((batch_size, *tensor.shape[1:]), tensor.dtype) for tensor in model.inputs)
     return specs if len(specs) > 1 else specs[0]
 
 
 def label_specs(model: Any, batch_size: int) -> Any:
-    """The labels its losses compare with: class numbers for the sparse ones, else like the output."""
+    """Return the labels of a model: class numbers for sparse losses, else of the shape of the output."""
     if model.loss is None:
         return None
     losses = model.loss if isinstance(model.loss, list) else [model.loss] * len(model.outputs)
@@ -35,14 +35,14 @@ def _label_spec(loss: Any, shape: tuple[int, ...], batch_size: int) -> tf.Tensor
 
 
 def data_specs(model: Any, batch_size: int) -> tuple[Any, ...]:
-    """What `fit` hands to `train_step`: `(x, y)`, or `(x,)` for a model without a loss."""
+    """Return what `fit` passes to `train_step`: `(x, y)`, or `(x,)` for a model without a loss."""
     labels = label_specs(model, batch_size)
     inputs = input_specs(model, batch_size)
     return (inputs,) if labels is None else (inputs, labels)
 
 
 def random_batch(specs: Any) -> Any:
-    """Tensors made by ops, so that they lie in TensorFlow's allocator as a real batch would."""
+    """Return tensors computed by ops, so that they are in TensorFlow's allocator, as a real batch would be."""
     return tf.nest.map_structure(_random_tensor, specs)
 
 
@@ -54,5 +54,5 @@ def _random_tensor(spec: tf.TensorSpec) -> tf.Tensor:
 
 
 def count_bytes(tensors: Any) -> int:
-    """Bytes of all tensors or specs in a structure."""
+    """Return the bytes of all tensors or specs in a structure."""
     return sum(tensor.dtype.size * tensor.shape.num_elements() for tensor in tf.nest.flatten(tensors))

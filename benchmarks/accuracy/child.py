@@ -1,4 +1,4 @@
-"""The process that is measured: it builds one configuration, trains it a few steps and writes what it saw.
+"""The process that is measured: it builds one configuration, trains it a few steps and writes its peaks.
 
 Started by `benchmarks.accuracy.measure` with the allocator's settings in its environment,
 because TensorFlow reads them once, when it is imported.
@@ -25,7 +25,7 @@ DEVICE = "CPU:0"
 
 
 def prepare(program: Any, batch_size: int, mode: str) -> tuple[Callable[[], Any], Any]:
-    """A function without arguments that runs one step, and the batch that it runs on."""
+    """Return a function without arguments that runs one step, and the batch that it runs on."""
     if isinstance(program, tuple):
         step, *specs = program
         batch = random_batch(tuple(specs))
@@ -35,31 +35,31 @@ def prepare(program: Any, batch_size: int, mode: str) -> tuple[Callable[[], Any]
     if mode == "direct":
         step = tf.function(model.train_step, jit_compile=model.jit_compile)
         return (lambda: step(batch)), batch
-    # A dataset of one element hands out the same buffer each time, so the batch counts once.
+    # A dataset of one element returns the same buffer each time, so the batch counts once.
     iterator = iter(tf.data.Dataset.from_tensors(batch).repeat())
     model.make_train_function()
     return (lambda: model.train_function(iterator)), batch
 
 
-# Quick steps are repeated up to this often, because their peaks differ and the median steadies.
-MOST_STEPS = 25
+# Quick steps are repeated up to this many times, because their peaks differ.
+MAX_STEPS = 25
 
 
 def run_steps(
     step: Callable[[], Any], count: int, enough_seconds: float = 0.0
 ) -> tuple[list[int], list[int], list[float]]:
-    """The allocator's peak in each step, the bytes in use before it, and its seconds.
+    """Return the allocator's peak in each step, the bytes in use before it, and its seconds.
 
-    At least `count` steps; more of them, up to `MOST_STEPS`, until `enough_seconds` have passed.
+    Runs at least `count` steps, and more, up to `MAX_STEPS`, until `enough_seconds` have passed.
     """
     peaks: list[int] = []
     before: list[int] = []
     seconds: list[float] = []
-    while len(peaks) < count or (len(peaks) < MOST_STEPS and sum(seconds) < enough_seconds):
+    while len(peaks) < count or (len(peaks) < MAX_STEPS and sum(seconds) < enough_seconds):
         tf.config.experimental.reset_memory_stats(DEVICE)
         before.append(tf.config.experimental.get_memory_info(DEVICE)["current"])
         started = time.perf_counter()
-        # The outputs are dropped before the next step begins, as a training loop drops them.
+        # The outputs are freed before the next step starts, as in a training loop.
         step()
         seconds.append(time.perf_counter() - started)
         peaks.append(tf.config.experimental.get_memory_info(DEVICE)["peak"])
@@ -67,12 +67,12 @@ def run_steps(
 
 
 def record_graph(step: Callable[[], Any], folder: Path) -> int:
-    """Runs the first step and keeps the graph that the executor was given."""
+    """Run the first step and save the executed graph; return its number of nodes."""
     context.context().enable_run_metadata()
     step()
     graphs = context.context().export_run_metadata().function_graphs
     context.context().disable_run_metadata()
-    # Functions called by XLA and by iterators come first or are small: the step is the largest.
+    # Functions called by XLA and by iterators are recorded too; the step is the largest.
     largest = max(graphs, key=lambda entry: sum(len(part.node) for part in entry.partition_graphs))
     partitions = sorted(largest.partition_graphs, key=lambda part: -len(part.node))
     for index, partition in enumerate(partitions):
@@ -82,7 +82,7 @@ def record_graph(step: Callable[[], Any], folder: Path) -> int:
 
 
 def record_trace(step: Callable[[], Any], folder: Path) -> int:
-    """Keeps every allocation of one steady step as `step.xplane.pb`; returns that step's peak."""
+    """Save every allocation of one steady step as `step.xplane.pb`; return that step's peak."""
     options = tf.profiler.experimental.ProfilerOptions(host_tracer_level=3)
     tf.profiler.experimental.start(str(folder), options)
     peaks, _, _ = run_steps(step, 1)
@@ -93,8 +93,8 @@ def record_trace(step: Callable[[], Any], folder: Path) -> int:
     return peaks[0]
 
 
-# The first steps find an allocator that has not settled: variables still move from where they were made.
-WARM_UP_STEPS, FEWEST_WARM_UP_STEPS, WARM_UP_SECONDS = 10, 2, 12.0
+# During the first steps the allocator is not steady yet: variables still move from where they were created.
+WARM_UP_STEPS, MIN_WARM_UP_STEPS, WARM_UP_SECONDS = 10, 2, 12.0
 
 
 def measure(name: str, mode: str, steps: int, enough_seconds: float, record: Path | None) -> dict[str, Any]:
@@ -107,7 +107,7 @@ def measure(name: str, mode: str, steps: int, enough_seconds: float, record: Pat
     if record is not None:
         record.mkdir(parents=True, exist_ok=True)
         result["executed_nodes"] = record_graph(step, record)
-    warm_up, _, seconds = run_steps(step, FEWEST_WARM_UP_STEPS)
+    warm_up, _, seconds = run_steps(step, MIN_WARM_UP_STEPS)
     while len(warm_up) < WARM_UP_STEPS and enough_seconds and sum(seconds[1:]) < WARM_UP_SECONDS:
         peaks, _, lasted = run_steps(step, 1)
         warm_up, seconds = warm_up + peaks, seconds + lasted
@@ -138,7 +138,7 @@ def main() -> None:
     try:
         result = measure(options.name, options.mode, options.steps, options.enough_seconds, options.record)
     except tf.errors.ResourceExhaustedError as error:
-        # Keras puts the user's stack first; the allocator's own line says what did not fit.
+        # Keras puts the user's stack first; the line of the allocator says what did not fit.
         lines = [line for line in error.message.splitlines() if "OOM" in line] or [error.message]
         result = {"ran_out": True, "error": lines[0].strip()[:300]}
     options.output.write_text(json.dumps(result))

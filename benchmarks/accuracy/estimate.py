@@ -13,7 +13,7 @@ from benchmarks.accuracy.zoo import Configuration, find
 
 
 def predict_with_lowtide(configuration: Configuration) -> dict[str, Any]:
-    """What lowtide says without running a step, and the seconds it took."""
+    """Return lowtide's prediction, which runs no step, and the seconds it took."""
     try:
         from lowtide.tf.trace.predict import predict
     except ModuleNotFoundError as error:
@@ -39,7 +39,7 @@ def predict_with_lowtide(configuration: Configuration) -> dict[str, Any]:
 
 
 def estimate_with_grappler(configuration: Configuration) -> dict[str, Any]:
-    """Grappler's `DeterminePeakMemoryUsage` on the traced step, the largest over its devices."""
+    """Return Grappler's `DeterminePeakMemoryUsage` of the traced step, the largest over its devices."""
     import tensorflow as tf
     from tensorflow.python.grappler import cluster, item
 
@@ -52,11 +52,11 @@ def estimate_with_grappler(configuration: Configuration) -> dict[str, Any]:
     else:
         function, specs = tf.function(program.train_step), [data_specs(program, configuration.batch_size)]
     graph = function.get_concrete_function(*specs).graph
-    # An item is only accepted with fetches; `train_op` is the collection they are taken from.
+    # An item must have fetches; they are taken from the collection `train_op`.
     fetches = [tensor.op for tensor in graph.outputs] + list(graph.control_outputs)
     for operation in fetches:
         graph.add_to_collection("train_op", operation)
-    # Exporting asks for a graph context, although it is given the graph.
+    # Exporting needs a graph context, although the graph is passed.
     with graph.as_default():
         meta_graph = tf.compat.v1.train.export_meta_graph(graph=graph)
     started = time.perf_counter()

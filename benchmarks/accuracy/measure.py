@@ -1,4 +1,4 @@
-"""Measuring configurations in child processes, and keeping what was measured.
+"""Measure configurations in child processes, and cache the results.
 
 python -m benchmarks.accuracy.measure --only resnet50-b8 --record DIR
 python -m benchmarks.accuracy.measure --only mlp-b256-adam --limit 300000000
@@ -18,7 +18,7 @@ from benchmarks.common.processes import AMPLE_BYTES, allocator_environment, run_
 
 RESULTS = Path(__file__).parent / "results"
 TIMEOUT_SECONDS = 900.0
-# Seconds of steady steps after which no more are run than were asked for.
+# Seconds of steady steps after which no extra steps are run.
 ENOUGH_SECONDS = 8.0
 
 
@@ -30,7 +30,7 @@ def measure(
     cache: Cache | None = None,
     fresh: bool = False,
 ) -> dict[str, Any]:
-    """The peaks of a few steady steps, in a process that holds nothing else."""
+    """Return the peaks of a few steady steps, in a process that holds nothing else."""
     key = key_of(configuration.name, mode)
     known = cache.find("measured", key) if cache is not None and not fresh and record is None else None
     if known is not None and "failed" not in known:
@@ -50,7 +50,7 @@ def measure(
 
 
 def summarise(result: dict[str, Any]) -> dict[str, Any]:
-    """Adds the median and the spread of the peaks; a failure passes through unchanged."""
+    """Add the median and the spread of the peaks; a failure is returned unchanged."""
     peaks = result.get("peaks")
     if not peaks:
         return result
@@ -72,7 +72,7 @@ def run_within(
     cache: Cache | None = None,
     fresh: bool = False,
 ) -> dict[str, Any]:
-    """Whether several steps run under a hard limit of the allocator; a crash counts as running out."""
+    """Run several steps under a hard limit of the allocator; a crash counts as running out."""
     key = key_of(configuration.name, mode, limit_bytes)
     known = cache.find("limited", key) if cache is not None and not fresh else None
     if known is not None and "failed" not in known:
@@ -111,7 +111,7 @@ def main() -> None:
 
 
 def describe(result: dict[str, Any]) -> str:
-    """One line for the terminal."""
+    """Return one line for the terminal."""
     title = f"{result['name']:44s} {result['mode']:6s}"
     if "peak_bytes" not in result:
         return f"{title} {result.get('failed') or result.get('crashed') or result.get('error')}"

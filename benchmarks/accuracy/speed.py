@@ -1,4 +1,4 @@
-"""How long a prediction takes: TensorFlow's part, lowtide's own, another batch size, and growth with the graph.
+"""The time of a prediction: TensorFlow's share, lowtide's share, a second batch size, and growth with the graph.
 
 python -m benchmarks.accuracy.speed
 python -m benchmarks.accuracy.speed --nodes 1000 10000
@@ -18,13 +18,13 @@ from benchmarks.common.cache import setting
 from benchmarks.common.processes import run_module
 
 NODES = (1_000, 3_000, 10_000, 30_000, 100_000)
-# Stages that are TensorFlow's work; every other stage a prediction names is lowtide's own.
+# The stages of a prediction that TensorFlow runs; all others are lowtide's.
 TENSORFLOW_STAGES = frozenset({"trace", "grappler"})
 OPS_PER_ROUND = 4
 
 
 def resnet_stages() -> list[dict[str, Any]]:
-    """Seconds by stage for ResNet50's Adam step, and for a second batch size of the same model."""
+    """Return seconds by stage for ResNet50's Adam step, and for a second batch size of the same model."""
     from benchmarks.accuracy.architectures import build
     from benchmarks.accuracy.zoo import Configuration
     from lowtide.tf.trace.predict import predict
@@ -37,7 +37,7 @@ def resnet_stages() -> list[dict[str, Any]]:
 
 
 def synthetic_step(nodes: int) -> Any:
-    """A function of about so many ops, none of which Grappler can fold or merge away."""
+    """Return a function of about `nodes` ops, none of which Grappler can fold or merge."""
     import tensorflow as tf
 
     weight = tf.Variable(tf.random.normal((32, 32)))
@@ -54,7 +54,7 @@ def synthetic_step(nodes: int) -> Any:
 
 
 def synthetic_stages(nodes: int) -> list[dict[str, Any]]:
-    """Seconds by stage for a synthetic function."""
+    """Return seconds by stage for a synthetic function."""
     from lowtide.tf.trace.predict import predict
 
     return [{"program": "synthetic", "nodes": nodes, **_time(predict, *synthetic_step(nodes))}]
@@ -76,7 +76,7 @@ def _time(predict: Any, *arguments: Any, **rest: Any) -> dict[str, Any]:
 
 
 def growth(rows: list[dict[str, Any]]) -> float | None:
-    """The exponent by which lowtide's seconds grow with nodes over the last two sizes; 1 is linear."""
+    """Return the exponent with which lowtide's seconds grow over the last two sizes; 1 is linear."""
     points = [(row["executed_nodes"], row["own_seconds"]) for row in rows if row.get("own_seconds")]
     if len(points) < 2:
         return None
@@ -85,7 +85,7 @@ def growth(rows: list[dict[str, Any]]) -> float | None:
 
 
 def to_markdown(rows: list[dict[str, Any]]) -> str:
-    """A line per prediction, its stages spelt out."""
+    """Return one line per prediction, with its stages."""
     lines = [
         "| program | batch or nodes | executed nodes | TensorFlow, s | lowtide, s | in all, s | stages |",
         "|---|---:|---:|---:|---:|---:|---|",
@@ -104,7 +104,7 @@ def to_markdown(rows: list[dict[str, Any]]) -> str:
 
 
 def run(programs: list[tuple[str, list[str]]]) -> list[dict[str, Any]]:
-    """Each program in a process of its own; a failure is a row that says so."""
+    """Run each program in its own process; a failure becomes a row."""
     rows: list[dict[str, Any]] = []
     for title, arguments in programs:
         result = run_module("benchmarks.accuracy.speed", arguments, {}, 1800.0)

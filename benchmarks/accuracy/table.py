@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+
+from benchmarks.common.processes import MEBIBYTE
+from benchmarks.common.report import number, percent
 
 SCHEMA_VERSION = 1
-MEBIBYTE = 2**20
 
 
 @dataclass(frozen=True)
 class Row:
-    """One configuration: what was measured beside what was predicted; None where there is no answer."""
+    """The measured and predicted peaks of a configuration; None for a missing result."""
 
     name: str
     architecture: str
@@ -31,7 +32,7 @@ class Row:
 
     @property
     def error(self) -> float | None:
-        """The prediction's deviation, as a fraction of what was measured; negative is too low."""
+        """The error of the prediction as a fraction of the measured peak; negative is too low."""
         return _deviation(self.predicted_bytes, self.measured_bytes)
 
     @property
@@ -44,13 +45,13 @@ class Row:
         return None if deviation is None else 1 + deviation
 
 
-def _deviation(said: int | None, measured: int | None) -> float | None:
-    return None if said is None or not measured else said / measured - 1
+def _deviation(predicted: int | None, measured: int | None) -> float | None:
+    return None if predicted is None or not measured else predicted / measured - 1
 
 
 @dataclass(frozen=True)
 class Summary:
-    """The figures that the bars of the benchmark are about; errors are absolute fractions."""
+    """The figures that the benchmark is judged by; errors are absolute fractions."""
 
     configurations: int
     architectures: int
@@ -70,7 +71,7 @@ class Summary:
 
 
 def percentile(values: Sequence[float], fraction: float) -> float | None:
-    """The value below which `fraction` of the values lie, interpolated between neighbours."""
+    """Return the value below which `fraction` of the values are, interpolated between neighbours."""
     if not values:
         return None
     ordered = sorted(values)
@@ -81,7 +82,7 @@ def percentile(values: Sequence[float], fraction: float) -> float | None:
 
 
 def summarise(rows: Sequence[Row]) -> Summary:
-    """The summary of the rows; a row without an answer is counted, and left out of the errors."""
+    """Summarise the rows; a row without a result is counted, but not in the errors."""
     errors = {row.name: abs(row.error) for row in rows if row.error is not None}
     grappler = [abs(row.grappler_error) for row in rows if row.grappler_error is not None]
     ratios = [row.safe_ratio for row in rows if row.safe_ratio is not None]
@@ -106,16 +107,12 @@ def summarise(rows: Sequence[Row]) -> Summary:
     )
 
 
-def _show(value: Any, form: Callable[[Any], str]) -> str:
-    return "n/a" if value is None else form(value)
-
-
 def _mebibytes(value: int | None) -> str:
-    return _show(value, lambda size: f"{size / MEBIBYTE:,.1f}")
+    return number(None if value is None else value / MEBIBYTE, 1)
 
 
 def _percent(value: float | None, signed: bool = False) -> str:
-    return _show(value, lambda part: f"{100 * part:+.1f}%" if signed else f"{100 * part:.1f}%")
+    return percent(value, signed=signed, digits=1)
 
 
 _COLUMNS = (
@@ -136,14 +133,14 @@ def _cells(row: Row) -> list[str]:
         _percent(row.error, signed=True),
         row.method or "n/a",
         _mebibytes(row.safe_bytes),
-        _show(row.safe_ratio, lambda ratio: f"{ratio:.3f}"),
-        _show(row.ran_out, lambda out: "yes" if out else "no"),
+        number(row.safe_ratio, 3),
+        {None: "n/a", True: "yes", False: "no"}[row.ran_out],
         _mebibytes(row.grappler_bytes),
     ]
 
 
 def summary_markdown(summary: Summary) -> str:
-    """The summary as a small table, the estimator of TensorFlow beside lowtide."""
+    """Return the summary as a small table, with TensorFlow's estimator beside lowtide."""
     worst = _percent(summary.worst_error)
     if summary.worst_name is not None:
         worst += f" ({summary.worst_name})"
@@ -161,13 +158,13 @@ def summary_markdown(summary: Summary) -> str:
         f"| 95th percentile | {_percent(summary.percentile_95_error)} | {grappler_tail} |",
         f"| worst | {worst} | |",
         f"| `safe_bytes` as a limit ran out | {out} | |",
-        f"| `safe_bytes` / measured, median | {_show(summary.median_safe_ratio, '{:.3f}'.format)} | |",
+        f"| `safe_bytes` / measured, median | {number(summary.median_safe_ratio, 3)} | |",
     ]
     return "\n".join(lines)
 
 
 def to_markdown(rows: Sequence[Row], setting: dict[str, str]) -> str:
-    """The whole report: where it was measured, the summary, one line per configuration."""
+    """Return the whole report: where it was measured, the summary, one line per configuration."""
     described = ", ".join(f"{key} {value}" for key, value in setting.items())
     lines = [
         "# Predicted and measured peaks",
@@ -182,12 +179,12 @@ def to_markdown(rows: Sequence[Row], setting: dict[str, str]) -> str:
     ]
     notes = [f"- {row.name}: {row.note}" for row in rows if row.note]
     if notes:
-        lines += ["", "Without an answer:", "", *notes]
+        lines += ["", "Without a result:", "", *notes]
     return "\n".join(lines) + "\n"
 
 
 def to_json(rows: Sequence[Row], setting: dict[str, str]) -> str:
-    """The same report for programs."""
+    """Return the report as JSON."""
     body = {
         "schema_version": SCHEMA_VERSION,
         "setting": setting,

@@ -1,4 +1,4 @@
-"""The configurations the accuracy benchmark measures: a model, how it is trained, how large the batch is.
+"""The configurations of the accuracy benchmark: model, training options and batch size.
 
 Nothing here imports TensorFlow, so the list can be read, filtered and tested without it;
 `benchmarks.accuracy.architectures` turns an entry into something that can be trained.
@@ -42,7 +42,7 @@ class Configuration:
 
 
 def _entry(architecture: str, batch_size: int, optimizer: str = "adam", **rest: Any) -> Configuration:
-    """A configuration; arguments that it does not know are options of the architecture."""
+    """Return a configuration; arguments that it does not know are options of the architecture."""
     known = {"precision", "xla", "steps_per_execution", "gradient_accumulation_steps"}
     options = {key: rest.pop(key) for key in list(rest) if key not in known}
     return Configuration(architecture, batch_size, optimizer, options=options, **rest)
@@ -141,7 +141,7 @@ CONFIGURATIONS: tuple[Configuration, ...] = (
     _entry("multitask", 16, "adam"),
 )
 
-# A spread of programs that is measured in a few minutes.
+# Different programs that are measured in a few minutes.
 QUICK = (
     "mobilenetv2-image128-b32-rmsprop",
     "mlp-b256-adam",
@@ -156,7 +156,7 @@ QUICK = (
 
 
 def select(only: tuple[str, ...] = (), quick: bool = False) -> list[Configuration]:
-    """The configurations whose name contains any of `only`; all of them when it is empty."""
+    """Return the configurations whose name contains any of `only`; all of them if it is empty."""
     chosen = [entry for entry in CONFIGURATIONS if not quick or entry.name in QUICK]
     if not only:
         return chosen
@@ -164,7 +164,7 @@ def select(only: tuple[str, ...] = (), quick: bool = False) -> list[Configuratio
 
 
 def find(name: str) -> Configuration:
-    """The configuration of exactly this name."""
+    """Return the configuration of this name."""
     for entry in CONFIGURATIONS:
         if entry.name == name:
             return entry

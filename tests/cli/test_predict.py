@@ -42,7 +42,7 @@ def test_a_prediction_in_json_with_the_largest_batch(lowtide, script, tmp_path):
     assert data["peak_bytes"] > 3 * WEIGHTS + 256 * 1024 * 4
     assert data["safe_bytes"] >= data["peak_bytes"]
     assert data["safe_bytes"] <= 64 * 2**20
-    # What fits in 64 MiB with 256 rows fits with more, up to a limit that the activations set.
+    # 256 rows fit in 64 MiB, and so do more, up to a limit that the activations set.
     assert 256 < data["budget"]["largest_batch_size"] < 64 * 2**20 // (1024 * 4)
     # The same again, from the file.
     again = json.loads(lowtide("explain", saved, "--json").out)
@@ -50,7 +50,7 @@ def test_a_prediction_in_json_with_the_largest_batch(lowtide, script, tmp_path):
         assert again[key] == data[key]
 
 
-def test_what_does_not_fit_exits_1_and_says_so(lowtide, script):
+def test_a_step_that_does_not_fit_exits_1_and_says_so(lowtide, script):
     answer = lowtide("predict", f"{script}:build", "--batch-size", "256", "--budget", "4MiB")
     assert answer.code == 1
     assert "✗ does not fit in 4 MiB" in answer.out
@@ -82,7 +82,7 @@ def test_the_examples_are_predicted(lowtide, name, request):
     assert len(data["top"]) == 3
 
 
-def test_graphs_of_functions_that_ran_before_are_not_taken_for_the_steps():
+def test_the_graph_of_another_function_is_not_mistaken_for_the_step():
     import tensorflow as tf
     from tensorflow.python.eager import context
 

@@ -79,7 +79,7 @@ def test_a_step_with_an_open_batch(script):
     assert target.with_open_batch() is target
 
 
-def test_a_step_with_fixed_specs_has_no_other_batch(script):
+def test_a_step_with_fixed_specs_has_one_batch_size(script):
     target = resolve("train.py:build_fixed")
     assert target.batch_size is None
     assert target.with_open_batch() is None
@@ -93,7 +93,7 @@ def test_a_builder_is_given_the_batch_size(script, batch_size, rows):
     assert target.with_open_batch().specs[0].shape[0] is None
 
 
-def test_an_array_stands_for_its_shape_and_dtype(script):
+def test_an_array_is_replaced_by_its_shape_and_dtype(script):
     import tensorflow as tf
 
     assert resolve("train.py:build_from_array").specs == ({"a": tf.TensorSpec((8, 4), tf.float32)},)
@@ -142,7 +142,7 @@ def test_a_wrong_target_is_one_line_that_says_what_to_do(script, refused, target
         assert part in line
 
 
-def test_a_batch_size_that_has_no_place_is_refused(script, refused):
+def test_a_batch_size_for_fixed_shapes_is_refused(script, refused):
     assert "fixed shapes" in refused("predict", "train.py:build_fixed", "--batch-size", "4")
 
 
@@ -161,7 +161,7 @@ def test_a_batch_needs_a_row(refused, size):
         ("import not_there_at_all\n", ["not_there_at_all", "broken.py:1"]),
     ],
 )
-def test_a_file_that_does_not_import_names_the_users_own_line(script, refused, code, parts):
+def test_a_file_that_does_not_import_names_the_line_of_user_code(script, refused, code, parts):
     script.with_name("broken.py").write_text(code)
     line = refused("predict", "broken.py:build")
     for part in parts:

@@ -1,4 +1,4 @@
-"""Bad input to `predict`: one line that says what was given and what to do."""
+"""Bad input to `predict`: an error of one line that says what was given and what to do."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_model_that_is_not_compiled():
 
 
 class Unbuilt(keras.Model):
-    """A model that does not know its inputs before it has seen one."""
+    """A model that does not know its inputs before its first call."""
 
     def __init__(self) -> None:
         super().__init__(name="unbuilt")
@@ -58,7 +58,7 @@ def test_a_model_that_has_not_seen_an_input():
 
 
 @pytest.mark.parametrize("batch_size", [0, -3, 2.5, True, "8"])
-def test_a_batch_size_that_is_none(batch_size):
+def test_an_invalid_batch_size(batch_size):
     line = error_of(lt.predict, small_model(), batch_size=batch_size)
     assert "batch size" in line
     assert f"given: {batch_size!r}" in line
@@ -105,7 +105,7 @@ def test_specs_that_do_not_fit_the_step():
 
 
 @pytest.mark.parametrize("budget", ["8 bananas", "-1GiB", ""])
-def test_a_budget_that_is_none(budget):
+def test_an_invalid_budget(budget):
     with pytest.raises(lt.LowtideError) as caught:
         lt.max_batch_size(small_model(), budget=budget)
     assert budget in str(caught.value)

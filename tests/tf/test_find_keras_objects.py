@@ -1,4 +1,4 @@
-"""The layers and optimizers that a step written by hand uses."""
+"""The layers and optimizers that a hand-written step uses."""
 
 import functools
 
@@ -11,7 +11,7 @@ from lowtide.tf.trace.find_keras_objects import find_keras_objects
 SHARED = keras.layers.Dense(3, name="shared_globally")
 
 
-def test_closures_globals_methods_and_containers_are_looked_into():
+def test_closures_globals_methods_and_containers_are_searched():
     inner, listed = keras.layers.Dense(3, name="inner"), [keras.layers.Dense(3, name="listed")]
     optimizer = keras.optimizers.SGD()
 
@@ -32,7 +32,7 @@ def test_a_function_without_keras_has_none():
     assert find_keras_objects(lambda x: x * weight) == []
 
 
-def test_tensors_of_a_step_written_by_hand_are_told_by_layer():
+def test_tensors_of_a_hand_written_step_have_layers():
     model = keras.Sequential(
         [keras.Input((64,)), keras.layers.Dense(256, name="wide"), keras.layers.Dense(1, name="out")]
     )

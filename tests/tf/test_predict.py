@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-# What a process holds besides the step: random seeds, iterators, counters.
+# What a process holds besides the tensors of the step: random seeds, iterators, counters.
 SLACK_BYTES = 256 << 10
 NAMES = (
     "mlp", "conv", "gru", "embedding", "cond", "while_loop", "nested_function", "kept_constant", "gan",
@@ -22,7 +22,7 @@ NAMES = (
 ONEDNN_NAMES = ("conv", "several_inputs", "conv3d", "custom_train_step")
 LIMITED = ("mlp", "conv", "embedding", "gan", "attention", "while_loop")
 TOLERANCE = 0.1
-# Its constant of 1 MiB finds a hole of 2 MiB, give or take a kilobyte, which decides whether the hole is split.
+# Its constant of 1 MiB goes into a free chunk of about 2 MiB; a kilobyte decides whether the chunk is split.
 TOLERANCES = {"cond": 0.2}
 
 
@@ -65,7 +65,7 @@ def run_cases(out: Path, *names: str, **settings: str) -> dict[str, dict]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_prediction_is_near_the_measured_peaks(results, name):
-    """Steps differ from one another by the chunks they happen to get, so the range of their peaks is what counts."""
+    """The chunks that steps get differ, so the prediction is compared with the range of their peaks."""
     case = results[name]
     tolerance = TOLERANCES.get(name, TOLERANCE)
     assert case["predicted_bytes"] >= (1 - tolerance) * min(case["peaks"]) - SLACK_BYTES
@@ -73,10 +73,10 @@ def test_the_prediction_is_near_the_measured_peaks(results, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_lasts_between_steps_is_near_what_is_held(results, name):
+def test_the_bytes_between_steps_are_near_the_measured_ones(results, name):
     """Variables, the batch, and the constants that TensorFlow computes once and keeps."""
     case = results[name]
-    # A tensor of 1 MiB may come to lie in a chunk of almost 2.
+    # A tensor of 1 MiB may be in a chunk of almost 2 MiB.
     slack = max(SLACK_BYTES, min(1 << 20, max(case["before"]) // 4))
     assert case["predicted_before"] >= (1 - TOLERANCE) * min(case["before"]) - slack
     assert case["predicted_before"] <= (1 + TOLERANCE) * max(case["before"]) + slack
@@ -84,7 +84,7 @@ def test_what_lasts_between_steps_is_near_what_is_held(results, name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_safe_bound_is_not_below_the_usual_step(results, name):
-    """These steps take a few MiB, where one chunk of 1 MiB more or less is several percent: more on a busy machine."""
+    """These steps take a few MiB, where one chunk of 1 MiB is several percent; on a busy machine peaks differ more."""
     case = results[name]
     assert case["safe_bytes"] >= case["predicted_bytes"]
     assert case["safe_bytes"] + SLACK_BYTES >= 0.90 * statistics.median(case["peaks"])

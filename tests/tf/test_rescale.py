@@ -1,4 +1,4 @@
-"""One trace, looked at with several batch sizes; and the largest batch for a budget."""
+"""One trace, rescaled to several batch sizes; and the largest batch for a budget."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MODELS = ("conv", "mlp", "attention")
 
 
 def predict(model, batch_size):
-    """The tide, and how often the model was traced for it."""
+    """Return the tide, and how often the model was traced for it."""
     told: list[str] = []
     tide = lt.predict(model, batch_size=batch_size, progress=lambda progress: told.append(progress.stage))
     return tide, told.count("tracing")
@@ -22,22 +22,22 @@ def predict(model, batch_size):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_another_batch_size_needs_no_other_trace(name):
-    """The prediction for 48 from a trace for 17, which is no other size of these models, is that of a trace for 48."""
+    """The prediction for 48 from a trace for 17 (no other size of these models) equals that from a trace for 48."""
     model = step_cases.CASES[name]().target
     small, first = predict(model, 17)
     large, second = predict(model, 48)
     assert (first, second) == (1, 0)
     assert (small.batch_size, large.batch_size) == (17, 48)
-    # Not the peak: where weights outweigh a batch, that depends on how the kernels share out their work.
+    # Not the peak: if weights are larger than a batch, it depends on how kernels split their work.
     assert large.breakdown()["input"] > small.breakdown()["input"]
     fresh, traces = predict(step_cases.CASES[name]().target, 48)
     assert traces == 1
-    # Two traces of one model have their nodes in another order, and so do not have quite the same peak themselves.
+    # Two traces of one model differ in the order of nodes, and so slightly in the peak.
     assert large.peak_bytes == pytest.approx(fresh.peak_bytes, rel=0.1)
     assert large.breakdown()["input"] == fresh.breakdown()["input"]
 
 
-def test_the_same_batch_size_again_gives_the_same_answer():
+def test_the_same_batch_size_again_gives_the_same_result():
     model = step_cases.CASES["mlp"]().target
     first, _ = predict(model, 32)
     second, traces = predict(model, 32)

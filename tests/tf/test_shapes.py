@@ -1,4 +1,4 @@
-"""Shapes that TensorFlow's own inference states wrongly."""
+"""Shapes that TensorFlow's inference gets wrong."""
 
 import pytest
 import tensorflow as tf
@@ -9,7 +9,7 @@ from lowtide.tf.trace.shapes import infer_shapes
 
 
 @pytest.mark.parametrize("op", ["_MklNativePadWithConv2D", "_MklNativePadWithFusedConv2D"])
-def test_a_convolution_that_pads_on_the_way_is_as_large_as_with_a_pad_before_it(op):
+def test_a_convolution_with_fused_padding_has_the_shape_of_a_pad_and_a_convolution(op):
     if op_def_registry.get(op) is None:
         pytest.skip("this TensorFlow is built without oneDNN")
     graph_def = tf.compat.v1.GraphDef()

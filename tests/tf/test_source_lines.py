@@ -1,4 +1,4 @@
-"""The line of the user's file behind each node, for the ways in which a step can be written.
+"""The line of user code for each node, for the ways in which a step can be written.
 
 The file lies in a folder called lowtide, as a checkout of this project does: only the real packages are left out.
 These tests call the tracer from a file of their own, as the installed script does; that line must never show.
@@ -83,7 +83,7 @@ def user(tmp_path_factory):
 
 
 def lines_of(target, *specs) -> dict[str, str | None]:
-    """The lines of the executed nodes, by their names."""
+    """Return the lines of the executed nodes, by their names."""
     step = find_step(target, specs, 4, None)
     assert isinstance(step, SimulatedStep)
     find = make_source_finder(step.program.concrete)
@@ -91,20 +91,20 @@ def lines_of(target, *specs) -> dict[str, str | None]:
 
 
 def only(lines, *parts: str) -> set[str | None]:
-    """The lines of the nodes whose name holds every one of `parts`."""
+    """Return the lines of the nodes whose name contains all `parts`."""
     found = {source for name, source in lines.items() if all(part in name for part in parts)}
     assert found, (parts, sorted(lines))
     return found
 
 
-def test_layers_of_a_functional_model_have_no_line_but_layers_of_ones_own_do(user):
+def test_layers_of_a_functional_model_have_no_line_but_custom_layers_do(user):
     lines = lines_of(user.functional())
     assert only(lines, "hidden_1/") == {None}
     assert only(lines, "/Softplus") == {line("custom layer")}
     assert set(lines.values()) == {None, line("custom layer")}
 
 
-def test_a_model_of_ones_own_shows_the_lines_of_its_call(user):
+def test_a_subclassed_model_shows_the_lines_of_its_call(user):
     specs = tf.TensorSpec((None, 8)), tf.TensorSpec((None, 1))
     lines = lines_of(user.compiled(user.Own()), *specs)
     assert only(lines, "own_1/first_1/MatMul") == {line("first")}
@@ -113,7 +113,7 @@ def test_a_model_of_ones_own_shows_the_lines_of_its_call(user):
     assert set(lines.values()) == {None, line("first"), line("second")}
 
 
-def test_a_step_of_ones_own_shows_its_lines_through_loops_and_functions(user):
+def test_a_custom_step_shows_its_lines_through_loops_and_functions(user):
     lines = lines_of(user.step, tf.TensorSpec((None, 8)))
     assert {lines["matmul"], lines["gradient_tape/matmul/MatMul"]} == {line("product")}
     assert lines["x"] is None
@@ -123,7 +123,7 @@ def test_a_step_of_ones_own_shows_its_lines_through_loops_and_functions(user):
     assert {source for source in lines.values() if source} <= {line(mark) for mark in marks}
 
 
-def test_the_report_shows_them(user):
+def test_the_report_shows_lines(user):
     tide = lowtide.predict(user.step, tf.TensorSpec((None, 8)), batch_size=1024)
     assert {source for source in tide.buffers.source if source}
     assert all(source is None or source.startswith("train.py:") for source in tide.buffers.source)
@@ -136,8 +136,8 @@ def layer_of(tide, *parts: str) -> set[str | None]:
     return found
 
 
-def test_layers_that_keras_numbers_are_told_apart():
-    """TensorFlow numbers scopes too: the ops of dense lie in dense_1, those of dense_1 in dense_1_2."""
+def test_layers_with_numbered_names_are_distinguished():
+    """TensorFlow numbers scopes too: the ops of dense are in dense_1, those of dense_1 in dense_1_2."""
     keras.utils.clear_session()
     tower = keras.Sequential([keras.layers.Dense(12), keras.layers.Dense(11)], name="tower")
     inputs = keras.Input((8,))

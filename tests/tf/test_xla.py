@@ -1,4 +1,4 @@
-"""Compiled steps: what the buffer assignment says against what the allocator recorded."""
+"""Compiled steps: XLA's buffer assignment compared with the allocator's recording."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CASES = (
     "convolutions_with_normalization",
     "recurrent",
     "two_optimizers",
-    "results_of_all_sorts",
+    "mixed_results",
 )
 
 
@@ -38,7 +38,7 @@ def results() -> dict[str, Any]:
 @pytest.mark.parametrize("case", CASES)
 def test_every_request_is_predicted_in_size_and_order(results: dict[str, Any], case: str) -> None:
     predicted, recorded = results[case]["predicted"], results[case]["recorded"]
-    # When results are freed is up to the caller; all before that is TensorFlow's own order.
+    # The caller decides when results are freed; until then the order is TensorFlow's.
     own = next(row for row, size in enumerate(predicted) if size < 0) + 1
     assert recorded[:own] == predicted[:own]
     assert sorted(recorded) == sorted(predicted)
@@ -47,7 +47,7 @@ def test_every_request_is_predicted_in_size_and_order(results: dict[str, Any], c
 @pytest.mark.parametrize("case", CASES)
 def test_arguments_are_the_variables_and_the_batch(results: dict[str, Any], case: str) -> None:
     found = results[case]
-    captured = 20 * 30 * 4 if case == "results_of_all_sorts" else 0
+    captured = 20 * 30 * 4 if case == "mixed_results" else 0
     assert found["argument_bytes"] == found["resident_bytes"] + captured
 
 
@@ -71,7 +71,7 @@ def test_the_tide_adds_up(results: dict[str, Any], case: str) -> None:
 
 
 def test_the_block_is_explained_by_layers(results: dict[str, Any]) -> None:
-    # Nothing but the first layer makes 300 columns, and its scope has the name of the second one.
+    # Only the first layer makes 300 columns, and its scope has the name of the second.
     held = {layer for layer, kind, shape in results["dense_with_dropout"]["top"] if shape == [16, 300]}
     assert "dense" in held
     assert held <= {"dense", "dropout", "dense_1"}
@@ -87,7 +87,7 @@ def test_a_prediction_does_not_grow_with_the_batch(results: dict[str, Any]) -> N
     assert growth["taken"] < 1 << 20
 
 
-def test_a_compiled_call_inside_of_a_step(results: dict[str, Any]) -> None:
+def test_a_compiled_call_inside_a_step(results: dict[str, Any]) -> None:
     call = results["call"]
     assert call["aliased"] == 50 * 30 * 4
     predicted = call["predicted"]
@@ -95,13 +95,13 @@ def test_a_compiled_call_inside_of_a_step(results: dict[str, Any]) -> None:
     assert call["recorded"][start : start + len(predicted)] == predicted
 
 
-def test_a_step_that_xla_refuses_is_an_error_of_one_line(results: dict[str, Any]) -> None:
+def test_a_step_that_xla_cannot_compile_is_an_error_of_one_line(results: dict[str, Any]) -> None:
     refusals = results["refusals"]
     assert "EagerPyFunc" in refusals["op"]
     assert "jit_compile=False" in refusals["op"]
     assert "(None, 3)" in refusals["dimension"]
-    assert not any("\n" in said for said in refusals.values())
+    assert not any("\n" in message for message in refusals.values())
 
 
-def test_compiled_functions_are_told_apart(results: dict[str, Any]) -> None:
+def test_compiled_functions_are_recognised(results: dict[str, Any]) -> None:
     assert results["compiled"] == {"True": True, "False": False, "None": False}

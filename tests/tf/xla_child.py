@@ -1,6 +1,6 @@
-"""Run compiled steps under the real allocator and print, as JSON, what was predicted and what was recorded.
+"""Run compiled steps under the real allocator and print, as JSON, the predicted and the recorded allocations.
 
-The allocator is chosen when TensorFlow is imported, so this runs in a process of its own.
+The allocator is chosen when TensorFlow is imported, so this runs in its own process.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def two_optimizers() -> Step:
     return step, [tf.TensorSpec((None, 128))], (maker, judge, optimizers)
 
 
-def results_of_all_sorts() -> Step:
+def mixed_results() -> Step:
     weight = tf.Variable(tf.ones((30, 30)))
     captured = tf.random.normal((20, 30))
 
@@ -97,12 +97,12 @@ def results_of_all_sorts() -> Step:
 
 CASES = {
     each.__name__: each
-    for each in (dense_with_dropout, convolutions_with_normalization, recurrent, two_optimizers, results_of_all_sorts)
+    for each in (dense_with_dropout, convolutions_with_normalization, recurrent, two_optimizers, mixed_results)
 }
 
 
 def record(run: Callable[[], Any]) -> list[int]:
-    """The requests of one run: bytes that were allocated, and negative ones that were freed."""
+    """Return the requests of one run: allocated bytes, and freed bytes as negative numbers."""
     with tempfile.TemporaryDirectory() as folder:
         tf.profiler.experimental.start(folder, tf.profiler.experimental.ProfilerOptions(host_tracer_level=3))
         run()
@@ -149,7 +149,7 @@ def try_case(name: str, batch: int = 16) -> dict[str, Any]:
 
 
 def try_growth() -> dict[str, Any]:
-    """Predict for a batch of gigabytes and see what that took from the allocator."""
+    """Predict for a batch of gigabytes, and measure what the prediction allocates."""
     step, specs, _alive = dense_with_dropout()
     concrete = step.get_concrete_function(*specs)
     tf.config.experimental.reset_memory_stats("CPU:0")
@@ -159,7 +159,7 @@ def try_growth() -> dict[str, Any]:
 
 
 def try_call() -> dict[str, Any]:
-    """A compiled function inside of a step that is not compiled."""
+    """Predict a compiled function inside a step that is not compiled."""
     weight = tf.Variable(tf.random.normal((50, 30)))
 
     @tf.function(jit_compile=True)
@@ -189,7 +189,7 @@ def try_call() -> dict[str, Any]:
 
 
 def try_refusals() -> dict[str, str]:
-    """What is said about a step that cannot be compiled."""
+    """Return the errors for steps that cannot be compiled."""
 
     @tf.function(jit_compile=True)
     def with_python(x: Any) -> Any:
@@ -199,17 +199,17 @@ def try_refusals() -> dict[str, str]:
     def plain(x: Any) -> Any:
         return x + 1
 
-    said = {}
+    messages = {}
     for name, function, shape in (("op", with_python, (3,)), ("dimension", plain, (None, 3))):
         try:
             compile_step(function, [tf.TensorSpec(shape)])
         except LowtideError as error:
-            said[name] = str(error)
-    return said
+            messages[name] = str(error)
+    return messages
 
 
-def try_telling_apart() -> dict[str, bool]:
-    """Which functions run under XLA."""
+def try_is_compiled() -> dict[str, bool]:
+    """Return which functions run under XLA."""
     functions = {jit: tf.function(lambda x: x + 1, jit_compile=jit) for jit in (True, False, None)}
     spec = tf.TensorSpec((3,))
     return {str(jit): is_compiled(function.get_concrete_function(spec)) for jit, function in functions.items()}
@@ -220,5 +220,5 @@ if __name__ == "__main__":
     results["growth"] = try_growth()
     results["call"] = try_call()
     results["refusals"] = try_refusals()
-    results["compiled"] = try_telling_apart()
+    results["compiled"] = try_is_compiled()
     json.dump(results, sys.stdout)

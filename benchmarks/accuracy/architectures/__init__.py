@@ -1,4 +1,4 @@
-"""What the benchmark trains: each builder gives a compiled Keras model, or a step and its specs."""
+"""The programs of the benchmark: each builder returns a compiled Keras model, or a step and its specs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BUILDERS: dict[str, Callable[..., Any]] = {
 
 
 def build(configuration: Configuration) -> Any:
-    """A compiled Keras model, or `(step, *specs)`, with all variables already made."""
+    """Return a compiled Keras model, or `(step, *specs)`, with all variables created."""
     keras.utils.set_random_seed(0)
     keras.config.set_dtype_policy(configuration.precision)
     return BUILDERS[configuration.architecture](configuration, **configuration.options)

@@ -1,4 +1,4 @@
-"""Transformers for text and images, and a mixer, which is one without attention."""
+"""Transformers for text and images, and a mixer, which has no attention."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VOCABULARY = 8000
 
 
 class Positions(layers.Layer):
-    """Adds a learnt vector to each place of the sequence."""
+    """Adds a learned vector to each position of the sequence."""
 
     def build(self, shape: tuple[int | None, ...]) -> None:
         self.table = self.add_weight(shape=shape[1:], initializer="uniform", name="table")

@@ -1,4 +1,4 @@
-"""Optimizers by name, and compiling a model as a configuration asks."""
+"""Optimizers by name, and the compilation of a model for a configuration."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _OPTIMIZERS = {
 
 
 def make_optimizer(configuration: Configuration) -> Any:
-    """A new optimizer; learning rates are small so that random labels never lead to NaN."""
+    """Return a new optimizer; learning rates are small so that random labels never lead to NaN."""
     steps = configuration.gradient_accumulation_steps
     rest = {} if steps is None else {"gradient_accumulation_steps": steps}
     return _OPTIMIZERS[configuration.optimizer](**rest)
 
 
 def compile_model(model: Any, configuration: Configuration, loss: Any, **rest: Any) -> Any:
-    """The model, compiled, with the optimizer's slots made as the first step would make them."""
+    """Compile the model and create the optimizer's slots, as the first step would."""
     model.compile(
         optimizer=make_optimizer(configuration),
         loss=loss,

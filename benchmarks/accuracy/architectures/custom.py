@@ -1,4 +1,4 @@
-"""Steps that are not Keras's own: custom loops, loops and branches in the graph, custom `train_step`."""
+"""Custom steps: training loops, loops and branches in the graph, custom `train_step`."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def while_lstm(configuration: Configuration, length: int = 40, units: int = 192)
 
 
 def cond(configuration: Configuration, width: int = 512) -> Any:
-    """A wide and a narrow branch; the data decides in the graph which of them runs."""
+    """A wide and a narrow branch; the data determines which of them runs."""
     inputs = keras.Input((width,))
     trunk = keras.Model(inputs, layers.Dense(width, activation="relu")(inputs))
     wide = keras.Sequential([keras.Input((width,)), *(layers.Dense(2048, "relu") for _ in range(3))])

@@ -1,4 +1,4 @@
-"""Stacks of dense and convolutional layers, with and without skips."""
+"""Stacks of dense and convolutional layers, with and without skip connections."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def siamese(configuration: Configuration, image: int = 64) -> Any:
 
 
 def multitask(configuration: Configuration, image: int = 64) -> Any:
-    """One trunk with residual blocks and three outputs, each with a loss of its own."""
+    """One trunk with residual blocks and three outputs, each with its own loss."""
     inputs = keras.Input((image, image, 3))
     tensor = layers.Conv2D(48, 3, padding="same", activation="relu")(inputs)
     for _ in range(4):

@@ -44,7 +44,7 @@ def bidirectional_gru(configuration: Configuration, length: int = 40) -> Any:
 
 
 def wavenet(configuration: Configuration, length: int = 1024) -> Any:
-    """Dilated, gated convolutions whose skips are added up at the end."""
+    """Dilated, gated convolutions whose skip connections are summed at the end."""
     inputs = keras.Input((length, 1))
     tensor = layers.Conv1D(32, 1)(inputs)
     skips = []

@@ -27,7 +27,7 @@ def two_tower(configuration: Configuration, width: int = 128) -> Any:
 
 
 def dlrm(configuration: Configuration, tables: int = 8, width: int = 32) -> Any:
-    """Dense features and looked-up ones meet in all their pairwise products."""
+    """Dense features and embeddings are combined by all their pairwise products."""
     dense = keras.Input((13,))
     vector = layers.Dense(width, activation="relu")(layers.Dense(128, activation="relu")(dense))
     categories = [keras.Input((), dtype="int32") for _ in range(tables)]
