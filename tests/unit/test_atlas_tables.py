@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lowtide.atlas.index.columns import find_sorted, run_in_threads, smallest_dtype
+from lowtide.atlas.index.arrays import find_sorted, smallest_dtype
+from lowtide.atlas.index.columns import run_in_threads
 from lowtide.atlas.index.text import HashNumbering
 
 

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.atlas.index.columns import Column, open_column, release
+from lowtide.atlas.index.arrays import Column, Ids, Indices, Mask
+from lowtide.atlas.index.columns import open_column, release
 from lowtide.atlas.index.names import name_hashes
 from lowtide.atlas.index.phases import PHASES
 from lowtide.atlas.index.text import hash_text
@@ -239,7 +240,7 @@ class Atlas:
         """The root scope of each part."""
         return self.column("part_root")
 
-    def children(self, scope: int) -> npt.NDArray[np.int64]:
+    def children(self, scope: int) -> Indices:
         """The scopes directly in a scope."""
         within = self.scope_parent[scope + 1 : scope + int(self.scope_size[scope])]
         return np.flatnonzero(within == scope) + scope + 1
@@ -353,7 +354,7 @@ class Atlas:
         nodes, known = self.find_all([name], part)
         return int(nodes[0]) if known[0] else None
 
-    def find_all(self, names: Sequence[str], part: int = 0) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.bool_]]:
+    def find_all(self, names: Sequence[str], part: int = 0) -> tuple[Ids, Mask]:
         """The nodes of some names, and which of them there are."""
         hashes = self.column("name_hash")
         if not len(hashes) or not names:

@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from lowtide.atlas.atlas import Atlas
-from lowtide.atlas.index.columns import Column, csr_entries
+from lowtide.atlas.index.arrays import Column, Indices, Int32s, csr_entries
 from lowtide.atlas.index.references import MISSING
-
-Indices = npt.NDArray[np.int64]
 
 MOST_NODES = 120
 _MANY = 100_000
@@ -69,7 +66,7 @@ def shortest_paths(atlas: Atlas, start: int, end: int, most: int = MOST_NODES) -
     return ReachedNodes(nodes[: max(most, 1)], hidden + max(len(nodes) - most, 0))
 
 
-def _distances(atlas: Atlas, start: int, end: int) -> npt.NDArray[np.int32] | None:
+def _distances(atlas: Atlas, start: int, end: int) -> Int32s | None:
     """How many steps each node is from the start, as far as it was looked for; None if the end is never reached."""
     distance = np.full(len(atlas), -1, np.int32)
     distance[start] = 0

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from lowtide.atlas.atlas import Atlas
-from lowtide.atlas.index.node_spans import NODE
-from lowtide.atlas.index.outputs import OUTPUT_SHAPES
+from lowtide.atlas.index.node_spans import NODE, NODE_ATTRIBUTE, NODE_INPUT
+from lowtide.atlas.index.outputs import ENTRY_KEY, ENTRY_VALUE, FUNCTION_NAME, OUTPUT_SHAPES
 from lowtide.program.dtypes import dtype_name
 from lowtide.sources.protobuf.wire import BYTES, FIXED32, FIXED64, VARINT, WireError, read_varint, signed
 
@@ -20,8 +20,6 @@ _SHOWN_ITEMS = 12
 
 Shape = tuple[int | None, ...] | None
 
-_NAME, _INPUT, _ATTRIBUTE = 1, 3, 5
-_KEY, _VALUE = 1, 2
 _LIST, _TEXT, _INTEGER, _FLOAT, _FLAG, _TYPE, _SHAPE, _TENSOR, _PLACEHOLDER, _FUNCTION = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
 
 
@@ -55,9 +53,9 @@ def read_node(atlas: Atlas, node: int) -> NodeMessage:
             return found
         try:
             for number, kind, first, last in reader.fields(start, end):
-                if number == _INPUT and kind == BYTES:
+                if number == NODE_INPUT and kind == BYTES:
                     found.inputs.append(reader.text(first, last))
-                elif number == _ATTRIBUTE and kind == BYTES:
+                elif number == NODE_ATTRIBUTE and kind == BYTES:
                     _read_attribute(reader, first, last, found)
         except WireError:
             pass
@@ -105,9 +103,9 @@ class _MessageReader:
 def _read_attribute(reader: _MessageReader, start: int, end: int, node: NodeMessage) -> None:
     name, value = "", None
     for number, kind, first, last in reader.fields(start, end):
-        if number == _KEY and kind == BYTES:
+        if number == ENTRY_KEY and kind == BYTES:
             name = reader.text(first, last)
-        elif number == _VALUE and kind == BYTES:
+        elif number == ENTRY_VALUE and kind == BYTES:
             value = (first, last)
     if value is None:
         return
@@ -146,7 +144,9 @@ def _single_text(reader: _MessageReader, number: int, kind: int, first: int, las
     if number == _SHAPE:
         return shape_text(_shape(reader, first, last))
     if number in (_PLACEHOLDER, _FUNCTION):
-        named = [reader.text(low, high) for field_, _, low, high in reader.fields(first, last) if field_ == _NAME]
+        named = [
+            reader.text(low, high) for field_, _, low, high in reader.fields(first, last) if field_ == FUNCTION_NAME
+        ]
         return named[0] if named else ""
     return f"{last - first:,} bytes"
 

@@ -8,11 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lowtide.atlas.atlas import Atlas
+from lowtide.atlas.index.arrays import Indices, Mask
 from lowtide.atlas.index.phases import PHASES
 from lowtide.program.dtypes import DTYPES
-
-Mask = npt.NDArray[np.bool_]
-Indices = npt.NDArray[np.int64]
 
 # The distinct names are looked through so many bytes at a time, and what nodes take is summed for so many of them.
 _CHUNK = 1 << 24

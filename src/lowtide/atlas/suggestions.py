@@ -8,7 +8,7 @@ from difflib import get_close_matches
 import numpy as np
 
 from lowtide.atlas.atlas import Atlas
-from lowtide.atlas.index.columns import Column
+from lowtide.atlas.index.arrays import Column
 
 # Names are compared letter by letter, so not all of a million.
 _TEXTS, _CANDIDATES = 20_000, 2_000

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from lowtide.atlas.atlas import Atlas
+from lowtide.atlas.index.arrays import Floats, Indices
 from lowtide.tide.explain import alive_at
 from lowtide.tide.tide import Tide
 
@@ -16,8 +16,6 @@ COLOUR_MODES = (PEAK, PRODUCED, LIFETIME, RECOMPUTED)
 
 # What a planned step computes again has the name of the original and this behind it.
 _AGAIN = "/again"
-
-Indices = npt.NDArray[np.int64]
 
 
 def find_tensor_nodes(atlas: Atlas, tensors: Sequence[str]) -> list[int | None]:
@@ -57,16 +55,16 @@ class TideOverlay:
         order = np.argsort(place[known], kind="stable")
         self._node, self._amount = place[known][order], amount[known][order]
 
-    def __call__(self, nodes: Indices) -> npt.NDArray[np.float64]:
+    def __call__(self, nodes: Indices) -> Floats:
         """The amounts of some nodes."""
         running = np.concatenate([[0.0], np.cumsum(self._amount)])
         low = np.searchsorted(self._node, nodes)
         high = np.searchsorted(self._node, nodes, side="right")
-        amounts: npt.NDArray[np.float64] = running[high] - running[low]
+        amounts: Floats = running[high] - running[low]
         return amounts
 
 
-def _amounts(tide: Tide, rows: Indices, colour: str) -> npt.NDArray[np.float64]:
+def _amounts(tide: Tide, rows: Indices, colour: str) -> Floats:
     buffers = tide.buffers
     if colour == LIFETIME:
         return (buffers.died[rows] - buffers.born[rows]).astype(np.float64)

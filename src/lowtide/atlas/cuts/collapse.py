@@ -3,20 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from lowtide.atlas.atlas import Atlas
-from lowtide.atlas.cuts.cut import (
-    BoxGroup,
-    Cut,
-    Grouping,
-    Indices,
-    Int32s,
-    Mask,
-    find_parts,
-    qualified_name,
-    require_ungrouped,
-)
+from lowtide.atlas.cuts.cut import BoxGroup, Cut, Grouping, find_parts, qualified_name, require_ungrouped
+from lowtide.atlas.index.arrays import Indices, Int32s, Mask
 from lowtide.atlas.screens.folding import fold_members
 from lowtide.atlas.screens.scope_entries import ScopeEntries
 from lowtide.atlas.screens.screen import fold_label
@@ -118,7 +108,7 @@ def _chosen_members(cut: Cut, part: int) -> ScopeEntries:
     return members.take(low < high)
 
 
-def _inside(nodes: Indices, members: ScopeEntries) -> npt.NDArray[np.bool_]:
+def _inside(nodes: Indices, members: ScopeEntries) -> Mask:
     """Which of the nodes lie in one of the members."""
     change = np.zeros(len(nodes) + 1, np.int64)
     np.add.at(change, np.searchsorted(nodes, members.first), 1)

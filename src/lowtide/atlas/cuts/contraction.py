@@ -5,13 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from lowtide.atlas.index.columns import csr_entries, offsets
-
-Mask = npt.NDArray[np.bool_]
-Int32s = npt.NDArray[np.int32]
-Indices = npt.NDArray[np.int64]
+from lowtide.atlas.index.arrays import Indices, Int32s, Mask, csr_entries, offsets
 
 # So many kept nodes are remembered for each one that is left out: the nearest. Without a bound a hub that feeds and is
 # fed by thousands would become millions of edges.

@@ -15,16 +15,12 @@ import numpy.typing as npt
 
 from lowtide.atlas.atlas import Atlas
 from lowtide.atlas.cuts.contraction import MOST_SOURCES, contract_paths
-from lowtide.atlas.index.columns import csr_entries
+from lowtide.atlas.index.arrays import Indices, Int32s, Mask, csr_entries
 from lowtide.atlas.index.phases import PHASES
 from lowtide.atlas.index.references import CONTROL
 from lowtide.atlas.search import node_bytes
 from lowtide.errors import LowtideError
 from lowtide.program.dtypes import dtype_name
-
-Mask = npt.NDArray[np.bool_]
-Indices = npt.NDArray[np.int64]
-Int32s = npt.NDArray[np.int32]
 
 MIXED = "mixed"
 

@@ -6,11 +6,10 @@ import re
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from lowtide.atlas.atlas import Atlas
-from lowtide.atlas.cuts.cut import Cut, Mask, keep_nodes, require_ungrouped
-from lowtide.atlas.index.columns import csr_entries
+from lowtide.atlas.cuts.cut import Cut, keep_nodes, require_ungrouped
+from lowtide.atlas.index.arrays import Hashes, Mask, csr_entries
 from lowtide.atlas.index.phases import FORWARD
 from lowtide.atlas.index.references import CONTROL
 from lowtide.atlas.index.text import hash_text
@@ -140,7 +139,7 @@ def find_node(atlas: Atlas, name: str) -> int:
 _OP_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
-def _stems(atlas: Atlas) -> npt.NDArray[np.uint64]:
+def _stems(atlas: Atlas) -> Hashes:
     """A number for each scope; scopes whose names differ in digits only have the same."""
     texts, which = np.unique(atlas.scope_leaf, return_inverse=True)
     stems = [_DIGITS.sub("#", atlas.text(int(text))) for text in texts]

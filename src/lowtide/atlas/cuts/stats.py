@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from lowtide.atlas.atlas import Atlas
-from lowtide.atlas.cuts.cut import Cut, Indices, find_parts, qualified_name
+from lowtide.atlas.cuts.cut import Cut, find_parts, qualified_name
+from lowtide.atlas.index.arrays import Indices
 from lowtide.atlas.index.phases import PHASES
 from lowtide.atlas.search import node_bytes
 from lowtide.program.dtypes import dtype_name

@@ -7,10 +7,9 @@ from typing import BinaryIO
 import numpy as np
 
 from lowtide.atlas.atlas import Atlas
-from lowtide.atlas.cuts.cut import Indices, Mask
 from lowtide.atlas.exports.node_patch import Patch, fields, patch_node
+from lowtide.atlas.index.arrays import Bytes, Indices, Mask
 from lowtide.atlas.index.node_spans import FUNCTION_NODE, GRAPH_LIBRARY, LIBRARY_FUNCTION
-from lowtide.atlas.index.text import Bytes
 from lowtide.sources.protobuf.encode import encode_bytes
 from lowtide.sources.protobuf.wire import BYTES
 

@@ -14,20 +14,20 @@ from typing import BinaryIO
 
 import numpy as np
 
-from lowtide.atlas.cuts.cut import Cut, Indices, Mask
+from lowtide.atlas.cuts.cut import Cut
 from lowtide.atlas.exports.function_library import called_parts, write_library
 from lowtide.atlas.exports.node_patch import Patch, encode_header, patch_node
 from lowtide.atlas.exports.rewiring import Rewiring, no_rewiring, rewire
+from lowtide.atlas.index.arrays import Bytes, Indices, Mask
 from lowtide.atlas.index.columns import MappedFile
-from lowtide.atlas.index.node_spans import GRAPH_LIBRARY, GRAPH_NODE, read_field_headers
+from lowtide.atlas.index.node_spans import GRAPH_LIBRARY, GRAPH_NODE, NODE_ATTRIBUTE, read_field_headers
 from lowtide.atlas.index.outputs import ENTRY_KEY
-from lowtide.atlas.index.text import Bytes, hash_spans, hash_text
+from lowtide.atlas.index.text import hash_spans, hash_text
 from lowtide.errors import LowtideError
 from lowtide.sources.protobuf.encode import encode_bytes
 from lowtide.sources.protobuf.wire_columns import scan
 
 GRAPH_VERSIONS = 4
-NODE_ATTRIBUTE = 5
 
 _COLOCATION = np.uint64(hash_text("_class"))
 # So many nodes are looked at together, and so many bytes are copied at a time.
@@ -143,13 +143,13 @@ class _GraphDefWriter:
     def _fields(self, position: int, stop: int, end: int) -> Iterator[tuple[int, int, int]]:
         while position < stop:
             page = self.data[position : min(position + _PAGE, end)].tobytes()
-            heads, after = read_field_headers(page, position, end)
-            for number, first, last in heads.others:
+            headers, after = read_field_headers(page, position, end)
+            for number, first, last in headers.others:
                 if position + first >= stop:
                     return
                 if number != GRAPH_NODE:
                     yield number, position + first, position + last
-            if heads.problem is not None or after <= position:
+            if headers.problem is not None or after <= position:
                 return
             position = after
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from lowtide.atlas.index.node_spans import NODE_ATTRIBUTE, NODE_INPUT
 from lowtide.atlas.index.outputs import (
     ENTRY_KEY,
     ENTRY_VALUE,
@@ -17,7 +18,6 @@ from lowtide.atlas.index.outputs import (
 from lowtide.sources.protobuf.encode import encode_bytes, encode_tag, encode_varint
 from lowtide.sources.protobuf.wire import BYTES, FIXED32, FIXED64, VARINT, WireError, read_varint
 
-NODE_INPUT, NODE_ATTRIBUTE = 3, 5
 # A TensorProto's dtype, shape and version; the rest is its content.
 _TENSOR_HEAD = (1, 2, 3)
 

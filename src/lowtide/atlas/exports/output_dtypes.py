@@ -7,13 +7,14 @@ import re
 import numpy as np
 
 from lowtide.atlas.atlas import Atlas
+from lowtide.atlas.index.arrays import Bytes
+from lowtide.atlas.index.node_spans import NODE_ATTRIBUTE
 from lowtide.atlas.index.outputs import LIST_TYPE, VALUE_LIST, VALUE_TYPE, read_attributes
-from lowtide.atlas.index.text import Bytes, hash_text
+from lowtide.atlas.index.text import hash_text
 from lowtide.program.dtypes import RESOURCE, STRING, VARIANT
 from lowtide.sources.protobuf.wire import BYTES, VARINT
 from lowtide.sources.protobuf.wire_columns import Fields, scan
 
-NODE_ATTRIBUTE = 5
 _FLOAT, _INT32, _INT64, _BOOL, _UINT64 = 1, 3, 9, 10, 23
 
 # Outputs that have a dtype of their own, whatever an attribute says; by the beginning of the op and the port.

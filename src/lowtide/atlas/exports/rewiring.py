@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from lowtide.atlas.atlas import Atlas
-from lowtide.atlas.cuts.cut import Cut, Indices, Mask
+from lowtide.atlas.cuts.cut import Cut
 from lowtide.atlas.exports.output_shapes import OutputShapes, read_output_shapes
 from lowtide.atlas.exports.stand_ins import StandIn, make_stand_ins, missing_stand_ins
-from lowtide.atlas.index.columns import csr_entries
+from lowtide.atlas.index.arrays import Bytes, Hashes, Indices, Mask, csr_entries
 from lowtide.atlas.index.references import CONTROL
-from lowtide.atlas.index.text import Bytes
 
 # They give what they are given, whatever becomes of it.
 _HAND_ON = ("Identity", "CheckNumerics", "StopGradient", "PreventGradient", "Snapshot")
@@ -165,8 +163,8 @@ def _matching(atlas: Atlas, shapes: OutputShapes, rest: _Inputs, path_source: In
     nobody = len(atlas)
     found = np.full(len(rest.row), nobody, np.int64)
     wanted = np.flatnonzero((rest.port == 0) & (rest.source < nobody))
-    wanted = wanted[shapes.is_whole(rest.source[wanted])]
-    offered = np.flatnonzero(shapes.is_whole(path_source))
+    wanted = wanted[shapes.is_complete(rest.source[wanted])]
+    offered = np.flatnonzero(shapes.is_complete(path_source))
     if not len(wanted) or not len(offered):
         return found
     keys = _keys(atlas, shapes, path_row[offered], path_source[offered])
@@ -178,7 +176,7 @@ def _matching(atlas: Atlas, shapes: OutputShapes, rest: _Inputs, path_source: In
     return found
 
 
-def _keys(atlas: Atlas, shapes: OutputShapes, row: Indices, node: Indices) -> npt.NDArray[np.uint64]:
+def _keys(atlas: Atlas, shapes: OutputShapes, row: Indices, node: Indices) -> Hashes:
     """A number for a row with a dtype and a shape."""
     dtype = atlas.dtype[node].astype(np.uint64)
     key = (row.astype(np.uint64) << np.uint64(8) | dtype) * np.uint64(0x9E3779B97F4A7C15)

@@ -7,15 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from lowtide.atlas.atlas import Atlas
-from lowtide.atlas.cuts.cut import Indices
 from lowtide.atlas.cuts.selection import CONSTANTS
 from lowtide.atlas.exports.node_patch import Patch, patch_node
 from lowtide.atlas.exports.output_dtypes import gives_references, output_dtype
 from lowtide.atlas.exports.output_shapes import OutputShapes
-from lowtide.atlas.index.columns import Column
+from lowtide.atlas.index.arrays import Bytes, Column, Indices
 from lowtide.atlas.index.node_spans import GRAPH_NODE
 from lowtide.atlas.index.outputs import VALUE_SHAPE
-from lowtide.atlas.index.text import Bytes
 from lowtide.atlas.node_message import read_node
 from lowtide.sources.protobuf.encode import dtype_attribute, encode_bytes, encode_integer, encode_node
 

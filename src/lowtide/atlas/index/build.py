@@ -1,4 +1,4 @@
-"""An index from a GraphDef: the file is walked once, a batch of nodes at a time, then all is put into scope order."""
+"""Build an index from a GraphDef: one pass over the file in batches of nodes, then everything is put in scope order."""
 
 from __future__ import annotations
 
@@ -13,41 +13,46 @@ from typing import Any
 
 import numpy as np
 
-from lowtide.atlas.index.columns import Column, ColumnWriter, MappedFile, trim_memory
+from lowtide.atlas.index.arrays import Bytes, Column, Hashes, Ids, Indices
+from lowtide.atlas.index.columns import ColumnWriter, MappedFile, trim_memory
 from lowtide.atlas.index.names import NameBatch, ScopeTable
 from lowtide.atlas.index.node_spans import (
     ARGUMENT,
     CONTROL_RETURNED,
     LEAST_BATCH_BYTES,
     NODE,
+    NODE_ATTRIBUTE,
+    NODE_DEVICE,
+    NODE_INPUT,
+    NODE_NAME,
+    NODE_OP,
     RETURNED,
     GraphScan,
     SpanBatch,
     batch_bytes,
 )
-from lowtide.atlas.index.references import read_references
-from lowtide.atlas.index.scope_order import arrange
+from lowtide.atlas.index.references import CONTROL, read_references
+from lowtide.atlas.index.scope_order import write_scope_order
 from lowtide.atlas.index.shared_attributes import read_distinct_outputs
-from lowtide.atlas.index.text import Bytes, Hashes, Ids, Indices, TextPool, hash_spans, hash_text
+from lowtide.atlas.index.text import TextPool, hash_spans, hash_text
 from lowtide.atlas.index.unordered_nodes import UnorderedNodes
 from lowtide.progress import Progress, ProgressCallback
 from lowtide.sources.protobuf.wire import VARINT
 from lowtide.sources.protobuf.wire_columns import Fields, scan
 
-NODE_NAME, NODE_OP, NODE_INPUT, NODE_DEVICE, NODE_ATTRIBUTE = 1, 2, 3, 4, 5
-RETURN_NAME, RETURN_SOURCE = 1, 2
+RETURN_SOURCE = 2
 ARGUMENT_TYPE = 3
 
-# What stands for a function's arguments and results, as in the graph that TensorFlow runs.
-_STANDS_FOR = {ARGUMENT: "_Arg", RETURNED: "_Retval", CONTROL_RETURNED: "_Retval"}
+# The ops of a function's arguments and results, as in the graphs that TensorFlow runs.
+_OP_OF_ROW = {ARGUMENT: "_Arg", RETURNED: "_Retval", CONTROL_RETURNED: "_Retval"}
 
-# Batches are read by threads while the file is walked on and those before are numbered: most of the time is spent in
-# NumPy, which lets others work. Each takes several times a batch, for which a small graph has no room.
+# Threads parse batches while the main thread scans on and numbers the batches before: most of the time is spent in
+# NumPy, which releases the GIL. Each thread needs several times the memory of a batch, so a small graph gets one.
 _THREADS, _THREADS_OF_SMALL = 2, 1
 
 
 def build(path: Path, start: int, end: int, folder: Path, tell: ProgressCallback) -> dict[str, Any]:
-    """Write the columns of the GraphDef in `path[start:end]` into `folder`, and return what the header says of them."""
+    """Write the columns of the GraphDef in `path[start:end]` into `folder`, and return the header."""
     began = time.monotonic()
     source = MappedFile(path)
     try:
@@ -59,18 +64,18 @@ def build(path: Path, start: int, end: int, folder: Path, tell: ProgressCallback
         is_small = batch_bytes(size) == LEAST_BATCH_BYTES
         count = _THREADS_OF_SMALL if is_small else _THREADS
         with ThreadPoolExecutor(count) as threads:
-            for rows in _in_order(threads, count, partial(read_rows, source.data), graph_scan.batches()):
-                _add(source.data, rows, raw)
-                source.forget()
+            for rows in _in_order(threads, count, partial(read_batch, source.data), graph_scan.batches()):
+                _append(source.data, rows, raw)
+                source.release_pages()
                 tell(Progress("reading nodes", 0.8 * (graph_scan.position - start) / size, 1, raw.count))
-        raw.parts, raw.notes = graph_scan.parts, [*graph_scan.notes, *_complaints(raw)]
+        raw.parts, raw.notes = graph_scan.parts, [*graph_scan.notes, *_damage_notes(raw)]
 
         def begin(stage: str, share: float) -> None:
-            # Each stage has its own tables; what the threads of the one before had is of no use to it.
+            # Each stage allocates its own tables; memory freed by the threads of the stage before is returned first.
             trim_memory()
             tell(Progress(stage, 0.8 + 0.2 * share, 1, raw.count))
 
-        header = arrange(raw, begin)
+        header = write_scope_order(raw, begin)
     finally:
         source.close()
     return {**header, "seconds": time.monotonic() - began}
@@ -78,12 +83,12 @@ def build(path: Path, start: int, end: int, folder: Path, tell: ProgressCallback
 
 @dataclass(frozen=True, slots=True)
 class ReadBatch:
-    """A batch, read: all that does not depend on the batches before it."""
+    """A parsed batch: everything that does not depend on the batches before it."""
 
     batch: SpanBatch
     names: NameBatch
     op: tuple[Indices, Indices, Hashes]
-    """Where the text of each row's op begins and ends, and its hash."""
+    """Start, end and hash of each row's op."""
     device: tuple[Indices, Indices, Hashes]
     columns: dict[str, Column]
     callers: Indices
@@ -91,18 +96,18 @@ class ReadBatch:
     broken: int
 
 
-def read_rows(data: Bytes, batch: SpanBatch) -> ReadBatch:
-    """Read the nodes of a batch."""
+def read_batch(data: Bytes, batch: SpanBatch) -> ReadBatch:
+    """Parse the rows of a batch."""
     fields = scan(data, batch.start, batch.end)
     count = len(batch.start)
     is_node = batch.made_from == NODE
-    name_start, name_end = _last(fields.of(NODE_NAME), count, batch.start)
+    name_start, name_end = _last_span(fields.of(NODE_NAME), count, batch.start)
     names = NameBatch.of(data, name_start, name_end, batch.part)
-    op_start, op_end = _last(fields.of(NODE_OP), count, batch.start)
-    # Of other rows than nodes the same field means something else.
+    op_start, op_end = _last_span(fields.of(NODE_OP), count, batch.start)
+    # In rows that are not nodes the field has another meaning.
     op_end = np.where(is_node, op_end, op_start)
     op = hash_spans(data, op_start, op_end)
-    for made_from, text in _STANDS_FOR.items():
+    for made_from, text in _OP_OF_ROW.items():
         op[batch.made_from == made_from] = hash_text(text)
     outputs = read_distinct_outputs(data, count, _attributes(fields, batch), op)
     dtype = outputs.dtype.copy()
@@ -112,8 +117,8 @@ def read_rows(data: Bytes, batch: SpanBatch) -> ReadBatch:
     inputs = _inputs(fields, batch)
     references = read_references(data, inputs.start, inputs.end, batch.part[inputs.owner])
     port = references.port
-    port[batch.made_from[inputs.owner] == CONTROL_RETURNED] = 0xFFFF
-    device_start, device_end = _last(fields.of(NODE_DEVICE), count, batch.start)
+    port[batch.made_from[inputs.owner] == CONTROL_RETURNED] = CONTROL
+    device_start, device_end = _last_span(fields.of(NODE_DEVICE), count, batch.start)
     device_end = np.where(is_node, device_end, device_start)
     columns = {
         "hash": np.where(batch.made_from >= RETURNED, ~names.hash, names.hash),
@@ -141,8 +146,8 @@ def read_rows(data: Bytes, batch: SpanBatch) -> ReadBatch:
     )
 
 
-def _add(data: Bytes, rows: ReadBatch, raw: UnorderedNodes) -> None:
-    """Number what the rows of a batch name, and add them to the columns."""
+def _append(data: Bytes, rows: ReadBatch, raw: UnorderedNodes) -> None:
+    """Number the scopes, ops and devices of a batch, and append its rows to the columns."""
     scope, leaf = raw.scopes.add(data, rows.names, rows.batch.part)
     numbered: dict[str, Column] = {
         "scope": scope,
@@ -160,25 +165,25 @@ def _add(data: Bytes, rows: ReadBatch, raw: UnorderedNodes) -> None:
 
 
 def _ops(data: Bytes, rows: ReadBatch, pool: TextPool) -> Ids:
-    """The op of each row, as a number of the pool."""
+    """Return the number of each row's op in the pool."""
     made_from = rows.batch.made_from
     is_node = made_from == NODE
     if is_node.all():
         return pool.add(data, *rows.op)
     number = np.zeros(len(is_node), np.uint32)
     number[is_node] = pool.add(data, *(column[is_node] for column in rows.op))
-    # What stands for arguments and results is in no file.
-    for kind, op in _STANDS_FOR.items():
-        alike = made_from == kind
+    # The ops of arguments and results are not in the file.
+    for kind, op in _OP_OF_ROW.items():
+        is_kind = made_from == kind
         text = np.frombuffer(op.encode(), np.uint8)
-        number[alike] = pool.add(text, np.zeros(1, np.int64), np.array([len(text)]))[0] if alike.any() else 0
+        number[is_kind] = pool.add(text, np.zeros(1, np.int64), np.array([len(text)]))[0] if is_kind.any() else 0
     return number
 
 
 def _in_order(
     threads: ThreadPoolExecutor, count: int, work: Callable[[SpanBatch], ReadBatch], batches: Iterable[SpanBatch]
 ) -> Iterator[ReadBatch]:
-    """What the work gives for each batch, in their order; as many as there are threads are at work meanwhile."""
+    """Yield the result of `work` for each batch, in order, while `count` threads compute the next ones."""
     ahead: deque[Future[ReadBatch]] = deque()
     for batch in batches:
         ahead.append(threads.submit(work, batch))
@@ -188,8 +193,8 @@ def _in_order(
         yield ahead.popleft().result()
 
 
-def _last(fields: Fields, count: int, absent: Indices) -> tuple[Indices, Indices]:
-    """Where a text field of each message lies; the last one counts, and one that is not there is empty."""
+def _last_span(fields: Fields, count: int, absent: Indices) -> tuple[Indices, Indices]:
+    """Return the span of a text field of each message: the last one, or an empty span where there is none."""
     start, end = absent.copy(), absent.copy()
     start[fields.owner], end[fields.owner] = fields.start, fields.end
     return start, end
@@ -207,10 +212,10 @@ def _inputs(fields: Fields, batch: SpanBatch) -> Fields:
     return fields.where(is_input & (fields.kind == 2))
 
 
-def _complaints(raw: UnorderedNodes) -> list[str]:
+def _damage_notes(raw: UnorderedNodes) -> list[str]:
     notes = []
     if raw.broken:
-        notes.append(f"{raw.broken:,} nodes are damaged and read as far as they go")
+        notes.append(f"{raw.broken:,} nodes are damaged and were read in part")
     if raw.nameless:
         notes.append(f"{raw.nameless:,} nodes have no name")
     return notes

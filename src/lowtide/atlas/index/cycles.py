@@ -1,10 +1,10 @@
-"""Nodes that read each other in a circle, which no executor could ever run."""
+"""Cycles in a graph, which no executor can run."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from lowtide.atlas.index.columns import Column, csr_entries
+from lowtide.atlas.index.arrays import Column, csr_entries
 from lowtide.atlas.index.references import MISSING
 
 _CHUNK = 1 << 20
@@ -13,7 +13,7 @@ _CHUNK = 1 << 20
 def count_cyclic_nodes(
     first_input: Column, inputs: Column, first_reader: Column, readers: Column, position: Column
 ) -> int:
-    """How many nodes lie on a circle or behind one; 0 at once where the file has each node behind what it reads."""
+    """Count the nodes on a cycle or downstream of one. A file in topological order has none."""
     if _is_in_order(first_input, inputs, position):
         return 0
     waiting = np.diff(first_input.astype(np.int64))

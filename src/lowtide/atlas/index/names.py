@@ -7,54 +7,42 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
-from lowtide.atlas.index.text import (
-    SLASH,
-    BytePositions,
-    Bytes,
-    Hashes,
-    HashNumbering,
-    Ids,
-    Indices,
-    TextPool,
-    hash_spans,
-    hash_texts,
-)
+from lowtide.atlas.index.arrays import Bytes, Hashes, Ids, Indices, run_starts
+from lowtide.atlas.index.text import SLASH, BytePositions, HashNumbering, TextPool, hash_spans, hash_texts
 
-# Parts of a graph have names of their own: the same name in two of them has two hashes.
+# Each part of a graph is a namespace: the same name in two parts has two hashes.
 _PART = np.uint64(0xD6E8FEB86659FD93)
 
 
 @dataclass(frozen=True, slots=True)
 class NameBatch:
-    """The names of a batch, taken apart: what can be said of them without knowing those before."""
+    """The names of a batch, split into scopes and leaves; independent of the batches before."""
 
     start: Indices
     end: Indices
     seed: Hashes
-    """What tells the parts of the graph apart."""
+    """The hash seed of the part that each name belongs to."""
     slashes: BytePositions
     last: Indices
-    """Where the last slash stands; one before the begin where there is none."""
+    """The position of the last slash; one before the start where there is none."""
     hash: Hashes
     leaf: Hashes
     scopes: Hashes
-    """The scopes that these names lie in, each once and in ascending order."""
+    """The distinct hashes of the scopes of these names, ascending."""
     first: Indices
-    """The first name in each of them."""
+    """The first name in each of these scopes."""
     scope: Indices
-    """Which of them each name lies in."""
+    """The index of each name's scope in `scopes`."""
 
     @staticmethod
-    def of(data: Bytes, starts: Indices, ends: Indices, part: npt.NDArray[np.uint32]) -> NameBatch:
+    def of(data: Bytes, starts: Indices, ends: Indices, part: Ids) -> NameBatch:
         seed = part_seeds(part)
         slashes = BytePositions(data, starts, ends, SLASH)
         last = slashes.last(starts, ends)
         around = _scope_hashes(data, starts, last, seed)
-        # Names of one scope stand together: of each run of them one is sorted.
-        begins = np.ones(len(around), np.bool_)
-        begins[1:] = around[1:] != around[:-1]
+        # Names of one scope are mostly adjacent: only one of each run is sorted.
+        begins = run_starts(around)
         runs = np.flatnonzero(begins)
         scopes, first, scope = np.unique(around[runs], return_index=True, return_inverse=True)
         first, scope = runs[first], scope[np.cumsum(begins) - 1]
@@ -73,12 +61,12 @@ class NameBatch:
 
 
 def _scope_hashes(data: Bytes, starts: Indices, last: Indices, seed: Hashes) -> Hashes:
-    """The hash of the scope of each name whose last slash is there; a name without one lies in its part's root."""
+    """Hash the scope of each name, which ends at its last slash; a name without a slash is in the root of its part."""
     return np.where(last < starts, seed, seed + hash_spans(data, starts, np.maximum(last, starts)))
 
 
 class ScopeTable:
-    """The name scopes of a graph. A part's root is a scope too, and comes before all within it."""
+    """The name scopes of a graph. The root of a part is a scope too; every scope is numbered after its parent."""
 
     def __init__(self, pool: Path) -> None:
         self.texts = TextPool(pool)
@@ -90,9 +78,9 @@ class ScopeTable:
     def __len__(self) -> int:
         return len(self._numbering)
 
-    def add(self, data: Bytes, names: NameBatch, part: npt.NDArray[np.uint32]) -> tuple[Ids, Ids]:
-        """Number the scopes that these names have, and give each name's scope and leaf."""
-        self._add_roots(_distinct(part))
+    def add(self, data: Bytes, names: NameBatch, part: Ids) -> tuple[Ids, Ids]:
+        """Number the scopes of these names, and return the scope and the leaf text of each name."""
+        self._add_roots(_distinct_parts(part))
         numbers, known = self._numbering.find(names.scopes)
         if not known.all():
             unknown = names.first[~known]
@@ -106,7 +94,7 @@ class ScopeTable:
     def _add_scopes(
         self, data: Bytes, slashes: BytePositions, starts: Indices, ends: Indices, hashes: Hashes, seed: Hashes
     ) -> None:
-        """Number some scopes, and those around them that are not known either, the outermost first."""
+        """Number some scopes and their unknown ancestors, the outermost first."""
         layers = []
         while len(starts):
             before = slashes.last(starts, ends)
@@ -121,7 +109,7 @@ class ScopeTable:
             self._leaf.append(self.texts.add(data, begin[fresh], end[fresh]))
             self._hash.append(name[fresh])
 
-    def _add_roots(self, parts: npt.NDArray[np.uint32]) -> None:
+    def _add_roots(self, parts: Ids) -> None:
         seed = part_seeds(parts)
         numbers, fresh = self._numbering.add(seed)
         if len(fresh):
@@ -131,31 +119,31 @@ class ScopeTable:
             self._hash.append(seed[fresh])
 
     def roots(self, count: int) -> Indices:
-        """The root of each part, also of those that have no node."""
+        """Return the root of each part, including parts without nodes."""
         parts = np.arange(count, dtype=np.uint32)
         self._add_roots(parts)
         return self._numbering.find(part_seeds(parts))[0].astype(np.int64)
 
     def columns(self) -> tuple[Ids, Ids, Hashes]:
-        """Of each scope its parent (a root is its own), leaf and hash of its name; asked for once, in the end."""
+        """Return the parent (a root is its own), the leaf text and the name hash of each scope, and empty the table."""
         columns = np.concatenate(self._parent), np.concatenate(self._leaf), np.concatenate(self._hash)
-        # Of millions of scopes nothing is kept twice.
+        # With millions of scopes a second copy would matter.
         self._parent, self._leaf, self._hash = [], [], []
         self._numbering = HashNumbering()
         return columns
 
 
-def _distinct(part: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
-    """The parts of a batch; most often there is one."""
+def _distinct_parts(part: Ids) -> Ids:
+    """Return the distinct parts of a batch; most batches have one."""
     return part[:1] if len(part) and (part == part[0]).all() else np.unique(part)
 
 
 def name_hashes(names: Sequence[str], part: int) -> Hashes:
-    """The hashes of names in a part, as `NameBatch` has them."""
+    """Hash names of a part as `NameBatch` does."""
     seeds = part_seeds(np.full(len(names), part, np.uint32))
     return hash_texts([name.encode(errors="surrogateescape") for name in names]) + seeds
 
 
-def part_seeds(part: npt.NDArray[np.uint32]) -> Hashes:
-    """What is added to the hashes of a part's names, and is the hash of its root."""
+def part_seeds(part: Ids) -> Hashes:
+    """Return the seed that is added to the hashes of a part's names; it is also the hash of the part's root."""
     return part.astype(np.uint64) * _PART

@@ -1,4 +1,4 @@
-"""What nodes give: how many outputs, of which dtype, and how many bytes each has, from their attributes."""
+"""The outputs of nodes, from their attributes: how many, the dtype of the first, and the bytes of each."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.atlas.index.text import Bytes, Indices, hash_spans, hash_text
-from lowtide.program.dtypes import element_bytes
+from lowtide.atlas.index.arrays import Bytes, Hashes, Indices, Mask
+from lowtide.atlas.index.text import hash_spans, hash_text
+from lowtide.program.dtypes import RESOURCE, element_bytes
 from lowtide.sources.protobuf.wire import BYTES, VARINT
 from lowtide.sources.protobuf.wire_columns import Fields, scan
 
-# A map's entry, AttrValue, its lists, TensorProto and TensorShapeProto, by field number.
+# Field numbers of a map entry, AttrValue, AttrValue.ListValue, TensorProto and TensorShapeProto.
 ENTRY_KEY, ENTRY_VALUE = 1, 2
 VALUE_LIST, VALUE_TYPE, VALUE_SHAPE, VALUE_TENSOR, VALUE_FUNCTION = 1, 6, 7, 8, 10
 LIST_TYPE, LIST_SHAPE, LIST_FUNCTION = 6, 7, 9
@@ -23,7 +24,7 @@ FUNCTION_NAME = 1
 
 OUTPUT_SHAPES = "_output_shapes"
 
-# Which attribute says what a node gives, the most telling first: a cast has a type for its input too.
+# Attributes that hold the dtype of an output, in order of preference: a Cast has an attribute for its input too.
 _TYPE_KEYS = (
     "DstT", "out_type", "output_type", "Tout", "output_types", "Toutput_types", "dtype", "element_dtype", "type",
     "Tparams", "T", "_dtype",
@@ -34,65 +35,57 @@ _RANKS = np.array([_RANK[int(key)] for key in _RANKED], np.int64)
 _OUTPUT_SHAPES = np.uint64(hash_text(OUTPUT_SHAPES))
 _SHAPE, _VALUE = np.uint64(hash_text("shape")), np.uint64(hash_text("value"))
 
-BOOL, RESOURCE = 10, 20
-# Whatever they are given, they answer yes or no.
+BOOL = 10
+# Ops with a boolean output, whatever the dtype of their inputs.
 _COMPARISONS = (
     "Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual", "LogicalAnd", "LogicalOr", "LogicalNot",
     "IsFinite", "IsNan", "IsInf", "All", "Any", "ApproximateEqual",
 )  # fmt: skip
-# Their shape is that of what lies behind the handle, not of the handle.
+# Ops whose shape attribute describes the variable, not the handle that they return.
 _HANDLES = ("VarHandleOp",)
 _GIVES = {np.uint64(hash_text(op)): BOOL for op in _COMPARISONS} | {
     np.uint64(hash_text(op)): RESOURCE for op in _HANDLES
 }
 
-# Larger than any dtype's number.
+# One more than the largest dtype number.
 _DTYPES = 256
 _ELEMENT = np.array([element_bytes(number % 100) if number % 100 else 0 for number in range(_DTYPES)], np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """Of a batch: the outputs of its nodes, one after the other, and the functions that they name."""
+    """The outputs of the nodes of a batch, concatenated, and the functions that the nodes call."""
 
     count: Indices
-    """How many outputs each node is known to have."""
+    """The number of known outputs of each node."""
     dtype: npt.NDArray[np.uint8]
-    """Of each node's first output; 0 where nothing tells."""
+    """The dtype of each node's first output; 0 where it is unknown."""
     bytes: Indices
-    """Of each output; 0 where its size is not known."""
-    is_sized: npt.NDArray[np.bool_]
-    """Of each output, whether its size is known."""
+    """The size of each output; 0 where it is unknown."""
+    is_sized: Mask
+    """Whether the size of each output is known."""
     calls: tuple[Indices, Indices, Indices]
-    """Who names a function, and where in the file that name begins and ends."""
+    """For each call, the calling node, and the span of the function name in the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """Every attribute of a batch: whose it is, the hash of its name, and the one field of its value."""
+    """The attributes of a batch: the node, the hash of the name, and the fields of the value."""
 
     owner: Indices
-    key: npt.NDArray[np.uint64]
+    key: Hashes
     value: Fields
-    """Its `owner` is the attribute."""
+    """`owner` is the index of the attribute."""
 
 
-def read_outputs(data: Bytes, count: int, attributes: Fields, op: npt.NDArray[np.uint64]) -> Outputs:
-    """Read what the attributes of `count` nodes say; `op` is the hash of each node's op."""
+def read_outputs(data: Bytes, count: int, attributes: Fields, op: Hashes) -> Outputs:
+    """Parse the attributes of `count` nodes; `op` is the hash of each node's op."""
     read = read_attributes(data, attributes)
     owner, key, value = read.owner[read.value.owner], read.key[read.value.owner], read.value
     dtype = _dtypes(data, count, owner, key, value, op)
-    shapes = read_shapes(data, owner, key, value, op)
-    sizes = _Sizes.of(data, shapes)
-    # A node's shapes come from one attribute: the list of all outputs where it is there.
-    has_list = np.zeros(count, np.bool_)
-    listed = shapes.is_list
-    has_list[shapes.owner[listed]] = True
-    chosen = listed | ~has_list[shapes.owner]
-    owners = shapes.owner[chosen]
-    order = np.argsort(owners, kind="stable")
-    owners = owners[order]
-    elements, known = sizes.elements[chosen][order], sizes.is_known[chosen][order]
+    shapes = read_shapes(data, count, owner, key, value, op)
+    elements, known = _count_elements(data, shapes)
+    owners = shapes.owner
     size = elements * _ELEMENT[dtype[owners]]
     return Outputs(
         np.bincount(owners, minlength=count),
@@ -104,7 +97,7 @@ def read_outputs(data: Bytes, count: int, attributes: Fields, op: npt.NDArray[np
 
 
 def read_attributes(data: Bytes, attributes: Fields) -> Attributes:
-    """Take the entries of attribute maps apart."""
+    """Split the entries of attribute maps into keys and values."""
     entries = scan(data, attributes.start, attributes.end)
     keys, values = entries.of(ENTRY_KEY), entries.of(ENTRY_VALUE)
     key = np.zeros(len(attributes), np.uint64)
@@ -119,29 +112,29 @@ def _dtypes(
     data: Bytes,
     count: int,
     owner: Indices,
-    key: npt.NDArray[np.uint64],
+    key: Hashes,
     value: Fields,
-    op: npt.NDArray[np.uint64],
+    op: Hashes,
 ) -> npt.NDArray[np.uint8]:
-    """The dtype of each node's first output."""
+    """Return the dtype of each node's first output."""
     place = np.minimum(np.searchsorted(_RANKED, key), len(_RANKED) - 1)
     telling = _RANKED[place] == key
     single = telling & (value.number == VALUE_TYPE) & (value.kind == VARINT)
     lists = np.flatnonzero(telling & (value.number == VALUE_LIST) & (value.kind == BYTES))
     owners, ranks, types = [owner[single]], [_RANKS[place[single]]], [value.start[single]]
     within = scan(data, value.start[lists], value.end[lists])
-    # Lists of types are packed: the first byte is the first type. Unpacked ones are numbers.
+    # In a packed list of dtypes the first byte is the first dtype; in an unpacked one each dtype is a varint field.
     packed, plain = within.of(LIST_TYPE), within.of(LIST_TYPE, VARINT)
     packed = packed.where(packed.start < packed.end)
     for found, first in ((packed, data[packed.start].astype(np.int64)), (plain, plain.start)):
         owners.append(owner[lists[found.owner]])
         ranks.append(_RANKS[place[lists[found.owner]]])
         types.append(first)
-    who, rank, which = np.concatenate(owners), np.concatenate(ranks), np.concatenate(types)
+    node, rank, which = np.concatenate(owners), np.concatenate(ranks), np.concatenate(types)
     dtype = np.zeros(count, np.uint8)
-    # The best rank is written last, and of a list its first.
+    # Assigned in reverse, the preferred attribute and the first element of a list remain.
     order = np.argsort(-rank[::-1], kind="stable")
-    dtype[who[::-1][order]] = np.clip(which[::-1][order], 0, _DTYPES - 1)
+    dtype[node[::-1][order]] = np.clip(which[::-1][order], 0, _DTYPES - 1)
     for known, gives in _GIVES.items():
         dtype[op == known] = gives
     return dtype
@@ -149,65 +142,56 @@ def _dtypes(
 
 @dataclass(frozen=True, slots=True)
 class ShapeSpans:
-    """ShapeSpans of outputs: whose, where they lie, and whether they come from the list of all outputs."""
+    """Spans of serialized shapes, one for each known output, and the node of each; nodes are in ascending order."""
 
     owner: Indices
     start: Indices
     end: Indices
-    is_list: npt.NDArray[np.bool_]
 
 
-def read_shapes(
-    data: Bytes, owner: Indices, key: npt.NDArray[np.uint64], value: Fields, op: npt.NDArray[np.uint64]
-) -> ShapeSpans:
-    """Where the shapes of outputs lie: in the list of all of them, or in what the op itself says of the first."""
+def read_shapes(data: Bytes, count: int, owner: Indices, key: Hashes, value: Fields, op: Hashes) -> ShapeSpans:
+    """Find the shapes of the outputs of `count` nodes: in `_output_shapes`, else in the op's own `shape` or `value`."""
     lists = np.flatnonzero((key == _OUTPUT_SHAPES) & (value.number == VALUE_LIST) & (value.kind == BYTES))
     listed = scan(data, value.start[lists], value.end[lists]).of(LIST_SHAPE)
     is_handle = np.isin(op, np.array([hash_text(name) for name in _HANDLES], np.uint64))
     single = (key == _SHAPE) & (value.number == VALUE_SHAPE) & (value.kind == BYTES) & ~is_handle[owner]
     tensors = np.flatnonzero((key == _VALUE) & (value.number == VALUE_TENSOR) & (value.kind == BYTES))
     inside = scan(data, value.start[tensors], value.end[tensors]).of(TENSOR_SHAPE)
-    return ShapeSpans(
-        np.concatenate([owner[lists[listed.owner]], owner[single], owner[tensors[inside.owner]]]),
-        np.concatenate([listed.start, value.start[single], inside.start]),
-        np.concatenate([listed.end, value.end[single], inside.end]),
-        np.concatenate([np.ones(len(listed), np.bool_), np.zeros(np.count_nonzero(single) + len(inside), np.bool_)]),
-    )
+    owners = np.concatenate([owner[lists[listed.owner]], owner[single], owner[tensors[inside.owner]]])
+    starts = np.concatenate([listed.start, value.start[single], inside.start])
+    ends = np.concatenate([listed.end, value.end[single], inside.end])
+    has_list = np.zeros(count, np.bool_)
+    has_list[owners[: len(listed)]] = True
+    is_listed = np.arange(len(owners)) < len(listed)
+    chosen = np.flatnonzero(is_listed | ~has_list[owners])
+    chosen = chosen[np.argsort(owners[chosen], kind="stable")]
+    return ShapeSpans(owners[chosen], starts[chosen], ends[chosen])
 
 
-@dataclass(frozen=True, slots=True)
-class _Sizes:
-    """The number of elements of shapes, where it is known."""
-
-    elements: Indices
-    is_known: npt.NDArray[np.bool_]
-
-    @staticmethod
-    def of(data: Bytes, shapes: ShapeSpans) -> _Sizes:
-        fields = scan(data, shapes.start, shapes.end)
-        elements = np.ones(len(shapes.start), np.float64)
-        is_known = np.ones(len(shapes.start), np.bool_)
-        is_known[fields.of(SHAPE_UNKNOWN_RANK, VARINT).owner] = False
-        dimensions = fields.of(SHAPE_DIMENSION)
-        inner = scan(data, dimensions.start, dimensions.end).of(DIMENSION_SIZE, VARINT)
-        size = np.zeros(len(dimensions), np.int64)
-        size[inner.owner] = inner.start
-        # An open dimension is written as -1, and one of 0 may be left out.
-        is_known[dimensions.owner[size < 0]] = False
-        np.multiply.at(elements, dimensions.owner, np.maximum(size, 0))
-        # What no machine could hold is a damaged file.
-        is_known &= elements < 2.0**56
-        return _Sizes(np.where(is_known, elements, 0).astype(np.int64), is_known)
+def _count_elements(data: Bytes, shapes: ShapeSpans) -> tuple[Indices, Mask]:
+    """Return the number of elements of each shape, and whether it is known."""
+    fields = scan(data, shapes.start, shapes.end)
+    elements = np.ones(len(shapes.start), np.float64)
+    is_known = np.ones(len(shapes.start), np.bool_)
+    is_known[fields.of(SHAPE_UNKNOWN_RANK, VARINT).owner] = False
+    dimensions = fields.of(SHAPE_DIMENSION)
+    inner = scan(data, dimensions.start, dimensions.end).of(DIMENSION_SIZE, VARINT)
+    size = np.zeros(len(dimensions), np.int64)
+    size[inner.owner] = inner.start
+    # An unknown dimension is -1; a dimension of 0 may be omitted.
+    is_known[dimensions.owner[size < 0]] = False
+    np.multiply.at(elements, dimensions.owner, np.maximum(size, 0))
+    # A larger size means that the file is damaged.
+    is_known &= elements < 2.0**56
+    return np.where(is_known, elements, 0).astype(np.int64), is_known
 
 
-def _calls(
-    data: Bytes, owner: Indices, value: Fields, may_name: npt.NDArray[np.bool_]
-) -> tuple[Indices, Indices, Indices]:
+def _calls(data: Bytes, owner: Indices, value: Fields, may_name: Mask) -> tuple[Indices, Indices, Indices]:
     single = np.flatnonzero((value.number == VALUE_FUNCTION) & (value.kind == BYTES))
     lists = np.flatnonzero(may_name & (value.number == VALUE_LIST) & (value.kind == BYTES))
     listed = scan(data, value.start[lists], value.end[lists]).of(LIST_FUNCTION)
-    who = np.concatenate([owner[single], owner[lists[listed.owner]]])
+    caller = np.concatenate([owner[single], owner[lists[listed.owner]]])
     starts = np.concatenate([value.start[single], listed.start])
     ends = np.concatenate([value.end[single], listed.end])
     names = scan(data, starts, ends).of(FUNCTION_NAME)
-    return who[names.owner], names.start, names.end
+    return caller[names.owner], names.start, names.end

@@ -1,24 +1,23 @@
-"""Which nodes compute, which are the backward pass, and which belong to the optimizer."""
+"""The phase of each node: forward pass, backward pass or optimizer."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.atlas.index.columns import Column, csr_entries, distinct
+from lowtide.atlas.index.arrays import Column, Mask, csr_entries, sorted_unique
 from lowtide.atlas.index.references import CONTROL
 
 FORWARD, BACKWARD, OPTIMIZER = range(3)
 PHASES = ("forward", "backward", "optimizer")
 
-Mask = npt.NDArray[np.bool_]
 
-# How names begin that TensorFlow gives to what differentiates: tapes, and `tf.gradients` of version 1.
+# Prefixes of the scopes that gradient tapes and `tf.gradients` of TensorFlow 1 create.
 GRADIENT_SCOPES = ("gradient_tape", "gradients")
-# Functions made for a backward pass.
+# Prefix of the functions that TensorFlow generates for a backward pass.
 BACKWARD_FUNCTION = "__backward_"
 
-# Who is only read by the optimizer belongs to it; so far back that is looked for.
+# How many edges back from the optimizer `_extend_optimizer` looks for nodes that only the optimizer reads.
 _ROUNDS = 30
 
 
@@ -27,53 +26,53 @@ def find_phases(
 ) -> npt.NDArray[np.uint8]:
     """Return the phase of each node.
 
-    Backward are the gradients, and what is computed from gradients for others of them, as custom gradients are. The
-    optimizer is what uses gradients without being one, and what nobody but the optimizer reads.
+    Gradients are backward, and so are nodes between two gradients, as custom gradients are. Other nodes that depend on
+    gradients belong to the optimizer, and so do nodes that only the optimizer reads.
     """
     phase = np.where(is_gradient, BACKWARD, FORWARD).astype(np.uint8)
     if not is_gradient.any():
         return phase
-    after = _after(is_gradient, first_reader, readers)
+    after = _descendants(is_gradient, first_reader, readers)
     phase[after & ~is_gradient] = OPTIMIZER
-    between = _before(is_gradient, after, first_input, inputs, ports)
+    between = _data_ancestors(is_gradient, after, first_input, inputs, ports)
     phase[between] = BACKWARD
-    _spread(phase, first_input, inputs, first_reader, readers)
+    _extend_optimizer(phase, first_input, inputs, first_reader, readers)
     return phase
 
 
-def _after(marks: Mask, first_reader: Column, readers: Column) -> Mask:
-    """All that reads one of the marked nodes or waits for it, directly or not, and they themselves."""
+def _descendants(marks: Mask, first_reader: Column, readers: Column) -> Mask:
+    """Return the marked nodes and every node that depends on one of them, by data or control edges."""
     seen = marks.copy()
     frontier = np.flatnonzero(marks)
     while len(frontier):
         places, _ = csr_entries(first_reader, frontier)
         following = readers[places]
-        frontier = distinct(following[~seen[following]])
+        frontier = sorted_unique(following[~seen[following]])
         seen[frontier] = True
     return seen
 
 
-def _before(marks: Mask, among: Mask, first_input: Column, inputs: Column, ports: Column) -> Mask:
-    """Those among some nodes whose values reach a marked node, and the marked ones."""
+def _data_ancestors(marks: Mask, among: Mask, first_input: Column, inputs: Column, ports: Column) -> Mask:
+    """Return the marked nodes and the nodes of `among` whose values reach one of them."""
     seen = marks.copy()
     frontier = np.flatnonzero(marks)
     while len(frontier):
         places, _ = csr_entries(first_input, frontier)
         places = places[(ports[places] != CONTROL) & (inputs[places] < len(marks))]
         before = inputs[places]
-        frontier = distinct(before[among[before] & ~seen[before]])
+        frontier = sorted_unique(before[among[before] & ~seen[before]])
         seen[frontier] = True
     return seen
 
 
-def _spread(
+def _extend_optimizer(
     phase: npt.NDArray[np.uint8], first_input: Column, inputs: Column, first_reader: Column, readers: Column
 ) -> None:
-    """Give to the optimizer what nobody else reads, step by step further back."""
+    """Assign nodes that only the optimizer reads to the optimizer, one edge further back in each round."""
     frontier = np.flatnonzero(phase == OPTIMIZER)
     for _ in range(_ROUNDS):
         places, _counts = csr_entries(first_input, frontier)
-        before = distinct(inputs[places])
+        before = sorted_unique(inputs[places])
         before = before[before < len(phase)]
         before = before[phase[before] == FORWARD]
         places, counts = csr_entries(first_reader, before)

@@ -1,4 +1,4 @@
-"""What the inputs of nodes name: another node, which of its outputs, or that it has only to have run."""
+"""References: the node, and the output of it, that an input names; or a control input."""
 
 from __future__ import annotations
 
@@ -7,33 +7,34 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from lowtide.atlas.index.arrays import Bytes, Hashes, Ids, Indices
 from lowtide.atlas.index.names import part_seeds
-from lowtide.atlas.index.text import CARET, COLON, BytePositions, Bytes, Hashes, Indices, hash_spans
+from lowtide.atlas.index.text import CARET, COLON, BytePositions, hash_spans
 
 CONTROL = np.uint16(0xFFFF)
-"""The port of an input that is only waited for."""
+"""The port of a control input."""
 MISSING = np.uint32(0xFFFFFFFF)
 """The source of an input that names no node."""
-# A port behind this is taken for the last one that a column can tell.
+# Larger ports are stored as this one, the largest that the column can hold.
 _LAST_PORT = 0xFFFE
 _DIGITS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """Inputs: the hash of the node that each names, and its port."""
+    """For each input, the hash of the node name and the port."""
 
     hash: Hashes
     port: npt.NDArray[np.uint16]
 
 
-def read_references(data: Bytes, starts: Indices, ends: Indices, part: npt.NDArray[np.uint32]) -> References:
-    """Read inputs such as `name`, `name:1`, `^name`, and in functions `name:output:0`."""
+def read_references(data: Bytes, starts: Indices, ends: Indices, part: Ids) -> References:
+    """Parse inputs such as `name`, `name:1`, `^name`, and in functions `name:output:0`."""
     filled = starts < ends
     is_control = np.zeros(len(starts), np.bool_)
     is_control[filled] = data[starts[filled]] == CARET
     starts = starts + is_control
-    # The name ends at the first colon, and the number begins behind the last one.
+    # The name ends at the first colon, the port begins after the last one.
     colons = BytePositions(data, starts, ends, COLON)
     name_end, last = colons.first(starts, ends), colons.last(starts, ends)
     numbered = np.flatnonzero(last >= starts)
@@ -45,7 +46,7 @@ def read_references(data: Bytes, starts: Indices, ends: Indices, part: npt.NDArr
 
 
 def _read_numbers(data: Bytes, starts: Indices, ends: Indices) -> Indices:
-    """Whole numbers in decimal digits, as far as they go."""
+    """Parse the leading decimal digits of each span."""
     value = np.zeros(len(starts), np.int64)
     reading = starts < ends
     for digit in range(_DIGITS):

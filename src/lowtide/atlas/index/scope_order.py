@@ -6,18 +6,19 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from lowtide.atlas.index.columns import (
+from lowtide.atlas.index.arrays import (
     Column,
-    ColumnWriter,
+    Ids,
+    Indices,
+    Int32s,
+    Mask,
     csr_entries,
     find_sorted,
     offsets,
-    open_column,
-    run_in_threads,
     smallest_dtype,
 )
+from lowtide.atlas.index.columns import ColumnWriter, open_column, run_in_threads
 from lowtide.atlas.index.cycles import count_cyclic_nodes
 from lowtide.atlas.index.phases import BACKWARD_FUNCTION, GRADIENT_SCOPES, find_phases
 from lowtide.atlas.index.references import MISSING
@@ -32,7 +33,7 @@ _ROWS = 1 << 16
 _BeginStage = Callable[[str, float], None]
 
 
-def arrange(raw: UnorderedNodes, tell: _BeginStage) -> dict[str, Any]:
+def write_scope_order(raw: UnorderedNodes, tell: _BeginStage) -> dict[str, Any]:
     """Write the ordered columns, and return what the header says."""
     writer = raw.writer
     tell("ordering scopes", 0.0)
@@ -76,7 +77,7 @@ def arrange(raw: UnorderedNodes, tell: _BeginStage) -> dict[str, Any]:
     }
 
 
-def _scope_order(raw: UnorderedNodes) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.bool_]]:
+def _scope_order(raw: UnorderedNodes) -> tuple[Ids, Mask]:
     """Write the scopes in depth-first order; the scope of each node by that order, and who has its scope's name."""
     writer = raw.writer
     roots = raw.scopes.roots(len(raw.parts))
@@ -110,7 +111,7 @@ def _scope_order(raw: UnorderedNodes) -> tuple[npt.NDArray[np.uint32], npt.NDArr
     return placed, is_head
 
 
-def _first_nodes(scope: Column, count: int) -> npt.NDArray[np.int32]:
+def _first_nodes(scope: Column, count: int) -> Int32s:
     """The first node in the file that lies directly in each scope; behind all where there is none."""
     first = np.full(count, len(scope), np.int32)
     # Written from the last to the first, the first one stays.
@@ -118,7 +119,7 @@ def _first_nodes(scope: Column, count: int) -> npt.NDArray[np.int32]:
     return first
 
 
-def _move(raw: UnorderedNodes, order: npt.NDArray[np.uint32], scope: Column, is_head: Column) -> None:
+def _move(raw: UnorderedNodes, order: Ids, scope: Column, is_head: Column) -> None:
     """Put the columns of nodes and of their outputs into the new order."""
     writer = raw.writer
     # A search looks at all of these: few names and ops are told by few bytes.
@@ -135,7 +136,7 @@ def _move(raw: UnorderedNodes, order: npt.NDArray[np.uint32], scope: Column, is_
     writer.drop("output_count")
 
 
-def _move_rows(writer: ColumnWriter, names: tuple[str, ...], first: Column, order: npt.NDArray[np.uint32]) -> None:
+def _move_rows(writer: ColumnWriter, names: tuple[str, ...], first: Column, order: Ids) -> None:
     """Put columns of compressed rows into the new order, some rows at a time."""
     for name in names:
         moved, column = f"{name}_moved", writer.open(name)
@@ -209,7 +210,7 @@ def _readers(writer: ColumnWriter) -> None:
     writer.write("reader", readers)
 
 
-def _lengths(first: Column, low: int, high: int) -> npt.NDArray[np.int64]:
+def _lengths(first: Column, low: int, high: int) -> Indices:
     """How many entries each of some rows has."""
     return np.asarray(np.diff(first[low : high + 1].astype(np.int64)), np.int64)
 

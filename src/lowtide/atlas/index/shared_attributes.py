@@ -1,4 +1,4 @@
-"""Nodes of a batch whose attributes are the same bytes: read once, and told of each of them."""
+"""Parse attributes once for all nodes of a batch whose attributes are the same bytes."""
 
 from __future__ import annotations
 
@@ -6,48 +6,48 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lowtide.atlas.index.columns import csr_entries, offsets
+from lowtide.atlas.index.arrays import Bytes, Hashes, Indices, csr_entries, offsets
 from lowtide.atlas.index.outputs import Outputs, read_outputs
-from lowtide.atlas.index.text import Bytes, Hashes, Indices, hash_spans
+from lowtide.atlas.index.text import hash_spans
 from lowtide.sources.protobuf.wire_columns import Fields
 
-# Longer attributes are constants most often, and no two of those are alike.
+# Longer attributes are mostly constants, which are seldom equal, so hashing them does not pay.
 _LONG = 512
 
 
 def read_distinct_outputs(data: Bytes, count: int, attributes: Fields, op: Hashes) -> Outputs:
-    """Read what the attributes of `count` nodes say, as `read_outputs` does; most nodes are like one before."""
-    kinds = _Kinds.of(data, count, attributes, op)
+    """Return what `read_outputs` returns, but parse the attributes of equal nodes only once."""
+    distinct = _DistinctNodes.of(data, count, attributes, op)
     place = np.full(count, -1, np.int64)
-    place[kinds.first] = np.arange(len(kinds.first))
+    place[distinct.first] = np.arange(len(distinct.first))
     shown = attributes.where(place[attributes.owner] >= 0)
-    of_kinds = Fields(place[shown.owner], shown.number, shown.kind, shown.start, shown.end, shown.broken)
-    return _spread(read_outputs(data, len(kinds.first), of_kinds, op[kinds.first]), kinds.kind)
+    of_distinct = Fields(place[shown.owner], shown.number, shown.kind, shown.start, shown.end, shown.broken)
+    return _expand(read_outputs(data, len(distinct.first), of_distinct, op[distinct.first]), distinct.kind)
 
 
 @dataclass(frozen=True, slots=True)
-class _Kinds:
-    """Which nodes are alike: the first node of each kind, and the kind of each node."""
+class _DistinctNodes:
+    """Nodes with equal op and attributes form a kind: the first node of each kind, and the kind of each node."""
 
     first: Indices
     kind: Indices
 
     @staticmethod
-    def of(data: Bytes, count: int, attributes: Fields, op: Hashes) -> _Kinds:
+    def of(data: Bytes, count: int, attributes: Fields, op: Hashes) -> _DistinctNodes:
         start, end = np.zeros(count, np.int64), np.zeros(count, np.int64)
-        # The attributes of a node lie together: written backwards, the first one stays.
+        # The attributes of a node are adjacent. Assigned in reverse, the first start remains.
         start[attributes.owner[::-1]] = attributes.start[::-1]
         end[attributes.owner] = attributes.end
         is_long = end - start > _LONG
-        # With nothing in common a long one is of a kind of its own: its place in the file is its hash.
+        # A node with long attributes forms its own kind: its position in the file replaces the hash.
         mark = hash_spans(data, start, np.where(is_long, start, end)) + op
         mark[is_long] += start[is_long].astype(np.uint64) * np.uint64(0xD1342543DE82EF95)
         _, first, kind = np.unique(mark, return_index=True, return_inverse=True)
-        return _Kinds(first, kind)
+        return _DistinctNodes(first, kind)
 
 
-def _spread(outputs: Outputs, kind: Indices) -> Outputs:
-    """What was read of each kind, told of each node."""
+def _expand(outputs: Outputs, kind: Indices) -> Outputs:
+    """Repeat the outputs of each kind for each node of that kind."""
     places, counts = csr_entries(offsets(outputs.count), kind)
     caller, start, end = outputs.calls
     by_caller = np.argsort(caller, kind="stable")

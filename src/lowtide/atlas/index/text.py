@@ -1,4 +1,4 @@
-"""Names as columns: hashed, numbered and kept once, a batch at a time and without a Python object for each."""
+"""Texts as columns: spans of bytes that are hashed, numbered and stored once, without a Python object for each."""
 
 from __future__ import annotations
 
@@ -7,35 +7,31 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
-Bytes = npt.NDArray[np.uint8]
-Indices = npt.NDArray[np.int64]
-Hashes = npt.NDArray[np.uint64]
-Ids = npt.NDArray[np.uint32]
+from lowtide.atlas.index.arrays import Bytes, Hashes, Ids, Indices, Mask, expand_ranges
 
 SLASH, COLON, CARET = b"/:^"
 
-# Names are hashed eight bytes at a time: each word is mixed with its place, and the sum over a name is mixed again. Two
-# of ten million names share a hash with a probability below one in a hundred thousand. This is part of an index's
-# version.
+# A text is hashed in words of eight bytes: each word is mixed with its position, and the sum is mixed again. The
+# probability that any two of ten million texts share a hash is below one in a hundred thousand. A change of the hash
+# needs a new schema version of the index.
 _WORD = 8
 _PLACE, _FIRST, _SECOND = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB], np.uint64)
 _LENGTH = np.uint64(0xD1342543DE82EF95)
-# Which bits of a word belong to a piece that has so many bytes left.
+# Masks for the last word of a text, by the number of bytes left.
 _USED = np.array([(1 << 8 * count) - 1 for count in range(_WORD + 1)], np.uint64)
-# What is longer is hashed by itself, all its words at once.
+# Longer texts are hashed one by one, all words at once.
 _LONG = 512
-# A part of a file that is as small is looked through for a byte as a whole.
+# Spans within a region of this size are searched for a byte together with the gaps between them.
 _REGION = 1 << 23
-# So few hashes lie in the processor's cache.
+# A table of this size fits in the processor's cache.
 _FEW = 1 << 14
-# Hashes that came last are merged with all others once they are more than this share of those.
+# The table of recent hashes is merged into the main one when it exceeds this share of it.
 _RECENT_SHARE = 0.125
 
 
 def hash_spans(data: Bytes, starts: Indices, ends: Indices) -> Hashes:
-    """A number for each piece `data[starts[i]:ends[i]]`; equal pieces have equal ones."""
+    """Hash each span `data[starts[i]:ends[i]]`."""
     length = ends - starts
     sums = np.zeros(len(starts), np.uint64)
     for row in np.flatnonzero(length > _LONG):
@@ -52,8 +48,8 @@ def hash_spans(data: Bytes, starts: Indices, ends: Indices) -> Hashes:
 
 
 def mix(words: Hashes, place: Hashes | np.uint64) -> Hashes:
-    """Words that each depend on every bit of what they were, and on a place."""
-    # Wrapping around is what hashing does; for single numbers NumPy would warn of it.
+    """Return words in which every bit depends on all bits of the given word and of its position."""
+    # Overflow is intended; NumPy warns of it for scalars.
     with np.errstate(over="ignore"):
         words = words + (place + np.uint64(1)) * _PLACE
         words ^= words >> np.uint64(30)
@@ -65,11 +61,11 @@ def mix(words: Hashes, place: Hashes | np.uint64) -> Hashes:
 
 
 def _words(data: Bytes, at: Indices, left: Indices) -> Hashes:
-    """The eight bytes at each place, with zeros for those behind the end of a piece."""
+    """Return the eight bytes at each position, with zeros after the end of the span."""
     whole = len(data) - _WORD + 1
     outside = np.flatnonzero(at >= whole)
     if whole > 0:
-        # Every place of the file as the begin of a word: nothing is copied for that.
+        # An unaligned view with a word at every byte of the file; nothing is copied.
         everywhere = np.ndarray((whole,), np.dtype("<u8"), data.data, strides=(1,))
         within = np.minimum(at, whole - 1) if len(outside) else at
         words: Hashes = everywhere[within].astype(np.uint64, copy=False)
@@ -93,73 +89,63 @@ def _hash_long(data: Bytes, start: int, end: int) -> np.uint64:
 
 
 def hash_text(text: str) -> int:
-    """The hash of one text."""
+    """Hash one text."""
     return int(hash_texts([text.encode()])[0])
 
 
 def hash_texts(texts: Sequence[bytes]) -> Hashes:
-    """The hashes of some texts."""
+    """Hash some texts."""
     content = np.frombuffer(b"".join(texts), np.uint8)
     ends = np.cumsum(np.array([len(text) for text in texts], np.int64))
     return hash_spans(content, np.concatenate([np.zeros(1, np.int64), ends])[:-1], ends)
 
 
-def gather(data: Bytes, starts: Indices, ends: Indices) -> Bytes:
-    """The pieces `data[starts[i]:ends[i]]`, one after the other."""
-    lengths = ends - starts
-    before = np.cumsum(lengths) - lengths
-    return np.asarray(data[np.arange(int(lengths.sum())) + np.repeat(starts - before, lengths)])
+def gather_spans(data: Bytes, starts: Indices, ends: Indices) -> Bytes:
+    """Concatenate the spans `data[starts[i]:ends[i]]`."""
+    return np.asarray(data[expand_ranges(starts, ends - starts)])
 
 
 class BytePositions:
-    """Where a byte stands in pieces of a file, and perhaps between them."""
+    """The positions of a byte in spans of a file, and possibly in the gaps between them."""
 
     def __init__(self, data: Bytes, starts: Indices, ends: Indices, byte: int) -> None:
         low = int(starts.min()) if len(starts) else 0
         high = int(ends.max()) if len(ends) else 0
         if high - low <= _REGION:
-            # What lies between the pieces is looked at too: that is cheaper than to copy them.
-            self.places: Indices = np.flatnonzero(data[low:high] == byte) + low
+            # Searching the gaps too is cheaper than copying the spans.
+            self.positions: Indices = np.flatnonzero(data[low:high] == byte) + low
             return
         lengths = ends - starts
-        found = np.flatnonzero(gather(data, starts, ends) == byte)
+        found = np.flatnonzero(gather_spans(data, starts, ends) == byte)
         first = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
         owner = np.searchsorted(first, found, side="right") - 1
-        self.places = np.sort(found - first[owner] + starts[owner])
+        self.positions = np.sort(found - first[owner] + starts[owner])
 
     def first(self, starts: Indices, ends: Indices) -> Indices:
-        """Where it first stands in each piece; its end where it does not."""
-        if not len(self.places):
+        """Return the first position in each span; the end of the span where there is none."""
+        if not len(self.positions):
             return ends.copy()
-        place = self.places[np.minimum(np.searchsorted(self.places, starts), len(self.places) - 1)]
+        place = self.positions[np.minimum(np.searchsorted(self.positions, starts), len(self.positions) - 1)]
         return np.where((place >= starts) & (place < ends), place, ends)
 
     def last(self, starts: Indices, ends: Indices) -> Indices:
-        """Where it last stands in each piece; one before its begin where it does not."""
-        if not len(self.places):
+        """Return the last position in each span; one before its start where there is none."""
+        if not len(self.positions):
             return starts - 1
-        place = self.places[np.maximum(np.searchsorted(self.places, ends) - 1, 0)]
+        place = self.positions[np.maximum(np.searchsorted(self.positions, ends) - 1, 0)]
         return np.where((place >= starts) & (place < ends), place, starts - 1)
-
-    def within(self, starts: Indices, ends: Indices) -> tuple[Indices, Indices]:
-        """All places in the pieces: of which piece, and where."""
-        low, high = np.searchsorted(self.places, starts), np.searchsorted(self.places, ends)
-        counts = high - low
-        before = np.cumsum(counts) - counts
-        rows = np.arange(int(counts.sum())) + np.repeat(low - before, counts)
-        return np.repeat(np.arange(len(starts)), counts), self.places[rows]
 
 
 def starting_with(content: Bytes, starts: Indices, ends: Indices, beginning: bytes) -> Indices:
-    """Which of the pieces `content[starts[i]:ends[i]]` begin so; byte by byte, since most differ early."""
+    """Return which spans start with `beginning`; compared byte by byte, since most spans differ early."""
     rows = np.flatnonzero(ends - starts >= len(beginning))
     for offset, byte in enumerate(beginning):
         rows = rows[content[starts[rows] + offset] == byte]
     return rows
 
 
-def next_parts(content: Bytes, starts: Indices, ends: Indices, separators: bytes) -> tuple[Indices, Hashes]:
-    """The length and the hash of what each piece begins with, up to a separator that is not its first byte."""
+def next_name_parts(content: Bytes, starts: Indices, ends: Indices, separators: bytes) -> tuple[Indices, Hashes]:
+    """Return length and hash of the start of each span, up to the first separator after its first byte."""
     is_separator = np.zeros(256, np.bool_)
     is_separator[list(separators)] = True
     length = np.zeros(len(starts), np.int64)
@@ -175,25 +161,25 @@ def next_parts(content: Bytes, starts: Indices, ends: Indices, separators: bytes
 
 
 class HashNumbering:
-    """Numbers for hashes, in the order in which each came first."""
+    """Numbers hashes in the order of their first appearance."""
 
     def __init__(self) -> None:
         self._count = 0
-        # What came last is in a table of its own until it is large enough to be merged: a table of millions is
-        # written anew a few times, not with every batch.
+        # Recent hashes have a separate table until it is large enough to be merged: a table of millions is rewritten a
+        # few times, not with every batch.
         self._tables = [_SortedHashes.empty(), _SortedHashes.empty()]
 
     def __len__(self) -> int:
         return self._count
 
     def columns(self) -> tuple[Hashes, Ids]:
-        """The hashes in ascending order, and the number of each."""
+        """Return the hashes in ascending order, and the number of each."""
         known, recent = self._tables
         self._tables = [known.merged(recent), _SortedHashes.empty()]
         return self._tables[0].hashes, self._tables[0].numbers
 
-    def find(self, hashes: Hashes) -> tuple[Ids, npt.NDArray[np.bool_]]:
-        """The number of each hash, and which are known at all; in ascending order they are found fastest."""
+    def find(self, hashes: Hashes) -> tuple[Ids, Mask]:
+        """Return the number of each hash, and which of them are known. Ascending hashes are found fastest."""
         known, recent = self._tables
         numbers, is_known = known.find(hashes)
         if len(recent.hashes):
@@ -202,9 +188,9 @@ class HashNumbering:
         return numbers, is_known
 
     def add(self, hashes: Hashes) -> tuple[Ids, Indices]:
-        """The number of each hash, and where in `hashes` those stand that were not known, in their order."""
+        """Return the number of each hash, and the indices of the new ones in `hashes`, by number."""
         if len(self) <= _FEW:
-            # Most batches bring nothing new, and in a small table that shows sooner than they are sorted.
+            # Most batches add nothing, and looking that up in a small table is faster than sorting the batch.
             numbers, known = self.find(hashes)
             if known.all():
                 return numbers, np.zeros(0, np.int64)
@@ -213,7 +199,7 @@ class HashNumbering:
         added = np.flatnonzero(~known)
         if not len(added):
             return numbers[which], np.zeros(0, np.int64)
-        # By first appearance, so that what contains another comes before it.
+        # By first appearance, so that a scope is numbered before the scopes within it.
         fresh = added[np.argsort(first[added])]
         numbers[fresh] = np.arange(len(self), len(self) + len(fresh), dtype=np.uint32)
         self._count += len(fresh)
@@ -227,7 +213,7 @@ class HashNumbering:
 
 @dataclass(frozen=True, slots=True)
 class _SortedHashes:
-    """Some hashes in ascending order, and the number of each."""
+    """Hashes in ascending order, and the number of each."""
 
     hashes: Hashes
     numbers: Ids
@@ -236,14 +222,14 @@ class _SortedHashes:
     def empty() -> _SortedHashes:
         return _SortedHashes(np.zeros(0, np.uint64), np.zeros(0, np.uint32))
 
-    def find(self, hashes: Hashes) -> tuple[Ids, npt.NDArray[np.bool_]]:
+    def find(self, hashes: Hashes) -> tuple[Ids, Mask]:
         if not len(self.hashes):
             return np.zeros(len(hashes), np.uint32), np.zeros(len(hashes), np.bool_)
         place = np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
         return self.numbers[place], self.hashes[place] == hashes
 
     def merged(self, other: _SortedHashes) -> _SortedHashes:
-        """Both as one; they have no hash in common."""
+        """Merge two tables that have no hash in common."""
         if not len(self.hashes) or not len(other.hashes):
             return self if len(self.hashes) else other
         place = np.searchsorted(self.hashes, other.hashes)
@@ -251,7 +237,7 @@ class _SortedHashes:
 
 
 class TextPool:
-    """Distinct texts in a file, each once, found again by number."""
+    """Distinct texts, stored once each in a file and referred to by number."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("wb")
@@ -262,15 +248,15 @@ class TextPool:
         return len(self.numbering)
 
     def add(self, data: Bytes, starts: Indices, ends: Indices, hashes: Hashes | None = None) -> Ids:
-        """The number of each text `data[starts[i]:ends[i]]`, whose hashes may be known already."""
+        """Return the number of each text `data[starts[i]:ends[i]]`, adding new ones; `hashes` may be given if known."""
         numbers, fresh = self.numbering.add(hash_spans(data, starts, ends) if hashes is None else hashes)
         if len(fresh):
-            self._file.write(gather(data, starts[fresh], ends[fresh]).tobytes())
+            self._file.write(gather_spans(data, starts[fresh], ends[fresh]).tobytes())
             self._lengths.append(ends[fresh] - starts[fresh])
         return numbers
 
     def close(self) -> Indices:
-        """Where each text begins in the file, and where the last one ends."""
+        """Close the file and return the start of each text in it, and the end of the last one."""
         self._file.close()
         lengths = np.concatenate([np.zeros(1, np.int64), *self._lengths])
         return np.cumsum(lengths)

@@ -9,11 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from lowtide.atlas.atlas import Atlas
-from lowtide.atlas.index.columns import csr_entries
+from lowtide.atlas.index.arrays import Floats, Ids, Indices, csr_entries
 from lowtide.atlas.index.references import CONTROL, MISSING
 
-Indices = npt.NDArray[np.int64]
-Amounts = npt.NDArray[np.float64]
+Amounts = Floats
 
 # So many nodes are looked at at once.
 _CHUNK = 1 << 16
@@ -104,7 +103,7 @@ def release_after_chunk(atlas: Atlas, nodes: Indices) -> None:
         atlas.release()
 
 
-def edge_bytes(atlas: Atlas, source: npt.NDArray[np.uint32], port: npt.NDArray[np.uint16]) -> Amounts:
+def edge_bytes(atlas: Atlas, source: Ids, port: npt.NDArray[np.uint16]) -> Amounts:
     """What each edge carries; nothing where it is only waited for, or where the size is not known."""
     first = atlas.first_tensor
     place = first[source].astype(np.int64) + port
@@ -126,7 +125,7 @@ class _GroupLookup:
             nodes, counts = _expand(ranges.first, ranges.last - ranges.first)
             self._table[nodes - low] = np.repeat(ranges.group, counts)
 
-    def group_of(self, nodes: npt.NDArray[np.uint32]) -> Indices:
+    def group_of(self, nodes: Ids) -> Indices:
         place = nodes.astype(np.int64) - self._low
         inside = (place >= 0) & (place < self._high - self._low)
         return self._table[np.where(inside, place, self._high - self._low)].astype(np.int64)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from lowtide.atlas.atlas import Atlas
-from lowtide.atlas.index.columns import csr_entries
+from lowtide.atlas.index.arrays import Floats, Hashes, Indices, csr_entries
 from lowtide.atlas.index.references import MISSING
-from lowtide.atlas.index.text import Hashes, Indices, hash_texts, mix
+from lowtide.atlas.index.text import hash_texts, mix
 
 # A sum of so many bits over ten million nodes is still exact in a float.
 _BITS = 28
@@ -30,7 +29,7 @@ class Fingerprints:
         self._text[atlas.column("texts_by_hash")] = atlas.column("texts_hash")
         self._op = hash_texts([op.encode(errors="surrogateescape") for op in atlas.ops])
 
-    def __call__(self, nodes: Indices) -> npt.NDArray[np.float64]:
+    def __call__(self, nodes: Indices) -> Floats:
         """The numbers of some nodes."""
         atlas = self._atlas
         name, scope = self._names(nodes)

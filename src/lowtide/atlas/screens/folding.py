@@ -15,9 +15,9 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from lowtide.atlas.index.text import next_parts, starting_with
+from lowtide.atlas.index.arrays import Indices
+from lowtide.atlas.index.text import next_name_parts, starting_with
 from lowtide.atlas.screens.scope_entries import ScopeEntries
 
 LIMIT = 60
@@ -132,22 +132,22 @@ class _NameParts:
     """The members of a group by the next part of their names."""
 
     group: FoldGroup
-    length: npt.NDArray[np.int64]
+    length: Indices
     """Of each member, how long the next part of its name is."""
-    order: npt.NDArray[np.int64]
+    order: Indices
     """Members of one part together."""
-    count: npt.NDArray[np.int64]
+    count: Indices
     """How many members each part has."""
 
     @staticmethod
     def of(group: FoldGroup) -> _NameParts:
         members = group.members
         starts, ends = members.places()
-        length, hashes = next_parts(members.atlas.texts, starts + group.prefix, ends, _SEPARATORS)
+        length, hashes = next_name_parts(members.atlas.texts, starts + group.prefix, ends, _SEPARATORS)
         _, which, count = np.unique(hashes, return_inverse=True, return_counts=True)
         return _NameParts(group, length, np.argsort(which, kind="stable"), count)
 
-    def groups(self, parts: npt.NDArray[np.int64]) -> list[FoldGroup]:
+    def groups(self, parts: Indices) -> list[FoldGroup]:
         """Some of the parts as groups."""
         members, ends = self.group.members, np.cumsum(self.count)
         found = []
@@ -161,7 +161,7 @@ class _NameParts:
         return found
 
 
-def _begins(members: ScopeEntries, text: str) -> npt.NDArray[np.int64]:
+def _begins(members: ScopeEntries, text: str) -> Indices:
     """Which members have names that begin so, up to a separator or their end."""
     wanted = text.encode(errors="surrogateescape")
     starts, ends = members.places()
@@ -206,7 +206,7 @@ def _rest(members: ScopeEntries, kept: list[FoldGroup]) -> ScopeEntries:
     return members.take(~np.isin(_identity(members), np.concatenate(taken))) if taken else members
 
 
-def _identity(members: ScopeEntries) -> npt.NDArray[np.int64]:
+def _identity(members: ScopeEntries) -> Indices:
     return members.id * 2 + members.is_scope
 
 
@@ -226,7 +226,7 @@ def _by_kind(members: ScopeEntries) -> list[FoldGroup]:
     return groups
 
 
-def _rare_ops(members: ScopeEntries) -> npt.NDArray[np.int64]:
+def _rare_ops(members: ScopeEntries) -> Indices:
     """The ops that are too seldom to have a group of their own: all but the most frequent third of a screen."""
     counts = np.bincount(members.op(), minlength=len(members.atlas.ops) + 1)[: len(members.atlas.ops)]
     order = np.argsort(-counts, kind="stable")
@@ -245,7 +245,7 @@ def _ranges(members: ScopeEntries) -> list[FoldGroup]:
     ]
 
 
-def _in_file_order(members: ScopeEntries) -> npt.NDArray[np.int64]:
+def _in_file_order(members: ScopeEntries) -> Indices:
     return np.argsort(members.atlas.position[members.first], kind="stable")
 
 

@@ -9,9 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lowtide.atlas.atlas import Atlas
-
-Indices = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
+from lowtide.atlas.index.arrays import Indices, Mask
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from lowtide.atlas.atlas import Atlas
+from lowtide.atlas.index.arrays import Floats, Indices
 from lowtide.atlas.index.phases import PHASES
 from lowtide.atlas.node_details import outputs_of
 from lowtide.atlas.node_message import read_node, shape_text
@@ -25,8 +25,7 @@ _NUMBER = re.compile(r"_?\d+")
 # A group is of a phase if nearly all of it is.
 _MOSTLY = 0.95
 
-Indices = npt.NDArray[np.int64]
-Values = Callable[[npt.NDArray[np.int64]], npt.NDArray[np.float64]]
+Values = Callable[[Indices], Floats]
 """What colours nodes: an amount for each of some nodes, which is summed over a group."""
 
 
@@ -157,10 +156,10 @@ class _Totals:
 
     nodes: Indices
     bytes: Indices
-    phase: npt.NDArray[np.float64]
+    phase: Floats
     """How many nodes of each phase, by group."""
     device: list[str | None]
-    value: npt.NDArray[np.float64] | None
+    value: Floats | None
 
 
 def _totals(atlas: Atlas, ranges: Ranges, values: Values | None) -> _Totals:

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from lowtide.atlas.atlas import Atlas
-from lowtide.atlas.index.columns import Column
+from lowtide.atlas.index.arrays import Column, Indices
 from lowtide.atlas.index.phases import PHASES
 from lowtide.program.dtypes import dtype_name
 
@@ -45,7 +44,7 @@ def _counted(column: Column, kinds: int, name: Callable[[int], str]) -> list[tup
     return [(name(int(kind)), int(counts[kind])) for kind in order if counts[kind]]
 
 
-def count_kinds(column: Column, kinds: int) -> npt.NDArray[np.int64]:
+def count_kinds(column: Column, kinds: int) -> Indices:
     """Return how often each number below `kinds` occurs."""
     counts = np.zeros(kinds, np.int64)
     for low in range(0, len(column), _PIECE):
