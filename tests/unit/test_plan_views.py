@@ -40,7 +40,7 @@ REPORT = """
        │███████████████████████████████████████████████████████████████████████
        │███████████████████████████████████████████████████████████████████████
    0 B ┤███████████████████████████████████████████████████████████████████████
-       └───────────────────────────────── from the begin of the step to its end
+       └─────────────────────────────────────────────── full step, start to end
   ░ before   █ after
 
   what       layer  op       saves    costs
@@ -68,8 +68,8 @@ REPORT = """
         0               4 KiB           8 KiB           12 KiB          16 KiB
 
   to use it  lt.fit_in(model, budget="10KiB")  then model.fit(...) as always
-             @lt.function(budget="10KiB")  for a step of your own
-             lt.load_plan("a.plan", step, *specs).apply()  not searched again
+             @lt.function(budget="10KiB")  for your own step
+             lt.load_plan("a.plan", step, *specs).apply()  without searching again
   results    unchanged: the same operations on the same numbers, some of them
              twice
   note       times are estimates
@@ -128,7 +128,7 @@ def test_what_is_changed_is_said_and_how_to_ask_for_it():
     assert "layers compute in mixed_bfloat16" in text
     assert "split (no layer) the batch 4 KiB 20 µs" in text
     one = PlanReport(make_plan(precision="mixed_float16")).usage
-    assert one[1] == ('@lt.function(budget="10KiB", allow=("float16",))', "for a step of your own")
+    assert one[1] == ('@lt.function(budget="10KiB", allow=("float16",))', "for your own step")
 
 
 def test_a_budget_is_written_so_that_it_is_the_same_budget():

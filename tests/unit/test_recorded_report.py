@@ -72,7 +72,7 @@ def test_which_step_it_was_and_how_the_steps_differ(recorded_tide, tide):
 
 
 def test_what_is_free_at_the_peak(recorded_tide, tide):
-    holes = "of the 512 B that lie free between the buffers at the peak, the largest block is 512 B"
+    holes = "of the 512 B that are free between the buffers at the peak, the largest block is 512 B"
     own = "of all that the allocator has free, 25% is outside its largest block"
     report = TideReport(recorded_tide)
     assert report.free_line == f"{holes}; {own}"
@@ -290,4 +290,4 @@ def test_a_recorded_tide_with_nothing_in_it_is_drawn_too(recorded_tide):
     ElementTree.fromstring(render_address_picture(report))
     ElementTree.fromstring(render_overlay([empty], ["empty"]))
     assert "before the step" in tide_page(report)
-    assert "nothing lies free" in printed(report)
+    assert "nothing is free" in printed(report)

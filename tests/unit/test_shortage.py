@@ -137,7 +137,7 @@ def test_it_fits_the_terminal(width):
 def test_what_is_not_known_is_left_out():
     shortage = Shortage(request=Request(), target="train.log", cause=OomCause("unknown", "out of memory"))
     text = show(shortage)
-    assert "asked for  not told" in text
+    assert "asked for  not known" in text
     assert "there was" not in text
     assert room_line(shortage) is None
     assert request_line(Request(shape=(3, 4))) == "3×4"

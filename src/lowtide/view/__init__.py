@@ -1,1 +1,6 @@
-"""Reports drawn for people: in the terminal, as a picture, and as a page."""
+"""Results shown to people: in the terminal, as SVG pictures, and in the browser.
+
+`reports` hold a result and the texts about it, `page_data` turns them into JSON for the page in `web/`, `terminal` and
+`pictures` draw them, `html_page` writes the page with its data into one file, and `server` serves it. The room may
+import every other room but `cli`, and never TensorFlow.
+"""

@@ -1,4 +1,4 @@
-"""Axes, and the colours of the kinds; every view takes them from here."""
+"""The axes of charts, the order in which kinds of memory are stacked, and colours; shared by all views."""
 
 import numpy as np
 import numpy.typing as npt
@@ -8,8 +8,8 @@ from lowtide.tide.kinds import COLOURS as COLOURS
 from lowtide.tide.kinds import KINDS, SLACK
 from lowtide.tide.tide import Tide
 
-# From the bottom up: what stays for the whole training, then what comes and goes within a step.
-# Slack lies in between, so that the edge of the curve shows what was asked for.
+# From the bottom up: what lives for the whole training, then what is allocated and freed within a step. Slack is in
+# between, so that the upper edge of the stack shows requested bytes.
 STACK = ("weights", "optimizer", "constants", "input", SLACK, "activations", "gradients", "workspace", "other")
 
 BUDGET_COLOUR = "#e5484d"
@@ -25,7 +25,7 @@ def stack_at(tide: Tide, events: npt.NDArray[np.intp]) -> npt.NDArray[np.int64]:
 
 
 def axis_top(peak_bytes: int, safe_bytes: int, budget_bytes: int | None) -> int:
-    """Return where the axis of bytes ends: over the safe bound, and over the budget if it is not far above."""
+    """Return the end of the axis of bytes: above the safe bound, and above the budget unless that is much higher."""
     top = max(peak_bytes, safe_bytes, 1)
     if budget_bytes is not None and budget_bytes <= 1.8 * top:
         top = max(top, budget_bytes)

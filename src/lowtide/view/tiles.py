@@ -1,4 +1,4 @@
-"""The address space over the step as rectangles: the large buffers one by one, the small ones merged."""
+"""The address space over the step as rectangles: one for each large buffer, small buffers merged into cells."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from lowtide.tide.address_space import pinnings_at, placed_rows, spans_of
 from lowtide.tide.kinds import KINDS
 from lowtide.tide.tide import Tide
 
-# Enough to show all that is above a pixel, and few enough for a page to draw them at once.
+# Enough to show everything larger than a pixel, and few enough for a page to draw without delay.
 TILES = 6000
-# A space in more pieces than this is drawn, and marked, where its largest pieces are.
+# If the space has more pieces than this, only the largest are drawn and marked.
 _BANDS, _FOLDS = 500, 40
-# What no buffer ever covers is drawn no higher than this share of the picture, and all of it within a quarter.
+# The height of a gap that no buffer ever covers, and of all such gaps together, as a share of the picture.
 _FOLD = 0.02
 _ALL_FOLDS = 0.25
-# Merged cells are drawn in so many shades.
+# The number of shades of merged cells.
 _SHADES = 4
 
 
@@ -33,14 +33,14 @@ class Tile:
     high: float
     kind: str
     row: int | None
-    """The buffer; None for a cell of many small ones, of which `kind` holds most."""
+    """The buffer; None for a cell of many small buffers, most of whose bytes are of `kind`."""
     shade: float = 1.0
-    """How much of the cell is in use."""
+    """The share of the cell that is in use."""
 
 
 @dataclass(frozen=True)
 class Fold:
-    """A gap between used addresses that was drawn smaller than it is."""
+    """A gap between used addresses, drawn smaller than it is."""
 
     low: float
     high: float
@@ -54,13 +54,13 @@ class Band:
     low: float
     high: float
     below_bytes: int
-    """How much space lies under it, gaps not counted."""
+    """The bytes of all bands below this one."""
     bytes: int
 
 
 @dataclass(frozen=True, eq=False)
 class AddressScale:
-    """From addresses to shares of the picture's height."""
+    """Maps addresses to shares of the picture's height."""
 
     bands: tuple[Band, ...]
     folds: tuple[Fold, ...]
@@ -69,25 +69,25 @@ class AddressScale:
 
     @property
     def bytes(self) -> int:
-        """All space that the step uses, gaps not counted."""
+        """The bytes of the address space that the step uses, without gaps."""
         return sum(band.bytes for band in self.bands)
 
     @property
     def largest_bands(self) -> list[Band]:
-        """The bands, or the largest of them where there are more than can be drawn."""
+        """The bands to draw: all, or the largest if there are too many."""
         return sorted(self.bands, key=lambda band: -band.bytes)[:_BANDS]
 
     @property
     def largest_folds(self) -> list[Fold]:
-        """The folds, or the largest of them where there are more than can be marked."""
+        """The folds to mark: all, or the largest if there are too many."""
         return sorted(self.folds, key=lambda fold: -fold.bytes)[:_FOLDS]
 
     def height_of(self, addresses: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """Return where addresses are."""
+        """Return the heights of addresses."""
         return np.interp(addresses, self.addresses, self.heights)
 
     def height_of_amount(self, amount: int) -> float:
-        """Return where so much of the space lies below."""
+        """Return the height below which `amount` bytes of the used space are."""
         for band in self.bands:
             if amount <= band.below_bytes + band.bytes:
                 return band.low + (amount - band.below_bytes) / band.bytes * (band.high - band.low)
@@ -95,14 +95,14 @@ class AddressScale:
 
 
 def address_scale(tide: Tide) -> AddressScale:
-    """Return a scale that leaves nearly all the height to what the step uses."""
+    """Return a scale that gives nearly all the height to addresses that the step uses."""
     spans = spans_of(tide)
     if not spans:
         return AddressScale((), (), np.zeros(1), np.zeros(1))
     gaps = np.array([after.start - before.end for before, after in pairwise(spans)], np.float64)
     sizes = np.array([span.bytes for span in spans], np.float64)
     fold = min(_FOLD, _ALL_FOLDS / max(len(gaps), 1))
-    # A gap that is smaller than a fold is drawn as large as it is.
+    # A gap that is smaller than a fold is drawn to scale.
     per_byte = (1 - fold * len(gaps)) / sizes.sum()
     shown = np.minimum(gaps * per_byte, fold)
     heights = np.zeros(2 * len(spans))
@@ -124,14 +124,14 @@ def address_scale(tide: Tide) -> AddressScale:
 
 
 def tiles_of(tide: Tide, scale: AddressScale, most: int) -> list[Tile]:
-    """Return at most `most` rectangles that show every buffer, the largest areas one by one."""
+    """Return at most `most` rectangles that show every buffer, those of the largest area one by one."""
     rows = placed_rows(tide)
     address = tide.buffers.address
     assert address is not None  # placed_rows has said so otherwise
     low, high = scale.height_of(address[rows]), scale.height_of(address[rows] + tide.buffers.allocated[rows])
     area = (high - low) * (tide.buffers.died[rows] - tide.buffers.born[rows])
     if len(rows) > most:
-        # What pins the holes is small, and what one looks for.
+        # Buffers that pin holes are small, but they are what the user looks for.
         pinning = [pinning.row for pinning in pinnings_at(tide, tide.peak_event)]
         area[np.isin(rows, pinning)] = np.inf
     order = np.argsort(-area, kind="stable")
@@ -148,7 +148,7 @@ def tiles_of(tide: Tide, scale: AddressScale, most: int) -> list[Tile]:
         )
         for place in exact.tolist()
     ]
-    # Below the exact ones, so that a cell never hides a buffer.
+    # Cells are drawn first, so that they never hide a single buffer.
     return _merged(tide, rows[rest], low[rest], high[rest], most - len(tiles)) + tiles if rest.size else tiles
 
 
@@ -159,7 +159,7 @@ def _merged(
     high: npt.NDArray[np.float64],
     most: int,
 ) -> list[Tile]:
-    """Return cells of a grid, as fine as `most` rectangles allow."""
+    """Return the cells of the finest grid that has at most `most` rectangles."""
     columns, lines = 256, 192
     while True:
         tiles = _cells(tide, rows, low, high, columns, lines)
@@ -200,9 +200,9 @@ def _coverage(
     upward: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]],
     grid: tuple[int, int],
 ) -> npt.NDArray[np.float64]:
-    """Return share[kind, line, column]: how much of each cell of the grid lies under rectangles of each kind."""
+    """Return share[kind, line, column]: the part of each cell of the grid that rectangles of each kind cover."""
     (columns, lines), (low, high) = grid, upward
-    # A rectangle fills its first cell in part and the following ones whole, up to where its end takes that back.
+    # A rectangle covers part of its first cell and all of the following ones, until its end subtracts both again.
     part = np.zeros((len(KINDS), lines, columns + 1))
     whole = np.zeros((len(KINDS), lines, columns + 2))
     line = np.minimum(low.astype(int), lines - 1)

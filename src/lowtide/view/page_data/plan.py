@@ -1,4 +1,4 @@
-"""What a page draws and lists of a plan, as plain data."""
+"""What the page draws of a plan, as plain data."""
 
 from dataclasses import asdict
 from typing import Any
@@ -10,12 +10,12 @@ from lowtide.view.reports.frontier import Frontier, point_text
 from lowtide.view.reports.plan import DONE, PlanReport, total_of
 
 _FRONTIER_POINTS = 200
-# A browser lists so many without delay; what is beyond saves least, and is added up.
+# A browser lists this many actions without delay; the others, which save least, are added up.
 _ACTIONS = 5000
 
 
 def plan_data(report: PlanReport) -> dict[str, Any]:
-    """Return all that a page shows of a plan."""
+    """Return the answers, the curves, the frontier, the actions, how to use the plan, and the notes."""
     plan, frontier = report.plan, report.frontier
     return {
         "title": report.title,

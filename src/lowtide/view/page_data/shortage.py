@@ -63,7 +63,7 @@ def _facts(shortage: Shortage) -> list[tuple[str, str]]:
     facts = [
         ("asked for", request_line(shortage.request)),
         ("there was", room_line(shortage)),
-        ("peak", None if peak is None else f"{format_bytes(peak)} in use at most before"),
+        ("peak", None if peak is None else f"{format_bytes(peak)} highest use before"),
         ("fits", fits_line(shortage)),
         ("after steps", samples_line(shortage) if shortage.samples else None),
         *(("note", note) for note in shortage.notes),

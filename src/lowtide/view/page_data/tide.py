@@ -1,4 +1,4 @@
-"""What a page draws of a tide, as plain data: the curve in few points, the largest buffers, the address space."""
+"""What the page draws of a tide, as plain data: the sampled curve, the largest buffers, the address space."""
 
 from typing import Any
 
@@ -13,12 +13,12 @@ from lowtide.view.reports.tide import VERDICTS, TideReport, shape_text
 from lowtide.view.tiles import TILES, AddressScale, Tile, address_scale, tiles_of
 
 _POINTS = 1200
-# The largest buffers are listed one by one; the page adds up what is left of the curve as the rest.
+# How many of the largest buffers are listed; the page shows the difference to the curve as the rest.
 _BUFFERS = 4000
 
 
 def tide_data(report: TideReport, tensor: str | None = None) -> dict[str, Any]:
-    """Return what a page draws; the buffers of `tensor` are among those that it lists, however small they are."""
+    """Return what the page draws; the buffers of `tensor` are listed even if they are small."""
     tide = report.tide
     rows = np.argsort(-tide.buffers.allocated, kind="stable")[:_BUFFERS].tolist()
     rows = list(dict.fromkeys([*rows, *(row for row, name in enumerate(tide.buffers.name) if name == tensor)]))
@@ -26,7 +26,7 @@ def tide_data(report: TideReport, tensor: str | None = None) -> dict[str, Any]:
     if tide.buffers.address is not None:
         scale = address_scale(tide)
         tiles = tiles_of(tide, scale, TILES)
-        # What is drawn one by one can be pointed at, so it is among the buffers that the page knows.
+        # The user can point at a tile of a single buffer, so the page needs all of these buffers.
         rows = list(dict.fromkeys([*rows, *(tile.row for tile in tiles if tile.row is not None)]))
         space = _space_data(report, scale, tiles, rows)
     events = sample_events(tide.curve.bytes_in_use, _POINTS)
@@ -76,7 +76,7 @@ def _space_data(report: TideReport, scale: AddressScale, tiles: list[Tile], rows
         "folds": [(_share(fold.low), _share(fold.high), fold.bytes) for fold in scale.largest_folds],
         "ticks": [(_share(scale.height_of_amount(tick)), tick) for tick in ticks(scale.bytes, 7)],
         "tiles": {
-            # Events of single buffers are whole numbers; those of merged cells lie between.
+            # Only merged cells have events that are not whole numbers.
             "born": [round(tile.born, 1) for tile in tiles],
             "died": [round(tile.died, 1) for tile in tiles],
             "low": [_share(tile.low) for tile in tiles],
@@ -126,7 +126,7 @@ def _recording_data(tide: Tide) -> dict[str, Any] | None:
 
 
 def curve_data(tide: Tide) -> dict[str, Any]:
-    """Return the curve in few points, its peak among them, with the node that ran at each."""
+    """Return samples of the curve that include its peak, with the node that ran at each."""
     events = sample_events(tide.curve.bytes_in_use, _POINTS)
     node, nodes = intern([None if event == 0 else tide.curve.nodes[tide.curve.node[event]] for event in events])
     return {
@@ -139,7 +139,7 @@ def curve_data(tide: Tide) -> dict[str, Any]:
 
 
 def named_curve_data(tide: Tide, name: str, colour: str) -> dict[str, Any]:
-    """Return one of several curves in a chart."""
+    """Return one of several curves of a chart."""
     peak = {"peak_bytes": tide.peak_bytes, "peak_event": tide.peak_event}
     return {"name": name, "colour": colour} | peak | curve_data(tide)
 
@@ -172,6 +172,6 @@ def _buffer_data(report: TideReport, rows: list[int]) -> dict[str, Any]:
 
 
 def intern(column: list[str | None]) -> tuple[list[int | None], list[str]]:
-    """Return each text as its place in a table of distinct texts, and that table."""
+    """Return the index of each text in a table of distinct texts, and that table."""
     places: dict[str, int] = {}
     return [None if text is None else places.setdefault(text, len(places)) for text in column], list(places)

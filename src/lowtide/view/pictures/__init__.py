@@ -1,1 +1,1 @@
-"""Reports as pictures: SVG and PNG."""
+"""Reports as SVG pictures. Knows `reports` and the axes; imports nothing else of `view`."""

@@ -1,4 +1,4 @@
-"""The address space over the step as a picture: which buffer lies where, and the holes between them."""
+"""The address space over the step as an SVG picture: the address of each buffer, and the holes between them."""
 
 from html import escape
 
@@ -11,16 +11,16 @@ from lowtide.view.reports.tide import TideReport, shape_text
 from lowtide.view.tiles import TILES, AddressScale, Tile, address_scale, tiles_of
 
 _HEIGHT, _TOP, _BOTTOM = 560, 96, 84
-# The largest are rectangles of their own, with a name to point at; the others are one path for each look.
+# The largest buffers are elements with a tooltip; the others are one path for each colour and shade.
 _NAMED = 300
-# A line of a buffer that is thinner than this would not be seen at all.
+# A thinner rectangle would be invisible.
 _THINNEST = 0.5
 
 
 def render_address_picture(report: TideReport) -> str:
     """Return the SVG text: events from left to right, addresses from the bottom up, each kind in its colour.
 
-    Gaps that no buffer of the step ever covers are folded, and marked. Raises LowtideError without addresses.
+    Gaps that no buffer of the step ever covers are folded and marked. Raises LowtideError for a tide without addresses.
     """
     tide = report.tide
     scale = address_scale(tide)
@@ -87,7 +87,7 @@ def _describe(tide: Tide, tile: Tile) -> str:
 
 
 def _folds(scale: AddressScale) -> list[str]:
-    """Mark where the picture leaves something out, with a broken line and how much it is."""
+    """Return a wave for each fold, with the bytes that it leaves out."""
     parts = []
     for fold in scale.largest_folds:
         y = (_y(fold.low) + _y(fold.high)) / 2

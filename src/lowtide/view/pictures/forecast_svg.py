@@ -33,7 +33,7 @@ def render_forecast_picture(report: ForecastReport) -> str:
             f'<text class="muted" x="{_NAMES + first + second + 8:.1f}" y="{y + 13}">{amount}</text>',
         ]
     height = _TOP + len(rows) * _ROW + _BOTTOM
-    for x, colour, text in ((24, _HELD, "waits in the stage"), (190, _WORKING, "is worked with")):
+    for x, colour, text in ((24, _HELD, "elements that wait"), (190, _WORKING, "working memory")):
         parts.append(f'<rect fill="{colour}" x="{x}" y="{height - 28}" width="11" height="11" rx="2"/>')
         parts.append(f'<text class="muted" x="{x + 17}" y="{height - 18}">{text}</text>')
     return frame(f"{report.target} {report.headline}", parts, height)

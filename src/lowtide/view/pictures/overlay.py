@@ -1,4 +1,4 @@
-"""Several curves over each other: recorded and predicted, before and after, with a plan and without."""
+"""Several curves in one SVG picture: recorded and predicted, before and after, with and without a plan."""
 
 from collections.abc import Sequence
 from html import escape
@@ -8,15 +8,15 @@ from lowtide.units import format_bytes
 from lowtide.view.axis import axis_top
 from lowtide.view.pictures.svg_frame import HEIGHT, LEFT, curve_points, draw_axis, draw_legend, frame, x_of, y_of
 
-# Distinct from each other in light and dark, and for most who do not tell red from green.
+# Distinct in light and dark themes, and for most people with a colour vision deficiency.
 _LINE_COLOURS = ("#12a5b0", "#f0794a", "#7c5cd6", "#e9b93f", "#3fa768", "#c25a93")
 
 
 def render_overlay(tides: Sequence[Tide], labels: Sequence[str]) -> str:
-    """Return the SVG text: one line for each tide, from the begin of its step at the left to its end at the right.
+    """Return the SVG text: one line for each tide, from the start of its step on the left to its end on the right.
 
-    Steps differ in the number of their events, so each takes the whole width: what is above each other is
-    the same share of the events of each step.
+    Steps differ in their number of events, so each takes the full width: points above each other are at the same
+    share of the events of their steps.
     """
     entries = [
         (f"{label} {format_bytes(tide.peak_bytes)}", _LINE_COLOURS[position % len(_LINE_COLOURS)])
@@ -26,7 +26,7 @@ def render_overlay(tides: Sequence[Tide], labels: Sequence[str]) -> str:
     title = " · ".join(dict.fromkeys(tide.target for tide in tides))
     parts = [
         f'<text class="ink big" x="{LEFT}" y="36">{escape(title)}</text>',
-        f'<text class="muted" x="{LEFT}" y="60">memory in use, each step from its begin to its end</text>',
+        f'<text class="muted" x="{LEFT}" y="60">memory in use, full step, start to end</text>',
         *draw_axis(top),
     ]
     for tide, (text, colour) in zip(tides, entries, strict=True):

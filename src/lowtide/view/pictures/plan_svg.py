@@ -1,4 +1,4 @@
-"""A plan as a picture: the step before and after over each other, and the budget between them."""
+"""A plan as an SVG picture: the curves of the step before and after, and the budget."""
 
 from html import escape
 
@@ -20,9 +20,9 @@ def render_plan_picture(report: PlanReport) -> str:
     for tide, name, colour in report.curves:
         parts += draw_line(tide, name, colour, top)
     if plan.budget_bytes <= top:
-        # A step begins with little in use, so there is room for the text.
+        # Little memory is in use at the start of a step, so the text has room there.
         text = f"budget {format_bytes(plan.budget_bytes)}"
-        parts += draw_level("budget", "over", plan.budget_bytes, text, top, at_the_begin=True)
+        parts += draw_level("budget", "over", plan.budget_bytes, text, top, at_start=True)
     for tide, name, _ in report.curves:
         parts += _peak(tide, name, y_of(plan.budget_bytes, top), top)
     parts += draw_legend(
@@ -35,7 +35,7 @@ def _peak(tide: Tide, name: str, budget: float, top: int) -> list[str]:
     x = x_of(tide.peak_event, len(tide.curve))
     y = y_of(int(tide.curve.bytes_in_use[tide.peak_event]), top)
     anchor = "start" if x < WIDTH / 2 else "end"
-    # Above its dot, unless the line of the budget runs there.
+    # Above the dot, unless the line of the budget is there.
     above = not -5 < y - 12 - budget < 13
     at = f'x="{x:.1f}" y="{y - 12 if above else y + 32:.1f}" text-anchor="{anchor}"'
     return [f'<text class="place" {at}>{escape(f"{name}: {tide.peak_place}")}</text>']

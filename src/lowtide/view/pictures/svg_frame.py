@@ -1,4 +1,4 @@
-"""What every picture of a tide has around it: a card for light and dark pages, axes, a legend."""
+"""The parts that all SVG pictures share: a card for light and dark pages, axes, levels and a legend."""
 
 from html import escape
 
@@ -35,7 +35,7 @@ text {{ font: 13px system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", 
 
 
 def frame(label: str, parts: list[str], height: int = HEIGHT) -> str:
-    """Return the SVG text of a picture; `label` is what a screen reader says."""
+    """Return the SVG text of a picture; screen readers read `label`."""
     opening = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img">',
         f"<title>{escape(label)}</title><style>{_STYLE}</style>",
@@ -56,11 +56,11 @@ def draw_axis(top: int) -> list[str]:
 
 
 def draw_level(
-    line_class: str, text_class: str, size: int, text: str, top: int, *, at_the_begin: bool = False
+    line_class: str, text_class: str, size: int, text: str, top: int, *, at_start: bool = False
 ) -> list[str]:
-    """Return a line across at `size` bytes, with its text above one of its ends."""
+    """Return a horizontal line at `size` bytes, with a text above one of its ends."""
     y, right = y_of(size, top), WIDTH - RIGHT
-    place = f'x="{LEFT + 4}"' if at_the_begin else f'x="{right}" text-anchor="end"'
+    place = f'x="{LEFT + 4}"' if at_start else f'x="{right}" text-anchor="end"'
     return [
         f'<line class="{line_class}" x1="{LEFT}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>',
         f'<text class="{text_class}" {place} y="{y - 6:.1f}">{text}</text>',
@@ -68,7 +68,7 @@ def draw_level(
 
 
 def draw_legend(entries: list[tuple[str, str]], y: int) -> list[str]:
-    """Return a line of (text, colour), as many as there is room for."""
+    """Return one line of (text, colour) entries, as many as fit."""
     x, parts = LEFT, []
     for text, colour in entries:
         width = 24 + 7 * len(text)
@@ -81,7 +81,7 @@ def draw_legend(entries: list[tuple[str, str]], y: int) -> list[str]:
 
 
 def curve_points(tide: Tide, top: int) -> str:
-    """Return the points of a tide's curve as a line; steps of any number of events take the whole width."""
+    """Return the points of a tide's curve; a step of any number of events takes the full width."""
     events = sample_events(tide.curve.bytes_in_use, _POINTS)
     sizes = tide.curve.bytes_in_use[events].tolist()
     count = len(tide.curve)
@@ -91,10 +91,10 @@ def curve_points(tide: Tide, top: int) -> str:
 
 
 def x_of(event: int, count: int) -> float:
-    """Return where an event of a step of `count` events is."""
+    """Return the x coordinate of an event of a step of `count` events."""
     return LEFT + event / max(count - 1, 1) * (WIDTH - LEFT - RIGHT)
 
 
 def y_of(size: int, top: int) -> float:
-    """Return where an amount is on an axis that ends at `top`."""
+    """Return the y coordinate of an amount on an axis that ends at `top`."""
     return HEIGHT - BOTTOM - size / top * (HEIGHT - TOP - BOTTOM)

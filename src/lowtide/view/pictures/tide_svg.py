@@ -1,4 +1,4 @@
-"""The curve as a picture: one SVG file, for light and dark pages."""
+"""The curve of a tide as an SVG picture, for light and dark pages."""
 
 from html import escape
 

@@ -1,4 +1,4 @@
-"""What the views show of two tides: their difference and the questions that were asked about it."""
+"""What is shown of the difference of two tides, and the answers to the questions about it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ from lowtide.view.reports.tide import TideReport, shape_text
 
 SIGNS = {"added": "+", "removed": "-", "grown": "↑", "shrunk": "↓", "same": " "}
 
-# The layers that changed most are shown with their tensors, and of each those that changed most.
+# How many of the most changed layers are shown with tensors, and how many tensors of each.
 DETAILED_LAYERS = 3
 DETAILED_TENSORS = 4
 
 
 @dataclass(frozen=True)
 class DifferenceReport:
-    """A difference, the report of the later tide, and how much growth is allowed if that was asked."""
+    """A difference, the report of the later tide, and the allowed growth, if given."""
 
     difference: Difference
     report: TideReport
@@ -25,12 +25,12 @@ class DifferenceReport:
 
     @property
     def exceeded(self) -> bool | None:
-        """Whether the peak grew by more than is allowed; None where nothing was said about that."""
+        """Whether the peak grew by more than allowed; None without a limit."""
         return None if self.max_growth is None else self.difference.exceeds(self.max_growth)
 
     @property
     def verdict(self) -> str | None:
-        """Whether the growth is allowed, in words; None where that was not asked."""
+        """Whether the growth is allowed, in words; None without a limit."""
         if self.max_growth is None:
             return None
         allowed = str(self.max_growth)
@@ -44,17 +44,17 @@ class DifferenceReport:
 
     @property
     def verdicts(self) -> list[tuple[bool, str]]:
-        """Each question that was asked: whether the answer is yes, and the answer in words."""
+        """For each question: whether the answer is yes, and the answer in words."""
         asked = ((self.exceeded is False, self.verdict), (bool(self.report.fits), self.report.verdict))
         return [(good, text) for good, text in asked if text is not None]
 
     @property
     def passes(self) -> bool:
-        """Whether every question that was asked is answered with yes."""
+        """Whether the answer to every question is yes."""
         return all(good for good, _ in self.verdicts)
 
     def layer_rows(self) -> list[tuple[str, Change]]:
-        """Return the rows of the table of layers, which add up to the growth: the most changed, the rest, the slack."""
+        """Return the rows of the table of layers, whose sum is the growth: the most changed, the rest, the slack."""
         changed = self.difference.changed
         shown, rest = changed[: self.report.top], changed[self.report.top :]
         rows: list[tuple[str, Change]] = [(f"{SIGNS[change.status]} {layer_text(change)}", change) for change in shown]
@@ -77,19 +77,19 @@ class DifferenceReport:
 
 
 def layer_text(change: LayerChange) -> str:
-    """Return the layer's name, and what it was called before."""
+    """Return the name of a layer, and its previous name if that differs."""
     was = "" if change.was is None else f" (was {change.was})"
     return f"{change.layer or '(no layer)'}{was}"
 
 
 def tensor_name(change: TensorChange) -> str:
-    """Return what a tensor is called: its op, or its name where it is a variable."""
+    """Return the name of a tensor in a list: its op, or its own name for a variable."""
     tensor = change.tensor
     return (tensor.name if tensor.op == "Variable" else tensor.op) or ""
 
 
 def tensor_text(change: TensorChange) -> str:
-    """Return the type of a tensor before and after: "float32 64×10 -> 64×20"; where it is on one side only, so."""
+    """Return the type of a tensor before and after: "float32 64×10 -> 64×20"; one type if it has not changed."""
     old, new = change.before, change.after
     if old is None or new is None or (old.dtype, old.shape) == (new.dtype, new.shape):
         return shape_text(change.tensor.dtype or "", change.tensor.shape)
@@ -98,7 +98,7 @@ def tensor_text(change: TensorChange) -> str:
 
 
 def tensor_sign(change: TensorChange) -> str:
-    """Return whether a tensor came, went, grew or shrank, as one character."""
+    """Return whether a tensor was added, removed, grew or shrank, as one character."""
     if change.before is None or change.after is None:
         return SIGNS["added" if change.before is None else "removed"]
     return SIGNS["grown" if change.growth_bytes > 0 else "shrunk"]

@@ -11,7 +11,7 @@ from lowtide.units import format_bytes
 
 @dataclass(frozen=True)
 class ForecastReport:
-    """A forecast, of what, and for which budget."""
+    """A forecast, its target, and the budget if given."""
 
     forecast: Forecast
     target: str
@@ -31,7 +31,7 @@ class ForecastReport:
         if spare < 0:
             return f"does not fit in {budget}: {format_bytes(-spare)} too much"
         if self.forecast.safe_bytes > self.budget_bytes:
-            return f"may come above {budget}: what is expected fits, the upper bound does not"
+            return f"may exceed {budget}: the expected peak fits, the upper bound does not"
         return f"fits in {budget}, with {format_bytes(self.budget_bytes - self.forecast.safe_bytes)} to spare"
 
     @property
@@ -41,7 +41,7 @@ class ForecastReport:
         return f"holds {format_bytes(forecast.peak_bytes)} at its peak, at most {format_bytes(forecast.safe_bytes)}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, as JSON has it."""
+        """Return everything as plain data, for --json."""
         return {
             **self.forecast.to_dict(),
             "target": self.target,

@@ -1,4 +1,4 @@
-"""What memory costs in time: the points a planner found, from the plain step down to the smallest."""
+"""The frontier of memory against time: the points that a planner found, from the plain step to the smallest."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ AS_IT_IS, THIS_PLAN, SMALLEST = "as it is", "this plan", "smallest"
 
 @dataclass(frozen=True)
 class Frontier:
-    """Points, the budget that was asked for, and which of the points are the plain step and the plan.
+    """Points, the requested budget, and which of the points are the plain step and the plan.
 
     `plain` and `chosen` were simulated; the others are the planner's own estimates.
     """
@@ -36,7 +36,7 @@ class Frontier:
 
     @cached_property
     def points(self) -> tuple[FrontierPoint, ...]:
-        """From the most memory to the least, each slower than the one before: what none of the others beats."""
+        """The Pareto-optimal points, from the most memory to the least, each slower than the one before."""
         kept: list[FrontierPoint] = []
         for point in sorted(self._all, key=lambda point: (point.peak_bytes, point.slowdown)):
             if not kept or point.slowdown < kept[-1].slowdown:
@@ -49,7 +49,7 @@ class Frontier:
 
     @property
     def worth_showing(self) -> bool:
-        """Whether there is a choice at all."""
+        """Whether there is more than one point."""
         return len(self.points) > 1
 
     @property
@@ -63,24 +63,24 @@ class Frontier:
         return max(0.01, *(point.slowdown for point in self._all)) * 1.1
 
     def slowdown_at(self, budget_bytes: float) -> float | None:
-        """Return the least time on top that a budget costs; None where nothing fits it."""
+        """Return the smallest slowdown that a budget allows; None if nothing fits it."""
         fitting = [point.slowdown for point in self.points if point.peak_bytes <= budget_bytes]
         return min(fitting, default=None)
 
     def name_of(self, point: FrontierPoint) -> str:
-        """Return what is to be said of a point beside its numbers."""
+        """Return the name of a point; "" for a point without one."""
         names = ((self.plain, AS_IT_IS), (self.chosen, THIS_PLAN), (self.points[-1], SMALLEST))
         return next((name for named, name in names if point == named), "")
 
     def rows(self, count: int) -> tuple[FrontierPoint, ...]:
-        """Return about `count` points, even in memory, with the plain step, the plan and both ends among them."""
+        """Return about `count` points, evenly spaced in memory, including the plain step, the plan and both ends."""
         wanted = {point for point in (self.plain, self.chosen) if point is not None}
         wanted |= set(thin(self.points, count))
         return tuple(sorted(wanted, key=lambda point: (-point.peak_bytes, point.slowdown)))
 
 
 def thin(points: Sequence[FrontierPoint], count: int) -> list[FrontierPoint]:
-    """Return at most `count` points that are nearly evenly far apart in memory, both ends among them."""
+    """Return at most `count` points, nearly evenly spaced in memory, including both ends."""
     if len(points) <= max(count, 2):
         return list(points)
     high, low = points[0].peak_bytes, points[-1].peak_bytes

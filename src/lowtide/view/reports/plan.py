@@ -1,4 +1,4 @@
-"""What the views show of a plan: the answer, what is done in which layer, what other budgets cost, how to use it."""
+"""What is shown of a plan: the answer, its actions by layer, what other budgets cost, and how to use it."""
 
 import json
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ DONE = {RECOMPUTE: "recompute", ORDER: "reorder", MICROBATCH: "split", PRECISION
 
 @dataclass(frozen=True)
 class Total:
-    """What actions save and cost together."""
+    """The savings and costs of several actions together."""
 
     actions: int
     saves_bytes: int
@@ -30,7 +30,7 @@ class Total:
 
 @dataclass(frozen=True)
 class PlanReport:
-    """A plan, how many of its actions are listed, and the file it was saved to if any."""
+    """A plan, how many of its actions are listed, and the file that it was saved to, if any."""
 
     plan: Plan
     top: int = 10
@@ -38,19 +38,19 @@ class PlanReport:
 
     @property
     def title(self) -> str:
-        """The target, and its batch where it has one."""
+        """The target, with its batch size if it has one."""
         batch = self.plan.batch_size
         return self.plan.target if batch is None else f"{self.plan.target} · batch {batch:,}"
 
     @property
     def top_bytes(self) -> int:
-        """Where the axis of bytes ends."""
+        """The end of the axis of bytes."""
         before, after = self.plan.before, self.plan.after
         return axis_top(max(before.peak_bytes, after.peak_bytes), after.safe_bytes, self.plan.budget_bytes)
 
     @property
     def curves(self) -> list[tuple[Tide, str, str]]:
-        """The tides to draw, each with its name and its colour; one where nothing is changed."""
+        """The tides to draw, each with its name and colour; one if the plan changes nothing."""
         if self.plan.changes_nothing:
             return [(self.plan.before, "as it is", AFTER_COLOUR)]
         return [(self.plan.before, "before", BEFORE_COLOUR), (self.plan.after, "after", AFTER_COLOUR)]
@@ -136,10 +136,10 @@ class PlanReport:
         arguments = f"budget={_code(self.plan.budget_bytes)}{self._allow}"
         lines = [
             (f"lt.fit_in(model, {arguments})", "then model.fit(...) as always"),
-            (f"@lt.function({arguments})", "for a step of your own"),
+            (f"@lt.function({arguments})", "for your own step"),
         ]
         if self.file is not None:
-            lines.append((f"lt.load_plan({_quoted(self.file)}, step, *specs).apply()", "not searched again"))
+            lines.append((f"lt.load_plan({_quoted(self.file)}, step, *specs).apply()", "without searching again"))
         return lines
 
     @property

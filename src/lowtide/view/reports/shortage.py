@@ -11,7 +11,7 @@ BAR_COLOURS = {"held": "#12a5b0", "free": "#5f7f8f", "free in one piece": "#3fa7
 
 
 def title_line(shortage: Shortage) -> str:
-    """Return what ran out of memory, and at which batch and step where that is known."""
+    """Return the program that ran out of memory, with its batch and step if known."""
     parts = [shortage.target]
     if shortage.batch_size is not None:
         parts.append(f"batch {shortage.batch_size:,}")
@@ -21,21 +21,21 @@ def title_line(shortage: Shortage) -> str:
 
 
 def cause_line(shortage: Shortage) -> str:
-    """Return the cause as a sentence of its own."""
+    """Return the cause as a sentence."""
     sentence = shortage.cause.sentence
     return sentence[:1].upper() + sentence[1:]
 
 
 def request_line(request: Request) -> str:
-    """Return what was asked for, by whom and where."""
+    """Return the requested bytes, the node that requested them, and the device."""
     parts = []
     if request.bytes is not None:
         parts.append(format_bytes(request.bytes))
     if request.shape is not None:
         parts.append(shape_text(request.dtype or "", request.shape).strip())
-    who = request.node or request.op
-    if who is not None:
-        parts.append(f"by {who}")
+    requester = request.node or request.op
+    if requester is not None:
+        parts.append(f"by {requester}")
     if request.source is not None:
         parts.append(f"at {request.source}")
     where = [] if request.device is None else [request.device.rpartition("device:")[2]]
@@ -43,11 +43,11 @@ def request_line(request: Request) -> str:
         where.append(f"allocator {request.allocator}")
     if where:
         parts.append(f"on {', '.join(where)}")
-    return " · ".join(parts) or "not told"
+    return " · ".join(parts) or "not known"
 
 
 def room_line(shortage: Shortage) -> str | None:
-    """Return how much was held and free; None where nothing is known of it."""
+    """Return how much was held and free; None if unknown."""
     parts = []
     if shortage.in_use_bytes is not None:
         parts.append(f"{format_bytes(shortage.in_use_bytes)} held")
@@ -61,7 +61,7 @@ def room_line(shortage: Shortage) -> str | None:
 
 
 def fits_line(shortage: Shortage) -> str | None:
-    """Return what would have fitted; None where that is not known."""
+    """Return what would have fitted; None if unknown."""
     parts = []
     if shortage.largest_batch_size is not None:
         parts.append(f"a batch of {shortage.largest_batch_size:,}")
@@ -72,16 +72,16 @@ def fits_line(shortage: Shortage) -> str | None:
 
 
 def holder_text(holder: Owner) -> tuple[str, str, str]:
-    """Return who a holder is, its type, and the line that made it."""
-    who = holder.layer or holder.name or holder.op or (f"({holder.kind})" if holder.kind else "(not named)")
+    """Return the owner of a buffer, its type, and the source line that made it."""
+    owner = holder.layer or holder.name or holder.op or (f"({holder.kind})" if holder.kind else "(not named)")
     if holder.layer and holder.op:
-        who = f"{who} ({holder.op})"
+        owner = f"{owner} ({holder.op})"
     shape = "" if holder.shape is None else shape_text(holder.dtype or "", holder.shape).strip()
-    return who, shape, holder.source or ""
+    return owner, shape, holder.source or ""
 
 
 def bar_parts(shortage: Shortage) -> tuple[tuple[str, int], ...] | None:
-    """Return the parts of what there is: held, free in one piece, free elsewhere; None where they are not known."""
+    """Return the parts of all memory: held, free in one piece, free elsewhere; None if unknown."""
     in_use, free = shortage.in_use_bytes, shortage.free_bytes
     if in_use is None or free is None or in_use + free <= 0:
         return None
@@ -92,6 +92,6 @@ def bar_parts(shortage: Shortage) -> tuple[tuple[str, int], ...] | None:
 
 
 def samples_line(shortage: Shortage) -> str:
-    """Return the bytes in use after the first steps and the last ones."""
-    told = [f"{step:,}: {format_bytes(size)}" for step, size in shortage.samples]
-    return " · ".join(told if len(told) <= 6 else [*told[:3], "…", *told[-3:]])
+    """Return the bytes in use after the first and the last recorded steps."""
+    texts = [f"{step:,}: {format_bytes(size)}" for step, size in shortage.samples]
+    return " · ".join(texts if len(texts) <= 6 else [*texts[:3], "…", *texts[-3:]])

@@ -1,4 +1,4 @@
-"""What the views show: a tide and the questions that were asked about it."""
+"""What is shown of a tide, and the answers to the questions about it."""
 
 import math
 from dataclasses import asdict, dataclass
@@ -10,7 +10,8 @@ from lowtide.tide.tide import METHODS, Tide
 from lowtide.units import format_bytes
 from lowtide.view.axis import axis_top
 
-# Free bytes matter once they are a share of the peak that a batch could use, and lie in pieces.
+# Free bytes are reported if they are at least this share of the peak, and this share of them is outside the largest
+# free block.
 _NOTABLE_FREE = 0.05
 _NOTABLE_FRAGMENTATION = 0.3
 
@@ -24,7 +25,7 @@ VERDICTS = {
 
 @dataclass(frozen=True)
 class LargestBatch:
-    """The largest batch whose safe bound stays in the budget; a batch size of 0 says that not even one fits."""
+    """The largest batch whose safe bound is within the budget; a batch size of 0 if not even one row fits."""
 
     batch_size: int
     safe_bytes: int | None
@@ -32,7 +33,7 @@ class LargestBatch:
 
 @dataclass(frozen=True)
 class TideReport:
-    """A tide, the budget it was asked about if any, and the answer to that; for a recorded tide also its prediction."""
+    """A tide, the budget and the largest batch for it if requested, and for a recorded tide its prediction."""
 
     tide: Tide
     budget_bytes: int | None = None
@@ -42,18 +43,18 @@ class TideReport:
 
     @property
     def top_bytes(self) -> int:
-        """Where the axis of bytes ends."""
+        """The end of the axis of bytes."""
         highest = max(self.tide.peak_bytes, 0 if self.predicted is None else self.predicted.peak_bytes)
         return axis_top(highest, self.tide.safe_bytes, self.budget_bytes)
 
     @property
     def fits(self) -> bool | None:
-        """Whether the safe bound stays in the budget; None without a budget."""
+        """Whether the safe bound is within the budget; None without a budget."""
         return None if self.budget_bytes is None else self.tide.fits(self.budget_bytes)
 
     @property
     def title(self) -> str:
-        """The target, and its batch where it has one."""
+        """The target, with its batch size if it has one."""
         batch = self.tide.batch_size
         return self.tide.target if batch is None else f"{self.tide.target} · batch {batch:,}"
 
@@ -73,7 +74,7 @@ class TideReport:
 
     @property
     def largest_batch_line(self) -> str | None:
-        """The largest batch in words; None where it was not asked for."""
+        """The largest batch in words; None if it was not requested."""
         if self.largest_batch is None or self.budget_bytes is None:
             return None
         budget, answer = format_bytes(self.budget_bytes), self.largest_batch
@@ -89,7 +90,7 @@ class TideReport:
 
     @property
     def building_line(self) -> str | None:
-        """What building the graph took, apart from executing it; None where nothing is known, as of some records."""
+        """The cost of building the graph, apart from executing it; None if unknown, as for some recordings."""
         building = self.tide.building
         parts = [
             f"{building.traced_nodes:,} nodes traced" if building.traced_nodes else None,
@@ -154,49 +155,49 @@ class TideReport:
 
     @cached_property
     def pinnings(self) -> tuple[Pinning, ...]:
-        """What keeps the holes at the peak apart, the widest first."""
+        """The buffers that separate the holes at the peak, those of the largest holes first."""
         return () if self.tide.buffers.address is None else pinnings_at(self.tide, self.tide.peak_event)
 
     @property
     def fragmented(self) -> bool:
-        """Whether enough lies free at the peak, in small enough pieces, to be worth a look."""
+        """Whether enough memory is free at the peak, in small enough pieces, to be reported."""
         if self.occupancy is None or self.occupancy.free_bytes < _NOTABLE_FREE * self.tide.peak_bytes:
             return False
-        # The allocator also knows of blocks that no buffer of this step touches.
+        # The allocator also counts blocks that no buffer of this step uses.
         recording = self.tide.recording
         share = self.occupancy.fragmentation if recording is None else recording.fragmentation
         return share >= _NOTABLE_FRAGMENTATION
 
     @property
     def holes_line(self) -> str | None:
-        """What lies free between the buffers at the peak; None for a tide without addresses."""
+        """The memory that is free between the buffers at the peak; None for a tide without addresses."""
         if self.occupancy is None:
             return None
         if not self.occupancy.holes:
-            return "nothing lies free between the buffers at the peak"
+            return "nothing is free between the buffers at the peak"
         free, largest = format_bytes(self.occupancy.free_bytes), format_bytes(self.occupancy.largest_hole_bytes)
-        return f"of the {free} that lie free between the buffers at the peak, the largest block is {largest}"
+        return f"of the {free} that are free between the buffers at the peak, the largest block is {largest}"
 
     @property
     def free_line(self) -> str | None:
-        """What lies free at the peak, by the addresses and by the allocator; None where nothing is known about it."""
+        """The memory that is free at the peak, by addresses and by the allocator; None if unknown."""
         recording = self.tide.recording
         own = None
-        # Where nothing is free the allocator divides by zero, and there is nothing to say.
+        # If nothing is free, the fragmentation of the allocator is not a number.
         if recording is not None and not math.isnan(recording.fragmentation):
             own = f"of all that the allocator has free, {recording.fragmentation:.0%} is outside its largest block"
         return "; ".join(line for line in (self.holes_line, own) if line is not None) or None
 
     @property
     def pinning_line(self) -> str | None:
-        """What keeps the holes apart, in words; None where they are not worth a look."""
+        """The buffers that separate the holes, in words; None if the holes are not reported."""
         if not self.fragmented or not self.pinnings:
             return None
         return "; ".join(_pinning_text(pinning) for pinning in self.pinnings)
 
     @property
     def unmodelled_line(self) -> str | None:
-        """The ops that were sized from their outputs alone; None if there are none."""
+        """The ops whose memory is modelled by their outputs alone; None if there are none."""
         ops = self.tide.unmodelled
         if not ops:
             return None
@@ -241,7 +242,7 @@ def _pinning_text(pinning: Pinning) -> str:
 
 
 def shape_text(dtype: str, shape: tuple[int, ...] | None) -> str:
-    """Return a tensor's type as it is read aloud: "float32 64×112×112×64"."""
+    """Return the type of a tensor as text: "float32 64×112×112×64"."""
     if shape is None:
         return f"{dtype} ?"
     return f"{dtype} {'×'.join(map(str, shape))}" if shape else f"{dtype} scalar"

@@ -1,1 +1,1 @@
-"""Reports in the terminal and as markdown."""
+"""Reports in the terminal and as Markdown. Knows `reports` and the axes; imports nothing else of `view`."""

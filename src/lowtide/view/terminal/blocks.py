@@ -1,4 +1,4 @@
-"""Curves drawn in a terminal with block characters, eight steps to a line."""
+"""Curves in the terminal, drawn with block characters: eight levels to a line of text."""
 
 from dataclasses import dataclass
 
@@ -33,12 +33,12 @@ class _Cell:
 def draw_curve(report: TideReport, width: int, height: int, *, colour: bool = True) -> list[Text]:
     """Return the lines of the chart: the kinds stacked, the axis of bytes, the peak, the safe bound and the budget.
 
-    Without `colour` the kinds cannot be told apart, and only the outline is drawn.
+    Without `colour` the kinds cannot be distinguished, and only their sum is drawn.
     """
     tide = report.tide
     top = report.top_bytes
     labels, margin, columns = _axis(top, width, height)
-    # Each column shows the highest moment of its stretch, so that no peak is lost however narrow the terminal.
+    # Each column shows the highest event of its range, so that a narrow terminal loses no peak.
     events = highest_in(tide.curve.bytes_in_use, stretches(len(tide.curve), columns))
     cells = _stack(stack_at(tide, events), top, height, colour=colour)
     if report.budget_bytes is not None and report.budget_bytes <= top:
@@ -52,9 +52,9 @@ def draw_curve(report: TideReport, width: int, height: int, *, colour: bool = Tr
 def draw_two_curves(
     before: Tide, after: Tide, colours: tuple[str, str], budget_bytes: int, top: int, width: int, height: int
 ) -> list[Text]:
-    """Return the lines of a chart of two steps: `after` is filled, and what `before` takes above it is shaded.
+    """Return the lines of a chart of two steps: `after` is filled, and what `before` takes beyond it is shaded.
 
-    Each step takes the whole width: what is above each other is the same share of the events of each.
+    Each step takes the full width: points above each other are at the same share of the events of their steps.
     """
     labels, margin, columns = _axis(top, width, height)
     events = [highest_in(tide.curve.bytes_in_use, stretches(len(tide.curve), columns)) for tide in (before, after)]
@@ -72,7 +72,7 @@ def draw_two_curves(
     for tide, at, name, covering in ((before, events[0], "before", False), (after, events[1], "after", True)):
         column = at.tolist().index(tide.peak_event)
         _mark_peak(cells, column, f"{name} {format_bytes(tide.peak_bytes)}", over_shade=covering)
-    axis = _time_axis("from the begin of the step to its end", margin, columns)
+    axis = _time_axis("full step, start to end", margin, columns)
     return [*_lines(cells, labels, margin), axis]
 
 
@@ -105,7 +105,7 @@ def _stack(sizes: npt.NDArray[np.int64], top: int, height: int, *, colour: bool)
 
 
 def _fill(levels: list[int], bottom: int) -> _Cell:
-    """Return the cell of eight steps above `bottom`: one colour, or two where it holds a border."""
+    """Return the cell of the eight levels above `bottom`: one colour, or two if a border is in it."""
     parts: list[tuple[int, str]] = []
     below = 0
     for level, kind in zip(levels, STACK, strict=True):
@@ -125,18 +125,18 @@ def _fill(levels: list[int], bottom: int) -> _Cell:
 
 
 def _shade(upper: int, lower: int, colours: tuple[str, str]) -> _Cell:
-    """Return the cell of a column where one curve reaches `upper` eighths of it and the other `lower`."""
+    """Return the cell of a column that one curve fills to `upper` eighths and the other to `lower`."""
     shade, fill = colours
     if lower > 0:
         return _Cell(EIGHTHS[min(lower, 8)], fill)
-    # Shading has no eighths: a cell that is half full is shaded.
+    # There are no eighths of shading: a cell that is at least half full is shaded.
     return _Cell(_SHADE, shade) if upper >= 4 else _Cell()
 
 
 def _draw_level(cells: list[list[_Cell]], row: int, stroke: str, colour: str | None, label: str) -> None:
     line = cells[row]
     for cell in line:
-        # Over the area the colour below becomes the background, so that a budget that is too small stays visible.
+        # Inside the area its colour becomes the background, so that a budget below the curve stays visible.
         if cell.empty or colour is not None:
             cell.back = None if cell.empty else (cell.back or cell.front)
             cell.character, cell.front = stroke, colour

@@ -26,13 +26,13 @@ _NUMBER, _BARS = 12, 40
 
 
 class TerminalDifference:
-    """A difference as rich prints it, at whatever width the terminal has."""
+    """A difference as rich prints it, for any terminal width."""
 
     def __init__(self, report: DifferenceReport) -> None:
         self.report = report
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the parts from the answer down to its grounds."""
+        """Yield the answer, the kinds, the layers and their tensors, and the notes."""
         width = min(options.max_width, 160) - 2
         difference = self.report.difference
         parts: list[list[Text] | Table] = [_answer(self.report)]
@@ -77,7 +77,7 @@ def _table(heading: str, rows: list[tuple[Text, Change]], width: int) -> Table:
     table.add_column(heading, no_wrap=True, width=name_width - 2)
     for number in headings:
         table.add_column(number, justify="right", no_wrap=True, width=_NUMBER - 2)
-    # Bars of less than a few characters say nothing.
+    # Bars of a few characters are not readable.
     if bars >= 8:
         table.add_column("", no_wrap=True)
     zero = _Zero([change.growth_bytes for _, change in rows], bars - 3)
@@ -89,7 +89,7 @@ def _table(heading: str, rows: list[tuple[Text, Change]], width: int) -> Table:
 
 
 class _Zero:
-    """Where zero is among the bars of a table: what grew goes to the right of it, what shrank to the left."""
+    """The zero line of the bars in a table: growth goes to its right, shrinking to its left."""
 
     def __init__(self, amounts: list[int], room: int) -> None:
         most, least = max(0, *amounts), min(0, *amounts)
@@ -98,7 +98,7 @@ class _Zero:
 
     def bar(self, amount: int) -> Text:
         if amount < 0:
-            # To the left there are only half blocks.
+            # Unicode has only half blocks that are filled from the right.
             halves = max(1, round(-amount * self.scale * 2))
             bar = "▐" * (halves % 2) + "█" * (halves // 2)
             return Text.assemble((bar[-self.left :].rjust(self.left), _SHRUNK), ("│", "dim"))
@@ -114,7 +114,7 @@ def _tensors(layer: LayerChange, width: int) -> Table:
         more = Text(f"  {len(layer.tensors) - DETAILED_TENSORS:,} more", "dim")
         rows.append((more, Text(), Text(format_change(rest), "bold"), Text()))
     natural = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
-    # Where there is little room ops are cut, in the middle; shapes, numbers and places are not.
+    # Ops are shortened in the middle if necessary; shapes, numbers and source lines are not.
     room = max(8, width - sum(natural[1:]) - 2 * len(natural))
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False, pad_edge=False, title_justify="left")
     table.title = Text(layer_text(layer), "bold", overflow="ellipsis", no_wrap=True)

@@ -1,4 +1,4 @@
-"""A difference as markdown, for a comment on a pull request."""
+"""A difference as Markdown, for a comment on a pull request."""
 
 from collections.abc import Iterable
 
@@ -15,7 +15,7 @@ from lowtide.view.reports.difference import (
 
 
 def render_markdown(shown: DifferenceReport) -> str:
-    """Return the headline and the layers as they are read first, and what explains them folded away."""
+    """Return the headline and the layers, with the details in a collapsed section."""
     difference = shown.difference
     parts = [f"### Memory of {_text(shown.report.title)}: {difference.peak}"]
     answers = [f"{'✅' if good else '❌'} {_text(text)}" for good, text in shown.verdicts]
@@ -58,12 +58,12 @@ def _folded(summary: str, text: str) -> str:
 
 
 def _code(name: str) -> str:
-    """Return a name in the type of code; nothing in it may end the code or the cell."""
+    """Return a name as code, such that it can end neither the code nor the table cell."""
     return f"`{' '.join(name.split()).replace('`', chr(39)).replace('|', chr(92) + '|')}`"
 
 
 def _text(text: str) -> str:
-    """Return plain text in which nothing is taken for markup."""
+    """Return text with all markup characters escaped."""
     for sign in ("\\", "`", "*", "_", "[", "]", "<", "|", "#", "@"):
         text = text.replace(sign, f"\\{sign}")
     return " ".join(text.split())

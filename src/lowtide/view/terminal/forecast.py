@@ -14,7 +14,7 @@ _HEADINGS = ("stage", "takes", "holds", "elements", "of", "")
 
 
 class TerminalForecast:
-    """A forecast as rich prints it, at whatever width the terminal has."""
+    """A forecast as rich prints it, for any terminal width."""
 
     def __init__(self, report: ForecastReport) -> None:
         self.report = report

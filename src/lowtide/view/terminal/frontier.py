@@ -1,4 +1,4 @@
-"""What memory costs in time, in the terminal: a table, and a small chart."""
+"""The frontier of a plan in the terminal: a table and a small chart."""
 
 from rich.table import Table
 from rich.text import Text
@@ -17,7 +17,7 @@ _Rows = list[list[tuple[str, str]]]
 
 
 def frontier_table(frontier: Frontier, count: int) -> Table:
-    """Return about `count` points, from the plain step down."""
+    """Return a table of about `count` points, from the plain step down."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
     for heading in ("memory", "time", "recomputed"):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -30,7 +30,7 @@ def frontier_table(frontier: Frontier, count: int) -> Table:
 
 
 def draw_frontier(frontier: Frontier, width: int) -> list[Text]:
-    """Return the lines of a chart: memory to the right, the time that it costs upwards, the budget and the plan."""
+    """Return the lines of a chart: memory to the right, added time upwards, the budget and the plan."""
     top, highest = frontier.top_bytes, frontier.top_slowdown
     labels = {_HEIGHT - 1: format_slowdown(highest), 0: "+0%"}
     margin = max(map(len, labels.values())) + 1
@@ -55,7 +55,7 @@ def draw_frontier(frontier: Frontier, width: int) -> list[Text]:
 
 
 def _heights(frontier: Frontier, columns: int) -> list[int]:
-    """Return how many eighths of a row are filled above each amount of memory; none where nothing fits it."""
+    """Return how many eighths of a row to fill above each amount of memory; 0 where nothing fits it."""
     amounts = [(column + 1) * frontier.top_bytes / columns for column in range(columns)]
     return [round((frontier.slowdown_at(amount) or 0) / frontier.top_slowdown * _HEIGHT * 8) for amount in amounts]
 

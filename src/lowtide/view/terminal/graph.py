@@ -1,4 +1,4 @@
-"""What a graph is made of, in the terminal and as plain data."""
+"""The statistics of a graph, in the terminal and as plain data."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PHASE_COLOURS = {
 
 @dataclass(frozen=True)
 class GraphReport:
-    """A graph or a cut of it, counted; what is wrong with the file, and what was left out."""
+    """The statistics of a graph or a cut of it, with notes about the file and about what the cut left out."""
 
     atlas: Atlas
     stats: Stats
@@ -36,7 +36,7 @@ class GraphReport:
     top: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, for --json."""
+        """Return plain data, for --json."""
         data = self.stats.to_dict()
         source = self.atlas.source
         file = {"file": str(source.path), "graph": source.label, "nodes_of_the_file": len(self.atlas)}
@@ -45,13 +45,13 @@ class GraphReport:
 
 
 class TerminalGraph:
-    """A report as rich prints it, at whatever width the terminal has."""
+    """The statistics as rich prints them, for any terminal width."""
 
     def __init__(self, report: GraphReport) -> None:
         self.report = report
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the parts: how large it is, what it consists of, where that lies, and what there is to know."""
+        """Yield the size, tables of phases, ops, scopes, functions, dtypes and devices, and the notes."""
         report, stats = self.report, self.report.stats
         yield Text()
         yield from (Padding(line, (0, 0, 0, 2)) for line in _heading(report))

@@ -20,13 +20,13 @@ _FRONTIER_ROWS = 8
 
 
 class TerminalPlan:
-    """A plan as rich prints it, at whatever width the terminal has."""
+    """A plan as rich prints it, for any terminal width."""
 
     def __init__(self, report: PlanReport) -> None:
         self.report = report
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the parts from the answer down to its grounds."""
+        """Yield the answer, the curves, the actions, the frontier, and how to use the plan."""
         report, width = self.report, min(options.max_width, _WIDEST)
         colour = console.color_system is not None and not console.no_color
         yield from _set_in(_answer(report))
@@ -48,7 +48,7 @@ class TerminalNoPlan:
         self.title = title
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield what there is: how low it goes, and what would go lower."""
+        """Yield the smallest budget that can be reached, and what would lower it further."""
         error, width = self.error, min(options.max_width, _WIDEST)
         verdict = Text(f"✗ {error.problem} ({error.given})", f"bold {BUDGET_COLOUR}")
         yield from _set_in([verdict, Text(self.title), Text(str(error.cure))])
@@ -59,7 +59,7 @@ class TerminalNoPlan:
 
 
 def _set_in(lines: list[RenderableType]) -> RenderResult:
-    """Yield an empty line, and the lines a little to the right."""
+    """Yield an empty line, then the lines, indented."""
     if lines:
         yield Text()
         yield from (Padding(line, (0, 0, 0, 2)) for line in lines)
@@ -92,7 +92,7 @@ def _actions(report: PlanReport, width: int) -> Table:
     rows = [_action_cells(action, wide=width >= _WIDE) for action in report.actions[: report.top]]
     headings = [heading for heading in rows[0] if any(row[heading] for row in rows)]
     widths = {heading: max(len(heading), *(len(row[heading]) for row in rows)) for heading in headings}
-    # Names are cut where there is little room, numbers never.
+    # Names are shortened if necessary, numbers never.
     names = [heading for heading in ("node", "op", "layer") if heading in widths]
     while sum(widths.values()) + 2 * len(widths) > width and max(widths[name] for name in names) > 8:
         widths[max(names, key=lambda name: widths[name])] -= 1
@@ -115,7 +115,7 @@ def _action_cells(action: Action, *, wide: bool) -> dict[str, str]:
         "what": DONE.get(action.kind, action.kind),
         "layer": action.layer or "(no layer)",
         "op": action.op or "",
-        # Without an op the subject is all that says what it is done to.
+        # An action without an op is described by its subject alone.
         "node": action.subject if wide or action.op is None else "",
         "saves": format_bytes(action.saves_bytes) if action.saves_bytes else "",
         "costs": format_time(action.costs_us) if action.costs_us else "",

@@ -1,4 +1,4 @@
-"""A report in the terminal."""
+"""A tide in the terminal."""
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.padding import Padding
@@ -16,13 +16,13 @@ _CURVE_HEIGHT = 14
 
 
 class TerminalReport:
-    """A report as rich prints it, at whatever width the terminal has."""
+    """A tide as rich prints it, for any terminal width."""
 
     def __init__(self, report: TideReport) -> None:
         self.report = report
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the parts from the answer down to its grounds."""
+        """Yield the answer, the curve, the breakdown, the tensors at the peak, and how this was found."""
         width = min(options.max_width, 160)
         report = self.report
         yield Text()
@@ -102,7 +102,7 @@ def _at_the_peak(report: TideReport, width: int) -> RenderResult:
 
 def _tensor_table(tensors: tuple[Owner, ...], width: int) -> Table:
     rows = [_tensor_cells(tensor, wide=width >= _WIDE) for tensor in tensors]
-    # Where no line of the user's own is known there is no column for it.
+    # A column that would be empty is left out.
     headings = [heading for heading in rows[0] if any(len(row[heading]) for row in rows)]
     natural = {heading: max(len(heading), *(len(row[heading]) for row in rows)) for heading in headings}
     widths = _share_width(natural, width - 2 * len(natural))
@@ -122,7 +122,7 @@ def _tensor_table(tensors: tuple[Owner, ...], width: int) -> Table:
 
 
 def cut_middle(text: Text, width: int) -> Text:
-    """Return `text` in `width` characters; both ends are kept, as names of layers differ at the end."""
+    """Return `text` in `width` characters; both ends are kept, because names of layers differ at the end."""
     if len(text) <= width:
         return text
     head = (width - 1) // 2
@@ -130,11 +130,11 @@ def cut_middle(text: Text, width: int) -> Text:
 
 
 def _share_width(natural: dict[str, int], room: int) -> dict[str, int]:
-    """Return the width of each column: names are cut where there is little room, numbers and places never."""
+    """Return the width of each column: names are shortened if necessary, numbers and source lines never."""
     names = [heading for heading in ("tensor", "op", "layer") if heading in natural]
     widths = dict(natural)
     while sum(widths.values()) > room:
-        # An op is recognised by its beginning and its end sooner than a layer is.
+        # A shortened op is easier to recognise than a shortened layer.
         widest = max(names, key=lambda heading: widths[heading] + 6 * (heading == "op"))
         if widths[widest] <= 8:
             break

@@ -29,14 +29,14 @@ _LAYERS = 5
 
 
 class TerminalShortage:
-    """A shortage as rich prints it: the cause first, then what it rests on, then what to do."""
+    """A shortage as rich prints it: the cause first, then the evidence, then what to do."""
 
     def __init__(self, shortage: Shortage, *, top: int = 10) -> None:
         self.shortage = shortage
         self.top = top
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the parts from the cause down to its grounds."""
+        """Yield the cause, the facts, the curve, the holders of memory, what to do, and the notes."""
         shortage, width = self.shortage, min(options.max_width, 160)
         yield Text()
         yield Padding(Text(f"✗ {cause_line(shortage)}", f"bold {BUDGET_COLOUR}"), (0, 0, 0, 2))
@@ -75,7 +75,7 @@ def _facts(shortage: Shortage) -> Table:
     if room is not None:
         table.add_row("there was", Text(room))
     if shortage.peak_bytes is not None:
-        table.add_row("peak", Text(f"{format_bytes(shortage.peak_bytes)} in use at most before"))
+        table.add_row("peak", Text(f"{format_bytes(shortage.peak_bytes)} highest use before"))
     fits = fits_line(shortage)
     if fits is not None:
         table.add_row("fits", Text(fits))
