@@ -61,7 +61,7 @@ def test_a_plan_over_its_budget_is_no_yes(lowtide, plan, tmp_path):
 
 
 def test_bad_input_is_one_line(refused, plan_file, tide_file, tmp_path):
-    assert "a plan has a budget of its own" in refused("explain", plan_file, "--budget", "1k")
+    assert "a plan has its own budget" in refused("explain", plan_file, "--budget", "1k")
     assert "--space" in refused("explain", plan_file, "--space", tmp_path / "space.svg")
     assert "not a tide: it is a plan" in refused("explain", tide_file, plan_file)
     assert "nowhere.plan" in refused("explain", tmp_path / "nowhere.plan")

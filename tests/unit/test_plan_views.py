@@ -69,7 +69,7 @@ REPORT = """
 
   to use it  lt.fit_in(model, budget="10KiB")  then model.fit(...) as always
              @lt.function(budget="10KiB")  for your own step
-             lt.load_plan("a.plan", step, *specs).apply()  without searching again
+             lt.load_plan("a.plan", step, *specs).apply()  without a search
   results    unchanged: the same operations on the same numbers, some of them
              twice
   note       times are estimates

@@ -1,4 +1,7 @@
-"""The command line: one file for each verb, and its docstring is its help."""
+"""The command line: one file for each verb, whose docstring is its help.
+
+The room may import every other room; nothing imports it. TensorFlow is imported only when a verb that needs it runs.
+"""
 
 import os
 import sys
@@ -14,7 +17,7 @@ _VERBS = ("predict", "plan", "run", "explain", "view", "graph")
 
 
 class _Verbs(click.Group):
-    """Finds a verb in the file of its name; TensorFlow is imported only when a verb that needs it runs."""
+    """Imports the file of a verb when the verb is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_VERBS)
@@ -33,13 +36,13 @@ def program() -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line; exits 0 for yes, 1 for "no, it does not fit", 2 for a usage error told in one line."""
+    """Run the command line; exits 0 for yes, 1 for "no, it does not fit", 2 for a usage error, printed in one line."""
     for stream in (sys.stdout, sys.stderr):
-        # The curve needs more than ASCII; where that is all there is, a "?" is better than no report.
+        # The curve needs more than ASCII; with an ASCII-only stream, a "?" is better than no report.
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
     try:
-        # Not program.main: it would exit with 1 on a broken pipe, and here that says "it does not fit".
+        # Not program.main: it exits with 1 on a broken pipe, which here means "it does not fit".
         with program.make_context("lowtide", sys.argv[1:] if arguments is None else list(arguments)) as context:
             code = program.invoke(context)
         sys.stdout.flush()
@@ -55,7 +58,7 @@ def main(arguments: list[str] | None = None) -> None:
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)
     except BrokenPipeError:
-        # `lowtide ... | head` has read enough; Python would complain again when it flushes at the end.
+        # The reader of a pipe has closed it; without this, Python would report an error again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
     sys.exit(code if isinstance(code, int) else 0)

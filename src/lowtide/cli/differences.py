@@ -1,4 +1,4 @@
-"""What explain and predict have in common when a tide is held against another."""
+"""Comparing two tides: what `explain BEFORE AFTER` and `predict --against` share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def difference_options(function: _Function) -> _Function:
-    """Add the options that only make sense with two tides."""
+    """Add the options that need two tides."""
     limit = "Exit 1 if the peak grew by more, say 5% or 200MiB."
     for option in reversed(
         (
@@ -34,7 +34,7 @@ def difference_options(function: _Function) -> _Function:
 
 
 def only_file(files: tuple[Path, ...], max_growth: GrowthLimit | None, markdown: bool) -> Path:
-    """Return the file where there is one, or say what else was expected."""
+    """Return the only file, or raise an error that says what was expected."""
     if len(files) != 1:
         cure = "give a FILE to show, or two tides to compare: BEFORE AFTER"
         raise LowtideError("explain takes one file or two", given=f"{len(files)} files", cure=cure)
@@ -43,7 +43,7 @@ def only_file(files: tuple[Path, ...], max_growth: GrowthLimit | None, markdown:
 
 
 def load_against(path: Path | None, max_growth: GrowthLimit | None, markdown: bool) -> Tide | None:
-    """Return the tide to compare with, before any time is spent on predicting; None where there is none."""
+    """Return the tide to compare with, read before the prediction starts; None without one."""
     if path is None:
         _refuse_without_two(max_growth, markdown, cure="add --against FILE")
         return None
@@ -53,9 +53,9 @@ def load_against(path: Path | None, max_growth: GrowthLimit | None, markdown: bo
 
 
 def check_one_form(*, as_json: bool, markdown: bool) -> None:
-    """Refuse to print two things at once."""
+    """Refuse two output formats at once."""
     if as_json and markdown:
-        raise LowtideError("one form at a time", given="--json and --markdown", cure="give one of them")
+        raise LowtideError("only one output format is possible", given="--json and --markdown", cure="give one of them")
 
 
 def _refuse_without_two(max_growth: GrowthLimit | None, markdown: bool, *, cure: str) -> None:
@@ -105,7 +105,7 @@ def emit_against(
     html: Path | None,
     svg: Path | None,
 ) -> int:
-    """Show what changed from `before` to the tide of a report, write the files of the report, return the exit code."""
+    """Show the change from `before` to the tide of a report, write its files, and return the exit code."""
     from lowtide.cli.output import tell_written, write_files
     from lowtide.tide.diff import diff
     from lowtide.view.reports.difference import DifferenceReport

@@ -1,4 +1,4 @@
-"""lowtide explain FILE: a saved tide or plan, the log of a run that went out of memory, or two tides to compare."""
+"""lowtide explain FILE: a saved tide or plan, the log of a run that ran out of memory, or two tides to compare."""
 
 from pathlib import Path
 
@@ -30,9 +30,9 @@ def command(
 ) -> int:
     """Show a saved tide or plan again, explain a log in which memory ran out, or compare two tides; without TensorFlow.
 
-    FILE is what tide.save(), plan.save() or --save of another verb wrote; or a log of any TensorFlow, also compressed
-    with gzip, or - for standard input: what was asked for, what held the memory, why it was not enough, and what to
-    do. With two tides, BEFORE and AFTER: which layers grew.
+    FILE is a file that tide.save(), plan.save() or --save of another verb wrote; or a log of any TensorFlow version,
+    also compressed with gzip, or - for standard input. A log is explained: what was requested, which buffers held the
+    memory, why it was not enough, and what to do. Two tides, BEFORE and AFTER, are compared: which layers grew.
 
     Exits 0; 1 if the tide does not fit the budget, the peak grew by more than --max-growth, or memory ran out in the
     log; 2 on a usage error.

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option("--graph", "label", metavar="LABEL", help="Which graph, by label or number, where there are several.")
 @click.option("--scope", metavar="SCOPE", help="Only what is in this scope or function: tower_0/.")
-@click.option("--forward-only", is_flag=True, help="Leave out gradients and optimizer, and what only hands on.")
+@click.option("--forward-only", is_flag=True, help="Leave out gradients, the optimizer and identities.")
 @click.option("--drop-constants", is_flag=True, help="Leave out constants.")
 @click.option("--around", metavar="NODE", help="Only what is near this node.")
-@click.option("--hops", type=int, metavar="N", help="With --around: at most so many edges away; 2 if not given.")
+@click.option("--hops", type=int, metavar="N", help="With --around: the largest distance in edges; 2 by default.")
 @click.option("--op", "ops", metavar="OPS", help="Only nodes of these ops: MatMul,Conv2D.")
 @click.option("--sample", type=int, metavar="N", help="Only every Nth node of each kind.")
 @click.option("--collapse", "depth", type=int, metavar="DEPTH", help="One box for each scope at this depth.")
@@ -45,26 +45,26 @@ def command(
     force: bool,
     **choices: Any,
 ) -> int:
-    """Cut a huge graph down, count what it is made of, draw it or convert it; without TensorFlow and a browser.
+    """Cut a huge graph down, count its nodes, draw it or convert it; without TensorFlow and a browser.
 
     PATH is an event file, a folder with one, a SavedModel, or a .pb, .pbtxt, .meta or .keras file. The options
-    that choose are applied in the order in which they stand here, whatever the order on the command line; --op
-    and --sample keep nodes connected through what they leave out.
+    that select nodes are applied in the order listed below, whatever their order on the command line; --op and
+    --sample keep nodes connected through the nodes that they leave out.
 
     --to writes .svg, .png, .json, .graphml, .dot, or a .pb that TensorFlow imports. A picture of too many boxes
-    is collapsed or folded, and says so.
+    is collapsed or folded, with a note.
 
     Exits 0; 2 on a usage error.
     """
     _check(choices, target, limit, force=force)
     subgraph = choose(_open(path, label), **choices)
-    told = () if target is None else subgraph.save(target, limit_attributes=limit)
+    notes = () if target is None else subgraph.save(target, limit_attributes=limit)
     if as_json or stats or target is None:
         _show(subgraph, top, as_json=as_json)
     if target is not None:
         if not as_json and not stats:
-            told = (*subgraph.notes, *told)
-        for note in told:
+            notes = (*subgraph.notes, *notes)
+        for note in notes:
             click.echo(f"note: {note}", err=True)
         click.echo(f"wrote {target}", err=True)
     return 0
@@ -82,7 +82,7 @@ def choose(
     sample: int | None,
     depth: int | None,
 ) -> Subgraph:
-    """Apply what was chosen, from the widest to the narrowest."""
+    """Apply the options that select nodes, from the widest to the narrowest."""
     if scope is not None:
         subgraph = subgraph.within(scope)
     if forward_only:
@@ -101,11 +101,11 @@ def choose(
 
 
 def _check(choices: dict[str, Any], target: Path | None, limit: int | None, *, force: bool) -> None:
-    """Refuse before any time is spent."""
+    """Refuse wrong options before any time is spent."""
     if choices["hops"] is not None and choices["around"] is None:
-        raise LowtideError("--hops says how far from a node", cure="add --around NODE")
+        raise LowtideError("--hops needs a node to start from", cure="add --around NODE")
     if target is None and limit is not None:
-        raise LowtideError("--limit-attributes is for a file", cure="add --to FILE.pb")
+        raise LowtideError("--limit-attributes needs a file to write", cure="add --to FILE.pb")
     if target is not None:
         from lowtide.atlas.exports.files import check_ending
 

@@ -1,4 +1,4 @@
-"""lowtide explain train.log: each time that memory ran out in a log is explained."""
+"""lowtide explain train.log: explains each out-of-memory error in a log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lowtide.oom.shortage import Shortage
 
 _BLOCK = 1 << 20
-# What is explained one by one; a program that tries again and again can fill a log with them.
+# How many errors are explained; a program that retries can fill a log with them.
 _MOST_FAILURES = 200
 
 _LOOKED_FOR = (
@@ -29,7 +29,7 @@ _LOOKED_FOR = (
 
 
 def is_log(file: Path) -> bool:
-    """Whether a file is neither tide nor plan: not by its name, nor because it is a zip, as both are."""
+    """Whether a file is neither a tide nor a plan, which are zip files, by its name and its first bytes."""
     if str(file) == "-":
         return True
     if file.suffix in (".tide", ".plan"):
@@ -42,7 +42,7 @@ def is_log(file: Path) -> bool:
 
 
 def explain_log(file: Path, top: int, *, as_json: bool, html: Path | None) -> int:
-    """Explain each time that memory ran out in a log, and return the exit code: 1, for there are problems."""
+    """Explain each out-of-memory error in a log, and return the exit code: 1, for problems found."""
     from lowtide.oom.evidence import guess_batch_size
     from lowtide.oom.shortage import explain_evidence
 
@@ -61,7 +61,7 @@ def explain_log(file: Path, top: int, *, as_json: bool, html: Path | None) -> in
 
 
 class _OomLog:
-    """What was read of a log."""
+    """The out-of-memory errors in a log, and what is needed to explain that there are none."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -73,13 +73,13 @@ class _OomLog:
     def what_else(self) -> str:
         """Return what to do with a log in which memory did not run out."""
         if not self.lines:
-            return "it is empty: give a log with what TensorFlow wrote to standard error"
+            return "it is empty: give a log with the standard error of TensorFlow"
         if b"Killed" in self.last_line or b"oom-kill" in self.last_line:
-            return "it ends with a killed process: the machine itself had no memory left, for which the log has no dump"
+            return "it ends with a killed process: the machine ran out of memory, which the log does not explain"
         return _LOOKED_FOR
 
     def read(self, file: Path) -> None:
-        """Read it all, and keep where memory ran out."""
+        """Read the whole log, and keep its out-of-memory errors."""
         from lowtide.oom.log_reader import read_log_evidence
 
         for evidence in read_log_evidence(self._lines(file)):
@@ -117,7 +117,7 @@ def _blocks(stream: BinaryIO, size: int | None) -> Iterator[bytes]:
 
 @contextmanager
 def _progress(size: int | None) -> Iterator[Callable[[int], None]]:
-    """Show how much has been read on standard error, if that is a terminal."""
+    """Show on standard error how much has been read, if that is a terminal."""
     if not sys.stderr.isatty():
         yield lambda count: None
         return
@@ -159,5 +159,5 @@ def _emit(shortages: list[Shortage], log: _OomLog, top: int, *, as_json: bool, h
                 console.rule(f"{number} of {len(shortages)}", style="dim")
             console.print(TerminalShortage(shortage, top=top))
         if log.left_out:
-            console.print(f"  and {log.left_out:,} times more", style="dim")
+            console.print(f"  and {log.left_out:,} more", style="dim")
     tell_written(written)

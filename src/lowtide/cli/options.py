@@ -13,20 +13,20 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def report_options(function: _Function) -> _Function:
-    """Add the options that say what a report is asked, how it is shown and where it goes."""
-    text = "Say whether it fits, say 8GiB or 1.5g."
+    """Add --budget and the options of `output_options`."""
+    text = "Check whether it fits, for example 8GiB or 1.5g."
     return click.option("--budget", type=parse_bytes, metavar="BYTES", help=text)(output_options("tensors")(function))
 
 
 def output_options(listed: str) -> Callable[[_Function], _Function]:
-    """Return what adds the options that say how a report is shown and where it goes; `listed` is what it lists."""
+    """Return a decorator that adds the output options of a report; `listed` names the rows that --top counts."""
 
     def add(function: _Function) -> _Function:
         top = f"List N {listed}, not 10."
         for option in reversed(
             (
                 click.option("--top", default=10, type=click.IntRange(min=0), metavar="N", help=top),
-                click.option("--json", "as_json", is_flag=True, help="Print JSON, and nothing else."),
+                click.option("--json", "as_json", is_flag=True, help="Print only JSON."),
                 click.option(
                     "--html", type=file_path(), metavar="FILE", help="Write the report as one self-contained page."
                 ),
@@ -41,30 +41,30 @@ def output_options(listed: str) -> Callable[[_Function], _Function]:
 
 
 def batch_size_option(function: _Function) -> _Function:
-    """Add the option that says how many rows a batch of the target has."""
-    text = "Rows in one batch; by default what the target itself says."
+    """Add --batch-size."""
+    text = "Rows in one batch; by default that of the target."
     return click.option("--batch-size", type=int, metavar="N", help=text)(function)
 
 
 def check_batch_size(batch_size: int | None) -> None:
-    """Refuse a batch of nothing."""
+    """Refuse an empty batch."""
     if batch_size is not None and batch_size < 1:
         raise LowtideError("a batch needs at least one row", given=f"--batch-size {batch_size}", cure="give 1 or more")
 
 
 def space_option(function: _Function) -> _Function:
-    """Add the option that writes the address space, for the verbs whose tides may have been recorded."""
+    """Add --space, for verbs whose tides may be recorded."""
     text = "Write the address space of a recorded step as a picture."
     return click.option("--space", type=file_path(), metavar="FILE", help=text)(function)
 
 
 def file_path() -> click.Path:
-    """A file to be written."""
+    """Return the type of an option that names a file to write."""
     return click.Path(dir_okay=False, path_type=Path)
 
 
 def check_writable(paths: list[Path | None], *, force: bool) -> None:
-    """Refuse what could not be written before any time is spent on finding what to write."""
+    """Refuse files that cannot be written before any time is spent on the result."""
     for path in paths:
         if path is None:
             continue

@@ -1,4 +1,4 @@
-"""Where a report goes: the terminal or JSON on standard output, and files."""
+"""The output of a report: the terminal or JSON on standard output, and files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def emit(
     report: TideReport, *, as_json: bool, html: Path | None = None, svg: Path | None = None, space: Path | None = None
 ) -> int:
-    """Write the report to all that was asked for, and return the exit code: 1 if it does not fit, else 0."""
+    """Write the requested output of a tide, and return the exit code: 1 if it does not fit, else 0."""
     written = write_files(report, html, svg, space)
     if as_json:
         click.echo(json.dumps(report.to_dict(), indent=2))
@@ -39,7 +39,7 @@ def emit(
 
 
 def emit_forecast(report: ForecastReport, *, as_json: bool, html: Path | None, svg: Path | None) -> int:
-    """Write what a pipeline will hold to all that was asked for, and return the exit code."""
+    """Write the requested output of a forecast, and return the exit code: 1 if it does not fit, else 0."""
     written: list[Path] = []
     if html is not None:
         from lowtide.view.html_page import render_html
@@ -63,8 +63,8 @@ def emit_forecast(report: ForecastReport, *, as_json: bool, html: Path | None, s
 
 
 def write_files(report: TideReport, html: Path | None, svg: Path | None, space: Path | None = None) -> list[Path]:
-    """Write the page and the pictures of a report where that was asked for, and return what was written."""
-    # All are drawn before the first is written, so that one that cannot be drawn leaves nothing half done.
+    """Write the requested page and pictures of a tide, and return their paths."""
+    # All are rendered before the first is written, so that an error leaves no file behind.
     drawn: list[tuple[Path, str]] = []
     if html is not None:
         from lowtide.view.html_page import render_html
@@ -83,13 +83,13 @@ def write_files(report: TideReport, html: Path | None, svg: Path | None, space: 
 
 
 def tell_written(written: list[Path]) -> None:
-    """Say on standard error which files there are now."""
+    """Print the written files on standard error."""
     for path in written:
         click.echo(f"wrote {path}", err=True)
 
 
 def write_text(path: Path, text: str) -> Path:
-    """Write a file, or say in one line why that is not possible."""
+    """Write a file, or raise an error of one line."""
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
@@ -99,7 +99,7 @@ def write_text(path: Path, text: str) -> Path:
 
 @contextmanager
 def progress(begin: str = "starting TensorFlow") -> Iterator[ProgressCallback]:
-    """Show what is being done and for how long on standard error, if that is a terminal."""
+    """Show progress and the elapsed time on standard error, if that is a terminal."""
     if not sys.stderr.isatty():
         yield lambda progress: None
         return
@@ -120,9 +120,9 @@ def progress(begin: str = "starting TensorFlow") -> Iterator[ProgressCallback]:
 
 @contextmanager
 def looking_at_a_target() -> Iterator[ProgressCallback]:
-    """Show progress while a target is imported and traced, and keep what it prints out of the report."""
-    # TensorFlow greets on standard error from C++, where nothing but this reaches it.
+    """Show progress while a target is imported and traced, and keep its output out of the report."""
+    # TensorFlow logs to standard error from C++; only this variable controls that.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    # A script that prints while it is imported or traced must not end up in what --json prints.
+    # What a script prints while it is imported or traced must not end up in the output of --json.
     with progress() as tell, redirect_stdout(sys.stderr):
         yield tell

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("target")
 @batch_size_option
-@click.option("--budget", type=parse_bytes, required=True, metavar="BYTES", help="What it must fit, say 3GiB.")
+@click.option("--budget", type=parse_bytes, required=True, metavar="BYTES", help="The limit, for example 3GiB.")
 @click.option(
     "--allow",
     type=click.Choice(list(ALLOWANCES)),
     multiple=True,
-    help="Allow what changes results; may be given more than once.",
+    help="Allow a change of results; may be given more than once.",
 )
-@click.option("--exact", is_flag=True, help="Keep the batch whole: results are the same bit for bit.")
+@click.option("--exact", is_flag=True, help="Do not split the batch: results are the same bit for bit.")
 @click.option(
     "--recorded",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -53,11 +53,11 @@ def command(
     force: bool,
     save: Path | None,
 ) -> int:
-    """Plan a training step so that it fits a budget, and say what that costs.
+    """Plan a training step so that it fits a budget, and show what that costs.
 
-    TARGET is what lowtide predict takes: file.py:name or package.module:name, where the name is a compiled
+    TARGET is as for lowtide predict: file.py:name or package.module:name, where the name is a compiled
     Keras model, a function that returns one, or a function that returns (step, *specs); or keras:ResNet50.
-    What changes no result is tried first: another order, and computing again what is cheap to compute.
+    Changes that keep all results are tried first: another order, and rematerialization.
 
     Exits 0 if there is a plan or the step fits as it is, 1 if no plan fits, 2 on a usage error.
     """
@@ -112,15 +112,15 @@ def _plan(
             label=target.label,
         )
     except NoPlanError as error:
-        _look_around(error, tell)
+        _compute_frontier(error, tell)
         raise
-    _look_around(found, tell)
-    # A target that is made for one batch size has specs that do not tell which of their sizes that is.
+    _compute_frontier(found, tell)
+    # The specs of a target that is made for one batch size do not show which of their sizes it is.
     before, after = (replace(tide, batch_size=batch_size or tide.batch_size) for tide in (found.before, found.after))
     return replace(found, before=before, after=after, notes=target.notes + found.notes)
 
 
-def _look_around(answer: Plan | NoPlanError, tell: ProgressCallback) -> None:
-    """Have what other budgets cost worked out now, while progress is shown: the report will show it."""
+def _compute_frontier(answer: Plan | NoPlanError, tell: ProgressCallback) -> None:
+    """Compute the frontier now, while progress is shown; the report needs it."""
     tell(Progress("looking at other budgets"))
     len(answer.frontier)

@@ -1,4 +1,4 @@
-"""Where a plan goes: the terminal or JSON on standard output, and files; what plan and explain have in common."""
+"""The output of a plan, for `plan` and `explain`: the terminal or JSON on standard output, and files."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def explain_plan(file: Path, top: int, *, asked: str | None, as_json: bool, html: Path | None, svg: Path | None) -> int:
-    """Show a saved plan again, and return the exit code; `asked` is an option that a plan has no answer to."""
+    """Show a saved plan, and return the exit code; `asked` is a given option that does not apply to a plan."""
     if asked is not None:
-        raise LowtideError("a plan has a budget of its own", given=asked, cure="leave it out, or plan again")
+        raise LowtideError("a plan has its own budget", given=asked, cure="leave it out, or plan again")
     from lowtide.planning.plan import Plan
     from lowtide.view.reports.plan import PlanReport
 
@@ -29,7 +29,7 @@ def explain_plan(file: Path, top: int, *, asked: str | None, as_json: bool, html
 def emit_plan(
     report: PlanReport, *, as_json: bool, html: Path | None, svg: Path | None, written: list[Path] | None = None
 ) -> int:
-    """Write the report to all that was asked for, and return the exit code: 0, for a plan keeps its budget."""
+    """Write the requested output of a plan, and return the exit code: 0 if the plan fits its budget."""
     drawn: list[tuple[Path, str]] = []
     if html is not None:
         from lowtide.view.html_page import render_html
@@ -54,7 +54,7 @@ def emit_plan(
 
 
 def emit_no_plan(error: NoPlanError, target: str, *, as_json: bool) -> int:
-    """Say how low it goes and what would go lower, and return the exit code: 1. There is nothing to write to files."""
+    """Show the smallest reachable budget and what would lower it, and return the exit code: 1. No files are written."""
     if as_json:
         click.echo(json.dumps({"target": target} | error.to_dict(), indent=2))
     else:

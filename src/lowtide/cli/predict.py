@@ -49,9 +49,9 @@ def command(
 
     TARGET is file.py:name or package.module:name, where the name is a compiled Keras model, a function
     that returns one, or a function that returns (step, *specs); or keras:ResNet50 for a model of
-    keras.applications. It may also be a tf.data.Dataset, or a function that returns one: then the answer is
-    what every stage of the pipeline will hold. With --budget also the largest batch that is sure to fit. With --against
-    which layers grew since that tide was saved.
+    keras.applications. It may also be a tf.data.Dataset, or a function that returns one: then the memory of each
+    stage of the pipeline is predicted. --budget also finds the largest batch that is sure to fit. --against shows which
+    layers grew since that tide was saved.
 
     Exits 0 if it fits or no budget was given, 1 if it does not fit or grew by more than --max-growth,
     2 on a usage error.

@@ -25,14 +25,14 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
-@click.option("--limit", type=parse_bytes, metavar="BYTES", help="A hard limit for the allocator, say 8GiB or 1.5g.")
+@click.option("--limit", type=parse_bytes, metavar="BYTES", help="A hard limit for the allocator, for example 8GiB.")
 @click.option("--steps", default=3, type=click.IntRange(min=1), metavar="N", help="Record N steady steps, not 3.")
 @click.option("-m", "--module", is_flag=True, help="SCRIPT is a module, as in python -m.")
 @report_options
 @space_option
 @click.option("--save", type=_FILE, metavar="FILE", help="Write a .tide for lowtide explain.")
 @click.option(
-    "--log", type=_FILE, metavar="FILE", help="Keep all that went to standard error, with the allocator's dumps."
+    "--log", type=_FILE, metavar="FILE", help="Write the complete standard error, with the allocator's dumps."
 )
 @click.argument("script")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
@@ -52,10 +52,10 @@ def command(
     save: Path | None,
     log: Path | None,
 ) -> int:
-    """Run a script as it is, and show what its training step took.
+    """Run a script unchanged, and show the memory of its training step.
 
-    SCRIPT and all that follows are given to Python, which runs it as it always does; its output, its tracebacks and
-    its exit code are passed on. The report follows. If it runs out of memory the report explains that instead.
+    SCRIPT and everything after it are passed to Python, which runs it as usual; its output, tracebacks and exit code
+    are passed on. The report follows. If the script runs out of memory, the report explains why.
 
     Exits with the script's own code if that is not 0, else 1 if --budget was given and is not shown to hold.
     """
@@ -116,7 +116,7 @@ def _copy(source: Path, path: Path) -> Path:
 
 
 def _check_script(name: str) -> None:
-    """Refuse what is not there; Python reads a script from standard input if it is called "-"."""
+    """Refuse a script that does not exist; "-" is standard input."""
     path = Path(name)
     if name == "-" or path.exists():
         return
@@ -146,7 +146,7 @@ def _print(outcome: Outcome, ending: Ending, report: TideReport | None) -> None:
     from rich.text import Text
 
     console = Console()
-    # The script's last line may have no end.
+    # The last line of the script's output may have no line break.
     console.print()
     console.rule(Text("lowtide"), style="dim")
     console.print(Text(f"  {ending.words} after {_duration(ending.seconds)}"))
@@ -174,7 +174,7 @@ def _duration(seconds: float) -> str:
 def _write_files(
     outcome: Outcome, report: TideReport | None, html: Path | None, svg: Path | None, space: Path | None
 ) -> list[Path]:
-    """Write the pages and pictures there is something to show on, and return their paths."""
+    """Write the requested page and pictures for which there is data, and return their paths."""
     from lowtide.cli.output import write_files, write_text
 
     written: list[Path] = []

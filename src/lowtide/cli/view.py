@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lowtide.view.server.indexes import IndexCallback
 
 SCHEMA_VERSION = 1
-# So long files are looked at before the server starts, to say here and now if there is nothing to show.
+# How long files are read before the server starts, to report an error if there is nothing to show.
 _LOOKING_SECONDS = 10.0
 
 
@@ -33,8 +33,8 @@ def command(paths: tuple[str, ...], host: str, port: int | None, as_json: bool) 
     """Show graphs of any size, tides and plans in the browser; without TensorFlow.
 
     PATH is an event file, a SavedModel, a .pb, .pbtxt or .keras file, a .tide, a .plan, or a folder of any of these.
-    The address is printed; open it in a browser. Files that appear or change are shown as they are. Whoever can reach
-    the address can see what is below PATH: that is only this machine, unless --host says otherwise.
+    The address is printed; open it in a browser. New and changed files are picked up. Everyone who can reach the
+    address can see the files below PATH: only this machine, unless --host says otherwise.
 
     Ends with Ctrl-C. Exits 0; 2 on a usage error, or if there is nothing to show.
     """
@@ -55,7 +55,7 @@ def command(paths: tuple[str, ...], host: str, port: int | None, as_json: bool) 
                 _greet(server.address, found, as_json=as_json)
                 server.serve_forever()
     except KeyboardInterrupt:
-        # Ctrl-C is how this verb ends.
+        # Ctrl-C is the normal end of this verb.
         return 0
     finally:
         background.close()
@@ -82,7 +82,7 @@ def _greet(address: str, files: list[dict[str, Any]], *, as_json: bool) -> None:
 
 
 def _count(files: list[dict[str, Any]]) -> str:
-    """How many of what there are, in words."""
+    """Return the number of graphs, tides and plans, in words."""
     counts = {
         "graph": sum(len(file.get("graphs", ())) for file in files),
         "tide": sum(file["kind"] == "tide" for file in files),
@@ -100,7 +100,7 @@ def _plural(name: str) -> str:
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """Have a polite request to end taken for Ctrl-C, so that the process that builds ends too."""
+    """Treat SIGTERM like Ctrl-C, so that the worker process ends too."""
 
     def end(*_: object) -> None:
         raise KeyboardInterrupt
@@ -114,24 +114,24 @@ def _ended_by_signals() -> Iterator[None]:
 
 @contextmanager
 def _shown_progress() -> Iterator[IndexCallback | None]:
-    """Show how far an index is on standard error, if that is a terminal."""
+    """Show the progress of indexes on standard error, if that is a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
-    shown = _IndexBar()
+    bar = _IndexBar()
     try:
-        yield shown.tell
+        yield bar.show
     finally:
-        shown.end()
+        bar.end()
 
 
 class _IndexBar:
-    """A line of progress that is there only while something is being built."""
+    """A progress bar that is shown only while an index is being built."""
 
     def __init__(self) -> None:
         self._bar: ProgressBar | None = None
 
-    def tell(self, label: str, progress: Progress | None) -> None:
+    def show(self, label: str, progress: Progress | None) -> None:
         from rich.console import Console
         from rich.markup import escape
         from rich.progress import BarColumn, TextColumn, TimeElapsedColumn

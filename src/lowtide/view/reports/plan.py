@@ -139,7 +139,7 @@ class PlanReport:
             (f"@lt.function({arguments})", "for your own step"),
         ]
         if self.file is not None:
-            lines.append((f"lt.load_plan({_quoted(self.file)}, step, *specs).apply()", "without searching again"))
+            lines.append((f"lt.load_plan({_quoted(self.file)}, step, *specs).apply()", "without a search"))
         return lines
 
     @property
