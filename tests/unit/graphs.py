@@ -1,4 +1,4 @@
-"""Hand-made graphs, written as text, and what happened in them, told as text.
+"""Hand-made graphs, written as text, and the events of their steps as text.
 
     x = _Arg() [1000]                       float32 unless a type is named: int64[10], variant, resource
     y = Relu(x) [1000]
@@ -72,7 +72,7 @@ def one_node(
     attributes: dict[str, Any],
     values: dict[int, Any] | None = None,
 ) -> NodeView:
-    """One node in a graph of its own, behind a placeholder for each input; tensors are its inputs, then its outputs."""
+    """A graph of one node with a placeholder for each input; tensors are its inputs, then its outputs."""
     return Graph(
         names=[f"input{index}" for index in range(inputs)] + ["node"],
         ops=["Placeholder"] * inputs + [op],
@@ -94,8 +94,8 @@ def tensor(graph: Graph, reference: str) -> int:
     return graph.first_output[graph.names.index(name)] + int(port or 0)
 
 
-def tell(work: Workload, stream: AllocationStream) -> list[str]:
-    """The events of a step in words: `+y` and `-y`, `+y:1`, `+y!` for what the kernel borrows, `+v*` for a variable."""
+def event_names(work: Workload, stream: AllocationStream) -> list[str]:
+    """The events of a step: `+y`, `-y`, `+y:1`, `+y!` for temporaries of the kernel of y, `+v*` for a variable."""
     graph = work.graph
 
     def word(buffer: int) -> str:
@@ -111,13 +111,13 @@ def tell(work: Workload, stream: AllocationStream) -> list[str]:
     return [f"+{word(event)}" if event >= 0 else f"-{word(~event)}" for event in stream.events]
 
 
-def ran(work: Workload, stream: AllocationStream) -> list[str]:
+def finished_nodes(work: Workload, stream: AllocationStream) -> list[str]:
     """The nodes in the order in which they finished."""
     return [work.graph.names[node] for node in stream.order]
 
 
 def alive(stream: AllocationStream) -> set[int]:
-    """The buffers that are there when the step is over; fails on a double allocation or a double free."""
+    """The buffers that are alive after the step; fails on a double allocation or a double free."""
     living = set(stream.before)
     for event in stream.events:
         if event >= 0:
@@ -130,7 +130,7 @@ def alive(stream: AllocationStream) -> set[int]:
 
 
 def lasting(stream: AllocationStream) -> set[int]:
-    """The buffers that should be there when the step is over: those from before, in the place where they are now."""
+    """The buffers that should be alive after the step: those from before, with moved variables."""
     return {stream.renewed.get(buffer, buffer) for buffer in stream.before}
 
 

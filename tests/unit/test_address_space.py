@@ -1,4 +1,4 @@
-"""Where buffers lie: exact numbers on tiny tides, and what holds of every stream that the allocator may place."""
+"""The address space: exact numbers for tiny tides, and properties of every stream of the allocator."""
 
 from itertools import pairwise
 
@@ -40,7 +40,7 @@ def placed(*rows: tuple[int, int, int, int], events: int) -> Tide:
     return Tide("t", "recorded", None, peak, peak, buffers, nodes, Building(0, 0, 0, None), recording=recording)
 
 
-def test_used_and_free_extents_at_each_moment(recorded_tide):
+def test_used_and_free_extents_at_each_event(recorded_tide):
     assert spans_of(recorded_tide) == (Extent(0, 8192), Extent(2**20, 1024))
     before = occupancy_at(recorded_tide, 0)
     assert before.used == (Extent(4096, 2048), Extent(6656, 512), Extent(2**20, 1024))
@@ -73,7 +73,7 @@ def test_where_nothing_is_free_nothing_is_fragmented():
         # The rest of a chunk: nothing else is so near, and a multiple of 256 away.
         (256, (Extent(0, 1280),), 256),
         (3840, (Extent(0, 4864),), 3840),
-        # Two mapped regions lie a page apart; two on the heap have a header between them.
+        # Two mapped regions are a page apart; two on the heap have a header between them.
         (4096, (Extent(0, 512), Extent(4608, 512)), 0),
         (64, (Extent(0, 512), Extent(576, 512)), 0),
         (2**40, (Extent(0, 512), Extent(2**40 + 512, 512)), 0),
@@ -97,8 +97,8 @@ def test_the_small_buffer_between_two_holes_is_named():
     assert pinnings_at(tide, 1, count=0) == ()
 
 
-def test_what_is_larger_than_a_hole_beside_it_does_not_pin(recorded_tide):
-    # At the end velocity (2048) lies between holes of 4096 and 512; x (512) between 512 and 1024.
+def test_a_buffer_larger_than_a_neighbouring_hole_does_not_pin(recorded_tide):
+    # At the end velocity (2048) is between holes of 4096 and 512; x (512) between 512 and 1024.
     assert pinnings_at(recorded_tide, 6) == (Pinning("x:0", None, 512, 1536, 1, 2),)
 
 
@@ -118,7 +118,7 @@ def test_buffers_of_no_bytes_or_no_time_take_no_space():
     assert spans_of(placed((0, 0, 0, 1), events=1)) == ()
 
 
-def test_a_chunk_may_be_taken_in_the_event_that_frees_it():
+def test_a_chunk_may_be_reused_in_the_event_that_frees_it():
     tide = placed((0, 512, 0, 1), (0, 256, 1, 2), events=2)
     assert free_space(tide).free_bytes.tolist() == [0, 256]
 
@@ -157,7 +157,7 @@ def allocated(draw) -> Tide:
 
 @settings(max_examples=60, deadline=None)
 @given(allocated())
-def test_used_and_holes_make_up_the_space_at_every_moment(tide):
+def test_used_and_holes_make_up_the_space_at_every_event(tide):
     spans = spans_of(tide)
     free = free_space(tide)
     for event in range(len(tide.curve)):

@@ -1,4 +1,4 @@
-"""Which block a planned step asks for before it begins."""
+"""The block that a planned step requests before its first call."""
 
 from contextlib import suppress
 
@@ -27,7 +27,7 @@ def region_sizes(allocator: BfcAllocator) -> list[int]:
     return [region.size_bytes // MEBIBYTE for region in allocator.regions]
 
 
-def test_it_asks_for_just_more_than_half_of_the_region_that_it_wants():
+def test_the_request_is_slightly_more_than_half_of_the_region():
     # Regions of 2, 4, 8 and 16 MiB are there. Of 100 MiB 70 are left, for which the allocator would fetch 128; if there
     # is one of 32 as well, 38 are left, which is less than the next region, so nothing has to be asked for.
     assert requests(100, 20) == [65]
@@ -35,11 +35,11 @@ def test_it_asks_for_just_more_than_half_of_the_region_that_it_wants():
     assert requests(200, 20) == [129, 129]
 
 
-def test_what_the_next_region_holds_anyway_needs_no_arena():
+def test_no_request_if_the_next_region_is_large_enough():
     assert requests(100, 40) == []
 
 
-def test_a_mark_that_was_set_back_is_not_believed():
+def test_a_reset_high_water_mark_is_not_trusted():
     # Who holds 24 MiB had more in use once, whatever the allocator says: there is a region of 32 MiB.
     assert requests(200, 24, 24) == requests(200, 36) == [129]
 
@@ -52,7 +52,7 @@ def test_the_rest_of_the_limit_becomes_one_region():
     assert region_sizes(allocator) == [2, 4, 94]
 
 
-def test_a_region_more_than_was_thought_is_found_out():
+def test_one_more_region_than_estimated_is_handled():
     allocator = BfcAllocator(100 * MEBIBYTE)
     for _ in range(5):
         allocator.allocate(int(1.5 * MEBIBYTE))
@@ -66,7 +66,7 @@ def test_a_region_more_than_was_thought_is_found_out():
 
 
 @given(st.lists(st.integers(1, 3 * MEBIBYTE), min_size=1, max_size=40), st.integers(20, 400))
-def test_an_arena_is_one_region_and_most_of_what_was_left(held, limit):
+def test_an_arena_is_one_region_and_most_of_the_rest(held, limit):
     allocator = BfcAllocator(limit * MEBIBYTE)
     if sum(held) > limit * MEBIBYTE // 3:
         return

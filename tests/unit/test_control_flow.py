@@ -2,7 +2,7 @@
 
 from lowtide.simulator import tuning
 from lowtide.simulator.executor import execute
-from tests.unit.graphs import alive, lasting, make_work, peak_of, ran, tell
+from tests.unit.graphs import alive, event_names, finished_nodes, lasting, make_work, peak_of
 
 BRANCH = """
 x = _Arg() [1000]
@@ -18,40 +18,40 @@ z = FancyOp(m) [1]
 
 def run(text, branch=True, threads=1, seed=0, **details):
     work = make_work(text, **details)
-    schedule = execute(work, threads, seed, branch)
-    assert alive(schedule) == lasting(schedule)
-    return work, schedule
+    stream = execute(work, threads, seed, branch)
+    assert alive(stream) == lasting(stream)
+    return work, stream
 
 
 def test_a_known_condition_takes_its_branch():
     text = BRANCH.format(predicate="Const() bool[]")
-    work, schedule = run(text, values={"p": True})
-    assert ran(work, schedule) == ["x", "p", "s", "yes", "small", "m", "z"]
-    assert tell(work, schedule) == ["+yes", "+small", "-yes", "+z", "-small", "-z"]
-    assert schedule.guesses == set()
-    work, schedule = run(text, values={"p": False})
-    assert ran(work, schedule) == ["x", "p", "s", "no", "m", "z"]
-    assert tell(work, schedule) == ["+no", "+z", "-no", "-z"]
+    work, stream = run(text, values={"p": True})
+    assert finished_nodes(work, stream) == ["x", "p", "s", "yes", "small", "m", "z"]
+    assert event_names(work, stream) == ["+yes", "+small", "-yes", "+z", "-small", "-z"]
+    assert stream.guesses == set()
+    work, stream = run(text, values={"p": False})
+    assert finished_nodes(work, stream) == ["x", "p", "s", "no", "m", "z"]
+    assert event_names(work, stream) == ["+no", "+z", "-no", "-z"]
 
 
-def test_an_unknown_condition_is_guessed_as_told_and_noted():
+def test_an_unknown_condition_is_guessed_as_requested_and_recorded():
     text = BRANCH.format(predicate="_Arg() bool[]")
-    work, schedule = run(text, branch=True)
-    assert "yes" in ran(work, schedule)
-    assert [work.graph.names[node] for node in schedule.guesses] == ["s"]
-    work, schedule = run(text, branch=False)
-    assert "yes" not in ran(work, schedule)
-    assert "no" in ran(work, schedule)
+    work, stream = run(text, branch=True)
+    assert "yes" in finished_nodes(work, stream)
+    assert [work.graph.names[node] for node in stream.guesses] == ["s"]
+    work, stream = run(text, branch=False)
+    assert "yes" not in finished_nodes(work, stream)
+    assert "no" in finished_nodes(work, stream)
 
 
-def test_a_condition_is_followed_through_arithmetic():
+def test_a_condition_is_evaluated_through_arithmetic():
     text = BRANCH.format(predicate="Less(a, b) bool[]") + "a = Const() int32[]\nb = Const() int32[]"
-    work, schedule = run(text, values={"a": 3, "b": 2})
-    assert "no" in ran(work, schedule)
-    assert schedule.guesses == set()
+    work, stream = run(text, values={"a": 3, "b": 2})
+    assert "no" in finished_nodes(work, stream)
+    assert stream.guesses == set()
 
 
-def test_a_switch_shares_and_a_merge_hands_on_the_buffer():
+def test_a_switch_shares_and_a_merge_passes_on_the_buffer():
     text = """
     x = _Arg() [1000]
     p = Const() bool[]
@@ -62,11 +62,11 @@ def test_a_switch_shares_and_a_merge_hands_on_the_buffer():
     m = Merge(a, b) [1000] int32[]
     z = Relu(m) [1000]
     """
-    work, schedule = run(text, values={"p": True})
-    assert tell(work, schedule) == ["+y", "-y"]
+    work, stream = run(text, values={"p": True})
+    assert event_names(work, stream) == ["+y", "-y"]
 
 
-def test_a_dead_node_lets_go_of_its_living_inputs():
+def test_a_dead_node_releases_its_inputs():
     text = """
     x = _Arg() [1000]
     p = Const() bool[]
@@ -74,12 +74,12 @@ def test_a_dead_node_lets_go_of_its_living_inputs():
     s = Switch(x, p, ^y) [1000] [1000]
     a = AddV2(s, y) [1000]
     """
-    work, schedule = run(text, values={"p": True})
-    assert ran(work, schedule) == ["x", "p", "y", "s"] or sorted(ran(work, schedule)) == ["p", "s", "x", "y"]
-    assert tell(work, schedule) == ["+y", "-y"]
+    work, stream = run(text, values={"p": True})
+    assert sorted(finished_nodes(work, stream)) == ["p", "s", "x", "y"]
+    assert event_names(work, stream) == ["+y", "-y"]
 
 
-def test_an_update_in_a_branch_that_is_not_taken_does_not_happen():
+def test_an_update_in_a_branch_that_is_not_taken_does_not_run():
     text = """
     v = _Arg() resource index=0
     x = _Arg() [250] index=1
@@ -89,10 +89,10 @@ def test_an_update_in_a_branch_that_is_not_taken_does_not_happen():
     y = FancyOp(s:1) [250]
     a = AssignVariableOp(h:1, y)
     """
-    _, schedule = run(text, values={"p": False}, variables={"v": (250,)})
-    assert schedule.renewed == {}
-    _, schedule = run(text, values={"p": True}, variables={"v": (250,)})
-    assert len(schedule.renewed) == 1
+    _, stream = run(text, values={"p": False}, variables={"v": (250,)})
+    assert stream.renewed == {}
+    _, stream = run(text, values={"p": True}, variables={"v": (250,)})
+    assert len(stream.renewed) == 1
 
 
 LOOP = """
@@ -127,36 +127,36 @@ def loop(body="FancyOp(switch_x:1) [1000]", source="_Arg() [1000]", parallel=10,
 COUNTER = {"zero": 0, "one": 1}
 
 
-def times(work, schedule, name):
-    return ran(work, schedule).count(name)
+def times(work, stream, name):
+    return finished_nodes(work, stream).count(name)
 
 
-def test_a_counted_loop_runs_as_often_as_it_says():
+def test_a_counted_loop_runs_the_counted_iterations():
     for trips in (0, 1, 5, 40):
-        work, schedule = run(loop(), values=COUNTER | {"limit": trips})
-        assert times(work, schedule, "body") == trips
-        assert times(work, schedule, "less") == trips + 1
-        assert times(work, schedule, "exit_x") == 1
-        assert times(work, schedule, "z") == 1
-        assert schedule.guesses == set()
+        work, stream = run(loop(), values=COUNTER | {"limit": trips})
+        assert times(work, stream, "body") == trips
+        assert times(work, stream, "less") == trips + 1
+        assert times(work, stream, "exit_x") == 1
+        assert times(work, stream, "z") == 1
+        assert stream.guesses == set()
 
 
 def test_a_loop_keeps_one_state_and_the_next():
-    work, schedule = run(loop(), values=COUNTER | {"limit": 6})
-    before = sum(schedule.sizes[buffer] for buffer in schedule.before)
+    work, stream = run(loop(), values=COUNTER | {"limit": 6})
+    before = sum(stream.sizes[buffer] for buffer in stream.before)
     # Two states of 4000 bytes, and a handful of counters.
-    assert before + 8000 <= peak_of(schedule) <= before + 8000 + 64
-    assert tell(work, schedule).count("+body") == 6
+    assert before + 8000 <= peak_of(stream) <= before + 8000 + 64
+    assert event_names(work, stream).count("+body") == 6
 
 
-def test_a_state_that_may_be_taken_over_stays_in_its_buffer():
-    work, schedule = run(
+def test_a_state_that_can_be_reused_stays_in_its_buffer():
+    work, stream = run(
         loop(body="Relu(switch_x:1) [1000]", source="FancyOp(zero) [1000]"), values=COUNTER | {"limit": 6}
     )
-    told = tell(work, schedule)
-    assert told.count("+x") == 1
-    assert "+body" not in told
-    assert told.index("-x") > told.index("+z")
+    names = event_names(work, stream)
+    assert names.count("+x") == 1
+    assert "+body" not in names
+    assert names.index("-x") > names.index("+z")
 
 
 def test_an_invariant_is_released_when_the_loop_is_over():
@@ -165,34 +165,34 @@ def test_an_invariant_is_released_when_the_loop_is_over():
     enter_w = Enter(w) [500] frame_name="loop" is_constant=True
     """
     text = loop(body="FancyOp(switch_x:1, enter_w) [1000]", more=more)
-    work, schedule = run(text, values=COUNTER | {"limit": 4})
-    told = tell(work, schedule)
-    assert told.count("+w") == told.count("-w") == 1
-    last_round = max(place for place, word in enumerate(told) if word == "+body")
-    assert told.index("-w") > last_round
-    assert times(work, schedule, "body") == 4
+    work, stream = run(text, values=COUNTER | {"limit": 4})
+    names = event_names(work, stream)
+    assert names.count("+w") == names.count("-w") == 1
+    last_iteration = max(place for place, word in enumerate(names) if word == "+body")
+    assert names.index("-w") > last_iteration
+    assert times(work, stream, "body") == 4
 
 
-def test_an_invariant_is_never_taken_over():
+def test_an_invariant_is_never_reused():
     more = 'w = FancyOp(zero) [1000]\nenter_w = Enter(w) [1000] frame_name="loop" is_constant=True'
-    work, schedule = run(loop(body="AddV2(enter_w, switch_i:1) [1000]", more=more), values=COUNTER | {"limit": 3})
-    assert tell(work, schedule).count("+body") == 3
+    work, stream = run(loop(body="AddV2(enter_w, switch_i:1) [1000]", more=more), values=COUNTER | {"limit": 3})
+    assert event_names(work, stream).count("+body") == 3
 
 
 def slow_body(parallel):
-    """Rounds whose counter is quick and whose work is slow: as many pile up as may run at once."""
+    """Iterations with a fast counter and slow work: as many accumulate as may run in parallel."""
     # The work comes before the counter, so that it waits among the tasks while the counter goes on.
     early = "made = FancyOp(switch_i:1) [1000]\nused = FancyOp(made) [1]"
     return loop(body="Identity(switch_x:1) [1000]", parallel=parallel, early=early)
 
 
-def test_no_more_rounds_run_at_once_than_allowed():
+def test_no_more_iterations_run_in_parallel_than_allowed():
     peaks = {}
     for parallel in (1, 2, 4):
-        work, schedule = run(slow_body(parallel), values=COUNTER | {"limit": 20})
-        assert times(work, schedule, "made") == times(work, schedule, "used") == 20
+        work, stream = run(slow_body(parallel), values=COUNTER | {"limit": 20})
+        assert times(work, stream, "made") == times(work, stream, "used") == 20
         living = highest = 0
-        for word in tell(work, schedule):
+        for word in event_names(work, stream):
             living += (word == "+made") - (word == "-made")
             highest = max(highest, living)
         peaks[parallel] = highest
@@ -201,10 +201,10 @@ def test_no_more_rounds_run_at_once_than_allowed():
     assert peaks[2] <= peaks[4] <= 4
 
 
-def rounds_open(work, schedule):
-    """The most rounds whose counter has been raised while the slow work of earlier rounds is still to come."""
+def rounds_open(work, stream):
+    """The most iterations whose counter has run while the slow work of earlier iterations is pending."""
     ahead = highest = 0
-    for name in ran(work, schedule):
+    for name in finished_nodes(work, stream):
         ahead += (name == "add") - (name == "used")
         highest = max(highest, ahead)
     return highest
@@ -213,32 +213,32 @@ def rounds_open(work, schedule):
 def test_the_counter_runs_ahead_of_the_work_up_to_the_limit():
     found = {}
     for parallel in (1, 3, 8):
-        work, schedule = run(slow_body(parallel), values=COUNTER | {"limit": 20})
-        found[parallel] = rounds_open(work, schedule)
+        work, stream = run(slow_body(parallel), values=COUNTER | {"limit": 20})
+        found[parallel] = rounds_open(work, stream)
     assert found[1] == 1
     assert found[1] < found[3] < found[8] <= 8
 
 
-def test_a_loop_whose_end_is_not_told_is_followed_for_a_while():
+def test_a_loop_of_unknown_length_runs_for_a_fixed_number_of_iterations():
     text = loop().replace("limit = Const()", "limit = _Arg()")
-    work, schedule = run(text, values=COUNTER)
-    assert times(work, schedule, "body") == tuning.UNKNOWN_LOOP_ITERATIONS
-    assert {work.graph.names[node] for node in schedule.guesses} == {"switch_i", "switch_x"}
+    work, stream = run(text, values=COUNTER)
+    assert times(work, stream, "body") == tuning.UNKNOWN_LOOP_ITERATIONS
+    assert {work.graph.names[node] for node in stream.guesses} == {"switch_i", "switch_x"}
 
 
 def test_a_loop_in_a_branch_that_is_not_taken_does_not_run():
     text = "q = _Arg() [1000]\np = Const() bool[]\ns = Switch(q, p) [1000] [1000]\n"
     text += "pivot = Identity(s:1) [1000]\n" + loop(source="Identity(s:1) [1000]", start=", ^pivot")
     text += "m = Merge(z, other) [1] int32[]\nother = FancyOp(s) [1]\nend = FancyOp(m) [7]"
-    work, schedule = run(text, values=COUNTER | {"limit": 5, "p": False})
-    order = ran(work, schedule)
+    work, stream = run(text, values=COUNTER | {"limit": 5, "p": False})
+    order = finished_nodes(work, stream)
     assert "body" not in order
     assert "z" not in order
     assert order.count("other") == order.count("end") == 1
-    work, schedule = run(text, values=COUNTER | {"limit": 5, "p": True})
-    assert times(work, schedule, "body") == 5
-    assert times(work, schedule, "other") == 0
-    assert times(work, schedule, "end") == 1
+    work, stream = run(text, values=COUNTER | {"limit": 5, "p": True})
+    assert times(work, stream, "body") == 5
+    assert times(work, stream, "other") == 0
+    assert times(work, stream, "end") == 1
 
 
 NESTED = """
@@ -265,12 +265,12 @@ out = Exit(switch_k) [1000]
 def test_a_loop_in_a_loop():
     text = loop(body="Identity(out) [1000]", more=NESTED)
     for threads in (1, 3):
-        work, schedule = run(text, threads=threads, values=COUNTER | {"limit": 4})
-        assert times(work, schedule, "work") == 16
-        assert times(work, schedule, "out") == 4
-        assert times(work, schedule, "exit_x") == 1
-        before = sum(schedule.sizes[buffer] for buffer in schedule.before)
-        assert peak_of(schedule) <= before + 8000 + 200
+        work, stream = run(text, threads=threads, values=COUNTER | {"limit": 4})
+        assert times(work, stream, "work") == 16
+        assert times(work, stream, "out") == 4
+        assert times(work, stream, "exit_x") == 1
+        before = sum(stream.sizes[buffer] for buffer in stream.before)
+        assert peak_of(stream) <= before + 8000 + 200
 
 
 def test_a_loop_pushes_to_a_list_what_its_gradient_pops():
@@ -285,10 +285,10 @@ def test_a_loop_pushes_to_a_list_what_its_gradient_pops():
     exit_list = Exit(switch_list) variant
     end = TensorListLength(exit_list, ^z) int32[]
     """
-    work, schedule = run(loop(more=more), values=COUNTER | {"limit": 7})
-    before = sum(schedule.sizes[buffer] for buffer in schedule.before)
-    assert peak_of(schedule) >= before + 7 * 4000
-    told = tell(work, schedule)
-    assert told.count("+body") == told.count("-body") == 7
+    work, stream = run(loop(more=more), values=COUNTER | {"limit": 7})
+    before = sum(stream.sizes[buffer] for buffer in stream.before)
+    assert peak_of(stream) >= before + 7 * 4000
+    names = event_names(work, stream)
+    assert names.count("+body") == names.count("-body") == 7
     # All elements go with the list, and no earlier.
-    assert told.index("-body") > told.index("+z")
+    assert names.index("-body") > names.index("+z")

@@ -1,4 +1,4 @@
-"""Durations: what takes longer than what."""
+"""Estimated durations: which kernel takes longer than another."""
 
 import pytest
 
@@ -12,7 +12,7 @@ def cost(line, *arguments):
     return work.cost_us[len(arguments)]
 
 
-def test_handing_a_buffer_on_takes_no_time():
+def test_passing_a_buffer_on_takes_no_time():
     assert cost("Reshape(x0, x1) [1000]", "[10,100]", "int32[1]") == 0.0
 
 
@@ -43,7 +43,7 @@ def test_depthwise_convolutions_do_not_reach_the_speed_of_products():
     assert full < 96 * depthwise / 5
 
 
-def test_a_kernel_of_onednn_is_a_version_of_its_op():
+def test_a_kernel_of_onednn_is_a_variant_of_its_op():
     plain = cost("MatMul(x0, x1) [32,1024]", "[32,1024]", "[1024,1024]")
     assert cost("_MklMatMul(x0, x1) [32,1024]", "[32,1024]", "[1024,1024]") == plain
     fused = cost("_MklNativeFusedMatMul(x0, x1, x2) [32,1024]", "[32,1024]", "[1024,1024]", "[1024]")
@@ -62,7 +62,7 @@ def test_onednn_packs_a_filter_once_and_others_for_each_image():
     assert forward > 4 * 256 * 256 / FILTER_BYTES_PER_US
 
 
-def test_a_vector_is_repeated_slowly_and_a_number_is_not():
+def test_broadcasting_a_vector_is_slow_and_a_scalar_is_not():
     same = cost("Sub(x0, x1) [1000,1000]", "[1000,1000]", "[1000,1000]")
     assert (
         cost("Sub(x0, x1) [1000,1000]", "[1000,1000]", "[1,1000]")

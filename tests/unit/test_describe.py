@@ -176,7 +176,7 @@ def test_shapes_and_types(described):
     assert buffers.dtype[row(buffers, "count")] == "int64"
 
 
-def test_births_and_deaths(described):
+def test_lifetimes(described):
     simulation, buffers, curve = described
     ends = len(simulation.stream.events) + 1
     assert len(curve) == ends
@@ -220,19 +220,19 @@ def test_the_peak_is_that_of_the_simulation(described):
 
 def test_nodes_of_events_have_names(described):
     simulation, _, curve = described
-    told = [curve.nodes[node] for node in curve.node[1:]]
-    assert told[:4] == ["model/dense/product"] * 3 + ["loss/square"]
-    assert len(told) == len(simulation.stream.events)
+    names = [curve.nodes[node] for node in curve.node[1:]]
+    assert names[:4] == ["model/dense/product"] * 3 + ["loss/square"]
+    assert len(names) == len(simulation.stream.events)
 
 
-def test_lines_are_looked_up_for_what_is_alive_at_the_peak(described):
+def test_source_lines_are_looked_up_for_buffers_at_the_peak(described):
     _, buffers, _ = described
     assert buffers.source[row(buffers, "model/dense/product:0")] == f"train.py:{len('model/dense/product')}"
     assert buffers.source[row(buffers, "gradient_tape/model/dense/product:0")] is None
     assert buffers.source[row(buffers, "x:0")] is None
 
 
-def test_a_shape_that_is_not_known_is_none():
+def test_an_unknown_shape_is_none():
     work = make_work("x = _Arg() [100]\ny = Where(x) float32?\nz = FancyOp(y) [1]")
     buffers, _ = describe(work, simulate(work), Labels())
     assert buffers.shape[row(buffers, "y:0")] is None

@@ -8,12 +8,12 @@ from lowtide.program.dtypes import DTYPES
 from lowtide.program.graph import Graph
 from lowtide.simulator.executor import execute
 from lowtide.simulator.workload import build_workload
-from tests.unit.graphs import alive, lasting, make_work, peak_of, ran, tell
+from tests.unit.graphs import alive, event_names, finished_nodes, lasting, make_work, peak_of
 
 
 def order(text):
     work = make_work(text)
-    return ran(work, execute(work, threads=1))
+    return finished_nodes(work, execute(work, threads=1))
 
 
 def test_roots_run_in_the_order_of_construction():
@@ -98,9 +98,9 @@ def test_the_order_decides_the_peak():
     r = FancyOp(c) [1]
     """
     work = make_work(text)
-    schedule = execute(work, threads=1)
-    assert tell(work, schedule) == ["+c", "+r", "-c", "-r", "+b", "+q", "-b", "-q", "+a", "+p", "-a", "-p"]
-    assert peak_of(schedule) == 4000 + 4000 + 4
+    stream = execute(work, threads=1)
+    assert event_names(work, stream) == ["+c", "+r", "-c", "-r", "+b", "+q", "-b", "-q", "+a", "+p", "-a", "-p"]
+    assert peak_of(stream) == 4000 + 4000 + 4
 
 
 WIDE = "x = _Arg() [100000]\n" + "\n".join(
@@ -109,7 +109,7 @@ WIDE = "x = _Arg() [100000]\n" + "\n".join(
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4])
-def test_the_same_seed_gives_the_same_schedule(threads):
+def test_the_same_seed_gives_the_same_stream(threads):
     work = make_work(WIDE)
     assert execute(work, threads, seed=3) == execute(work, threads, seed=3)
 
@@ -132,9 +132,9 @@ def test_two_threads_keep_two_products_alive():
 
 
 def test_an_empty_graph():
-    schedule = execute(build_workload(Graph([], [], [], [0], [], [0], [], [0], [], [])))
-    assert schedule.events == []
-    assert schedule.order == []
+    stream = execute(build_workload(Graph([], [], [], [0], [], [0], [], [0], [], [])))
+    assert stream.events == []
+    assert stream.order == []
 
 
 NUMBERS = {name: number for number, (name, _) in DTYPES.items()}
@@ -187,55 +187,55 @@ def programs(draw):
 @settings(max_examples=150, deadline=None)
 @given(programs(), st.integers(1, 5), st.integers(0, 1000))
 def test_nothing_leaks_and_nothing_is_freed_twice(work, threads, seed):
-    schedule = execute(work, threads, seed)
-    assert alive(schedule) == lasting(schedule)
-    assert sorted(schedule.order) == list(range(len(work.graph)))
-    assert execute(work, threads, seed) == schedule
+    stream = execute(work, threads, seed)
+    assert alive(stream) == lasting(stream)
+    assert sorted(stream.order) == list(range(len(work.graph)))
+    assert execute(work, threads, seed) == stream
 
 
 @settings(max_examples=100, deadline=None)
 @given(programs(), st.integers(1, 5), st.integers(0, 1000))
 def test_the_peak_is_at_least_what_any_node_needs_alone(work, threads, seed):
-    """A kernel's inputs, what it borrows and its outputs that are new are alive together."""
-    schedule = execute(work, threads, seed)
-    before = sum(schedule.sizes[buffer] for buffer in schedule.before)
-    largest = max((schedule.sizes[event] for event in schedule.events if event >= 0), default=0)
+    """A kernel's inputs, temporaries and newly allocated outputs are alive together."""
+    stream = execute(work, threads, seed)
+    before = sum(stream.sizes[buffer] for buffer in stream.before)
+    largest = max((stream.sizes[event] for event in stream.events if event >= 0), default=0)
     assert (
         before + largest
-        <= peak_of(schedule)
-        <= before + sum(schedule.sizes[event] for event in schedule.events if event >= 0)
+        <= peak_of(stream)
+        <= before + sum(stream.sizes[event] for event in stream.events if event >= 0)
     )
     needs = [
         sum(work.temporaries[node]) + sum(work.sizes[out] for out in work.outputs[node])
         for node in range(len(work.graph))
     ]
     calls = [need for node, need in enumerate(needs) if work.graph.ops[node] == "PartitionedCall"]
-    assert peak_of(schedule) >= before + max(calls, default=0)
+    assert peak_of(stream) >= before + max(calls, default=0)
 
 
 @settings(max_examples=60, deadline=None)
 @given(programs(), st.integers(1, 4))
 def test_a_node_runs_after_what_it_waits_for(work, threads):
-    schedule = execute(work, threads, 5)
-    position = {node: place for place, node in enumerate(schedule.order)}
+    stream = execute(work, threads, 5)
+    position = {node: place for place, node in enumerate(stream.order)}
     for node in range(len(work.graph)):
         sources = [work.graph.producer(tensor) for tensor in work.inputs[node]] + list(work.graph.controls_of(node))
         assert all(position[source] < position[node] for source in sources)
 
 
-def test_more_readers_than_tensorflow_keeps_in_order_are_told_in_any_order():
+def test_more_readers_than_tensorflow_keeps_in_order_are_notified_in_any_order():
     few = "x = _Arg() [4]\n" + "\n".join(f"a{index} = FancyOp(x) [4]" for index in range(8))
     many = few + "\na8 = FancyOp(x) [4]"
     for text, orders in ((few, 1), (many, 2)):
         work = make_work(text)
-        found = {tuple(ran(work, execute(work, threads=1, seed=seed))) for seed in range(20)}
+        found = {tuple(finished_nodes(work, execute(work, threads=1, seed=seed))) for seed in range(20)}
         assert (len(found) == 1) == (orders == 1)
 
 
-def test_one_thread_meets_all_arguments_and_hands_reads_to_the_others():
+def test_one_thread_runs_all_arguments_and_passes_reads_to_the_others():
     # The reads of nine variables wait in the queue while their arguments pass; the last handed over runs first.
     text = "\n".join(f"h{index} = _Arg() resource\nr{index} = ReadVariableOp(h{index}) [4]" for index in range(3))
     work = make_work(text, variables={f"h{index}": (4,) for index in range(3)})
-    order = ran(work, execute(work, threads=1))
+    order = finished_nodes(work, execute(work, threads=1))
     assert order[:3] == ["h0", "h1", "h2"]
     assert order[3:] == ["r2", "r1", "r0"]

@@ -1,4 +1,4 @@
-"""What facts say of single nodes, in exact numbers, without TensorFlow."""
+"""Facts of single nodes, in exact numbers, without TensorFlow."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NUMBERS = {name: number for number, (name, _) in DTYPES.items()}
 
 
 def node(op: str, inputs: list[Any], outputs: list[Any], **attributes: Any) -> NodeView:
-    """One node in a graph of its own. A tensor is a shape, (shape, dtype), None, or an array for a constant."""
+    """A graph of one node. A tensor is a shape, (shape, dtype), None, or an array for a constant."""
     shapes, dtypes, values = [], [], {}
     for index, tensor in enumerate([*inputs, *outputs]):
         if isinstance(tensor, np.ndarray):
@@ -203,7 +203,7 @@ def test_machine_here_has_threads_and_growing_caches():
     assert 0 < here.l1_cache_bytes <= here.l2_cache_bytes <= here.l3_cache_bytes
 
 
-def test_every_fact_answers_for_a_node_of_unknown_shape():
+def test_every_fact_accepts_a_node_of_unknown_shape():
     for op in catalog.known_ops():
         view = node(op, [None] * 8, [None] * 8)
         fact = catalog.fact_of(op)

@@ -61,14 +61,14 @@ def _conv(batch: int, size: int, kernel: int, channels: tuple[int, int], **more:
     return _node("_MklNativeConv2D", [data, (kernel, kernel, *channels)], [made], **(attributes | more))
 
 
-def test_each_thread_lists_its_products_on_pages_of_its_own() -> None:
+def test_each_thread_lists_its_products_on_separate_pages() -> None:
     # 9 products of 40 bytes take a page, rounded up to whole products; the list starts at a page.
     assert _temporaries(_conv(4, 28, 3, (16, 32))) == [2 * 4120 + 4096]
     # 121 products take two pages.
     assert _temporaries(_conv(4, 28, 11, (16, 32))) == [2 * 8200 + 4096]
 
 
-def test_a_tensor_of_a_few_kilobytes_is_not_worth_a_second_thread() -> None:
+def test_a_tensor_of_a_few_kilobytes_uses_one_thread() -> None:
     assert _temporaries(_conv(4, 4, 3, (4, 4))) == [4120 + 4096]
 
 
@@ -86,7 +86,7 @@ def test_with_avx512_one_image_needs_no_patches() -> None:
     assert _temporaries(_conv(1, 14, 3, (256, 128))) == [2 * 4120 + 4096]
 
 
-def test_with_avx512_rows_of_a_single_channel_are_laid_side_by_side() -> None:
+def test_with_avx512_rows_of_a_single_channel_are_copied_side_by_side() -> None:
     use_isa(VectorIsa.AVX512)
     data, made = (4, 28, 28, 1), (4, 26, 26, 32)
     node = _node("_MklNativeConv2D", [data, (3, 3, 1, 32)], [made], strides=[1, 1, 1, 1], dilations=[1, 1, 1, 1])
@@ -127,12 +127,12 @@ def test_a_fused_addition_happens_in_the_addend() -> None:
 
 
 @pytest.mark.parametrize(("window", "bytes_each"), [(15, 1), (16, 4)])
-def test_max_pooling_remembers_a_place_in_the_window(window: int, bytes_each: int) -> None:
+def test_max_pooling_stores_a_position_in_the_window(window: int, bytes_each: int) -> None:
     node = _node("_MklNativeMaxPool", [(2, 32, 32, 20)], [(2, 16, 16, 20), None], ksize=[1, window, window, 1])
     assert fact_of(node.op).sizes(node) == {1: 2 * 16 * 16 * 20 * bytes_each}
 
 
-def test_the_bias_gradient_has_the_channels_that_are_made() -> None:
+def test_the_bias_gradient_has_the_output_channels() -> None:
     inputs: list[tuple[int, ...] | None] = [(8, 7, 7, 512), (4,), (8, 7, 7, 2048)]
     node = _node("_MklNativeConv2DBackpropFilterWithBias", inputs, [(1, 1, 512, 2048), (512,)], data_format="NHWC")
     assert fact_of(node.op).sizes(node) == {1: 2048 * 4}

@@ -1,4 +1,4 @@
-"""The Graph's columns: who makes, who reads, how large."""
+"""The Graph's columns: producers, readers and sizes."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Growth is told from warm-up, teeth, jumps and noise."""
+"""Growth is distinguished from warm-up, sawtooth patterns, jumps and noise."""
 
 import random
 
@@ -25,7 +25,7 @@ def test_a_straight_line_is_growth_and_its_slope_is_exact():
 
 
 @pytest.mark.parametrize("every", [1, 3, 7])
-def test_readings_may_be_sparse(every):
+def test_samples_may_be_sparse(every):
     growth = find_growth(series(lambda step: 1000 + 50 * step, steps=200, every=every))
     assert growth is not None
     assert growth.bytes_per_step == 50
@@ -66,7 +66,7 @@ def test_growth_shows_through(function):
 
 
 @pytest.mark.parametrize("samples", [[], [(0, 5)], [(step, step * MIB) for step in range(20)]])
-def test_too_few_readings_say_nothing(samples):
+def test_too_few_samples_give_no_result(samples):
     assert find_growth(samples) is None
 
 
@@ -95,14 +95,14 @@ def test_noise_that_visits_its_floor_is_not_growth(steps, spread, generator: ran
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 2**50)), max_size=60))
-def test_any_readings_are_answered_and_growth_is_positive(samples):
+def test_any_samples_are_accepted_and_growth_is_positive(samples):
     growth = find_growth(samples)
     assert growth is None or (growth.bytes_per_step > 0 and growth.last_step > growth.first_step)
 
 
 @settings(deadline=None)
 @given(st.lists(st.integers(0, 2**40), min_size=20, max_size=80))
-def test_the_same_readings_backwards_do_not_grow_as_well(values):
+def test_the_same_samples_backwards_do_not_grow_as_well(values):
     forwards = find_growth(list(enumerate(values)))
     backwards = find_growth(list(enumerate(reversed(values))))
     assert forwards is None or backwards is None

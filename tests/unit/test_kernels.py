@@ -1,4 +1,4 @@
-"""oneDNN's ops in the place of a graph's own."""
+"""oneDNN's ops in place of a graph's own ops."""
 
 from lowtide.program.kernels import with_kernels
 from lowtide.simulator.workload import build_workload
@@ -33,12 +33,12 @@ def test_a_gradient_that_runs_together_with_another_stays_one():
     assert (found["g"], found["b"]) == ("_MklNativeConv2DBackpropFilter", "BiasAddGrad")
 
 
-def test_what_was_made_of_several_is_no_kernel_of_one():
+def test_a_fusion_of_several_ops_is_no_kernel_of_one():
     assert ops("r = _MklNativeFusedMatMul() [8,8]")["r"] == "Relu"
 
 
-def test_what_a_kernel_makes_beside_its_outputs_counts_with_them_and_with_nobody_else():
-    """oneDNN's pooling also notes where each maximum was found, in a byte."""
+def test_extra_outputs_of_a_kernel_count_with_its_last_output_only():
+    """oneDNN's pooling also stores the position of each maximum, in a byte."""
     graph = make_graph("x = _Arg() [1,8,8,4]\np = MaxPool(x) [1,4,4,4] ksize=[1,2,2,1]\nn = Neg(x) [1,8,8,4]")
     executed = make_graph("p = _MklNativeMaxPool() [1,4,4,4] uint8[64]")
     work = build_workload(with_kernels(graph, executed))

@@ -1,4 +1,4 @@
-"""Layers told by names alone: the names are Keras's and TensorFlow's own."""
+"""Layers are found by names alone, as Keras and TensorFlow give them."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def test_a_node_belongs_to_the_innermost_layer_of_its_path(name, layer):
     assert find_layer(name, LAYERS) == layer
 
 
-def test_without_layers_the_path_stands_for_them():
+def test_without_layers_the_path_is_used():
     assert find_layer("generator/dense_1/MatMul", ()) == "generator/dense_1"
     assert find_layer("MatMul", ()) is None
     assert find_owner("generator/dense_1/kernel", ()) == "generator/dense_1"
@@ -36,7 +36,7 @@ def test_a_weight_belongs_to_the_layer_in_its_path():
     assert find_owner("loss/total", LAYERS) is None
 
 
-def test_what_an_optimizer_keeps_belongs_to_the_layer_of_its_weight():
+def test_a_slot_variable_belongs_to_the_layer_of_its_weight():
     weights = ["dense/kernel", "functional/dense_1/kernel", "dense_1/kernel_norm"]
     slots = [
         "adam/dense_kernel_momentum",

@@ -1,4 +1,4 @@
-"""Which layer and which tensor is which, on names as Keras and TensorFlow give them."""
+"""Matching of layers, nodes and tensors, by names as Keras and TensorFlow give them."""
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -25,7 +25,7 @@ from lowtide.tide.owner import Owner
         ("block_1 block_2 block_4", "block_2 block_4", "block_1= block_2=block_2 block_4=block_4"),
         ("stem head", "stem tail", "stem=stem head= =tail"),
         ("conv2d dense", "conv2d_1 dense", "conv2d=conv2d_1 dense=dense"),
-        # One of a kind that is left over on both sides is the same; of several it cannot be told.
+        # A single remaining layer of a family on each side matches; several do not.
         ("a a_1 a_2", "a a_1 a_7", "a=a a_1=a_1 a_2=a_7"),
         ("a a_1 a_2", "a a_7", "a=a a_1= a_2= =a_7"),
         # Without a list of layers they are paths.
@@ -86,7 +86,7 @@ def test_variables_and_slots_are_found_by_their_names_without_numbers():
     assert match_tensors(before, after) == [(before[0], after[2]), (before[1], after[1]), (before[2], after[0])]
 
 
-def test_what_stayed_as_it_was_is_paired_before_what_changed():
+def test_unchanged_tensors_are_paired_before_changed_ones():
     before = [tensor("f/Mul_3:0", "Mul", (64, 10)), tensor("f/Mul_9:0", "Mul", (4,))]
     after = [tensor("f/Mul_5:0", "Mul", (64, 20)), tensor("f/Mul_3:0", "Mul", (4,))]
     assert set(match_tensors(before, after)) == {(before[0], after[0]), (before[1], after[1])}
@@ -137,7 +137,7 @@ def test_nodes_are_matched_in_the_order_of_their_numbers():
     }
 
 
-def test_where_some_nodes_are_missing_only_those_called_the_same_are_matched():
+def test_where_some_nodes_are_missing_only_equal_names_are_matched():
     assert match_nodes(["a/Mul", "a/Mul_2", "b/Sum"], ["a/Mul", "a/Mul_1", "a/Mul_2", "b_1/Sum"]) == {
         "a/Mul": "a/Mul",
         "a/Mul_2": "a/Mul_2",
@@ -145,6 +145,6 @@ def test_where_some_nodes_are_missing_only_those_called_the_same_are_matched():
     }
 
 
-def test_nodes_are_the_same_but_for_their_numbers():
+def test_nodes_are_equal_except_for_their_numbers():
     assert same_node("call/adam/Square_156", "call/adam_1/Square_3")
     assert not same_node("call/adam/Square", "call/adam/Sqrt")

@@ -30,12 +30,12 @@ def test_the_curve_follows_the_events():
     assert found.peak_bytes == max(found.replay.bytes_in_use) == 9472
 
 
-def test_what_a_kernel_borrows_counts():
+def test_temporaries_count():
     found = simulate(make_work("x = _Arg() [1000]\ny = PartitionedCall(x) [10] lowtide_workspace_bytes=5000"))
     assert found.peak_bytes == 4096 + 256 + 5120
 
 
-def test_constants_variables_and_handles_are_there_before():
+def test_constants_variables_and_handles_exist_before_the_step():
     text = "v = _Arg() resource\nc = Const() [64]\nr = ReadVariableOp(v) [500]\ny = AddV2(r, c) [500]"
     found = simulate(make_work(text, variables={"v": (500,)}))
     # The variable 2000 -> 2048, its handle 160 -> 256, the constant 256.
@@ -43,7 +43,7 @@ def test_constants_variables_and_handles_are_there_before():
     assert found.peak_bytes == 2560 + 2048
 
 
-def test_variables_that_the_step_does_not_touch_count():
+def test_variables_that_the_step_does_not_use_count():
     work = make_work("x = _Arg() [1000]\ny = FancyOp(x) [1000]")
     assert simulate(work, Residents(extra=(1000, 4))).peak_bytes == 8192 + 1024 + 256
 
@@ -56,29 +56,29 @@ a = AssignVariableOp(v, y)
 """
 
 
-def test_the_next_step_finds_an_assigned_variable_where_it_is():
+def test_an_assigned_variable_moves_and_memory_does_not_grow():
     """The variable moves to a new buffer in each step; memory does not grow."""
     found = simulate(make_work(ASSIGNED, variables={"v": (250,)}))
     assert found.bytes_before == 1024 + 256 + 1024
     assert set(found.peaks) == {1024 + 256 + 1024 + 1024}
 
 
-def test_a_variable_drawn_at_random_takes_no_more_once_it_is_made():
-    """Making it took three tensors of which one stays; the others leave a hole that the next buffers come from."""
+def test_a_random_initial_value_takes_no_memory_afterwards():
+    """Creating it takes three tensors, of which one stays; the others leave a hole that the next buffers reuse."""
     work = make_work("v = _Arg() resource\nr = ReadVariableOp(v) [250]\ny = FancyOp(r) [64]", variables={"v": (250,)})
     drawn = simulate(work, Residents(drawn=frozenset({tensor(work.graph, "v")})))
     assert drawn.bytes_before == simulate(work).bytes_before == 1024 + 256
     assert drawn.peak_bytes == 1024 + 256 + 256
 
 
-def test_a_chunk_is_taken_whole_when_the_rest_is_too_small():
+def test_a_chunk_is_not_split_when_the_rest_is_too_small():
     # The first region is 2 MiB; 1.2 MiB of it are asked for, and 0.8 are too little to split off.
     found = simulate(make_work("x = _Arg() [64]\ny = FancyOp(x) [307200]"))
     assert found.peak_bytes == 2 << 20
 
 
 @pytest.mark.parametrize(("no", "yes"), [(3000, 1000), (1000, 3000)])
-def test_of_two_branches_that_hang_on_the_data_the_larger_is_told(no, yes):
+def test_of_two_branches_that_depend_on_the_data_the_larger_is_returned(no, yes):
     text = f"""
     x = _Arg() [64]
     p = _Arg() bool[]
@@ -109,7 +109,7 @@ def survives(work, limit, steps):
 
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.integers(1, 2_000_000), min_size=1, max_size=8), st.integers(1, 3))
-def test_the_safe_bound_is_no_lower_than_the_peak_and_enough(sizes, threads):
+def test_the_safe_bound_is_at_least_the_peak_and_is_enough(sizes, threads):
     use_machine(Machine(threads, threads, 32 << 10, 256 << 10, 2 << 20))
     lines = ["x = _Arg() [100]"] + [f"a{i} = FancyOp(x) [{size}]" for i, size in enumerate(sizes)]
     lines += [f"b{i} = AddV2(a{i}, a{(i + 1) % len(sizes)}) [{size}]" for i, size in enumerate(sizes)]
@@ -131,7 +131,7 @@ def test_of_steps_that_run_together_the_highest_counts():
     assert max(together.peaks) == max(alone.peaks)
 
 
-def test_the_same_program_gives_the_same_answer():
+def test_the_same_program_gives_the_same_result():
     use_machine(Machine(3, 3, 32 << 10, 256 << 10, 2 << 20))
     text = "x = _Arg() [1000]\n" + "\n".join(
         f"a{i} = FancyOp(x) [{1000 * i + 1}]\nb{i} = FancyOp(a{i}) [9]" for i in range(9)
@@ -164,7 +164,7 @@ def test_a_planned_step_survives_its_bound_among_small_tensors_that_no_graph_con
         assert process.allocator.peak_bytes_in_use <= bound
 
 
-def test_small_allocations_lie_between_the_buffers_and_are_not_reported():
+def test_small_allocations_are_between_the_buffers_and_are_not_reported():
     work = make_work("x = _Arg() [1000]\ny = FancyOp(x) [10]")
     stream = simulate(work).stream
     counts = {
@@ -176,7 +176,7 @@ def test_small_allocations_lie_between_the_buffers_and_are_not_reported():
     assert simulate(work, in_order=True).bytes_before == 4096
 
 
-def test_a_planned_step_lies_in_one_region():
+def test_a_planned_step_is_in_one_region():
     """Three tensors of 5 MiB, alive together: in regions of 8, 8 and 16 they take 8, 8 and 5, in one 5, 5 and 6."""
     text = "x = _Arg() [64]\n" + "".join(f"a{i} = FancyOp(x) [1310720]\n" for i in range(3))
     work = make_work(text + "b = FancyOp(a0, a1, a2) [64]")
@@ -186,18 +186,18 @@ def test_a_planned_step_lies_in_one_region():
 
 
 def test_a_larger_limit_may_take_more_and_the_promise_is_for_the_budget():
-    """Two tensors take 12 MiB each, and the third one all the rest of the limit, which is not worth splitting."""
+    """Two tensors take 12 MiB each, and the third one the rest of the limit, which is too small to split."""
     text = "x = _Arg() [64]\n" + "".join(f"a{i} = FancyOp(x) [3145728]\n" for i in range(3))
     work = make_work(text + "b = FancyOp(a0, a1, a2) [64]")
     alone = simulate(work, in_order=True).safe_bytes
     within = simulate(work, in_order=True, budget_bytes=44 << 20).safe_bytes
-    # All but the first region of 2 MiB, in which lie x, the result, and at most two small allocations.
+    # All but the first region of 2 MiB, which contains x, the result, and at most two small allocations.
     assert within == (42 << 20) + 2 * 256 + 2 * 256 + SAFE_BYTES
     assert alone < 40 << 20
 
 
 def test_a_planned_steps_constants_come_after_its_arena():
-    """A function makes its constants when it is called first, so they lie in the arena, and split its free space."""
+    """A function creates its constants in its first call, so they are in the arena, and split its free space."""
     work = make_work("x = _Arg() [262144]\nc = Const() [1310720]\ny = AddV2(x, x) [262144]\nr = _Retval(y)")
     stream = execute(work, threads=1)
     assert [stream.sizes[buffer] for buffer in stream.before[stream.first_constant :]] == [5 << 20]

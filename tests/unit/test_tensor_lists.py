@@ -1,7 +1,7 @@
 """Tensor lists hold references to their elements."""
 
 from lowtide.simulator.executor import execute
-from tests.unit.graphs import alive, lasting, make_work, tell
+from tests.unit.graphs import alive, event_names, lasting, make_work
 
 BEGIN = """
 x = _Arg() [100]
@@ -13,13 +13,13 @@ l = EmptyTensorList(s, n) variant
 
 def events(text):
     work = make_work(BEGIN + text)
-    schedule = execute(work, threads=1)
-    assert alive(schedule) == lasting(schedule)
-    return tell(work, schedule)
+    stream = execute(work, threads=1)
+    assert alive(stream) == lasting(stream)
+    return event_names(work, stream)
 
 
 def test_a_pushed_tensor_lives_as_long_as_the_list():
-    told = events(
+    names = events(
         """
         a = FancyOp(x, ^l) [100]
         p = TensorListPushBack(l, a) variant
@@ -27,11 +27,11 @@ def test_a_pushed_tensor_lives_as_long_as_the_list():
         k = TensorListLength(p, ^y) int32[]
         """
     )
-    assert told == ["+l", "+a", "+y", "-y", "+k", "-l", "-a", "-k"]
+    assert names == ["+l", "+a", "+y", "-y", "+k", "-l", "-a", "-k"]
 
 
 def test_a_popped_tensor_moves_to_its_reader():
-    told = events(
+    names = events(
         """
         a = FancyOp(x, ^l) [100]
         p = TensorListPushBack(l, a) variant
@@ -40,16 +40,16 @@ def test_a_popped_tensor_moves_to_its_reader():
         w = FancyOp(z) [5]
         """
     )
-    # Relu is the popped tensor's only holder and takes its buffer over.
-    assert told == ["+l", "+a", "-l", "+w", "-a", "-w"]
+    # Relu has the only reference to the popped tensor and reuses its buffer.
+    assert names == ["+l", "+a", "-l", "+w", "-a", "-w"]
 
 
-def test_popping_an_empty_list_makes_a_tensor():
+def test_popping_an_empty_list_allocates_a_tensor():
     assert events("q = TensorListPopBack(l, s) variant [100]") == ["+l", "+q:1", "-l", "-q:1"]
 
 
-def test_a_list_that_somebody_else_holds_is_copied_but_its_elements_are_not():
-    told = events(
+def test_a_shared_list_is_copied_but_its_elements_are_not():
+    names = events(
         """
         a = FancyOp(x, ^l) [100]
         p = TensorListPushBack(l, a) variant
@@ -59,11 +59,11 @@ def test_a_list_that_somebody_else_holds_is_copied_but_its_elements_are_not():
         m = TensorListLength(q, ^k) int32[]
         """
     )
-    assert told == ["+l", "+a", "+b", "+q", "+k", "-l", "-k", "+m", "-q", "-a", "-b", "-m"]
+    assert names == ["+l", "+a", "+b", "+q", "+k", "-l", "-k", "+m", "-q", "-a", "-b", "-m"]
 
 
 def test_set_and_get():
-    told = events(
+    names = events(
         """
         r = TensorListReserve(s, n, ^l) variant
         a = FancyOp(x, ^r) [100]
@@ -73,15 +73,15 @@ def test_set_and_get():
         """
     )
     # What is read is the element itself; it outlives the list.
-    assert told == ["+l", "-l", "+r", "+a", "-r", "+w", "-a", "-w"]
+    assert names == ["+l", "-l", "+r", "+a", "-r", "+w", "-a", "-w"]
 
 
-def test_reading_from_a_list_without_elements_makes_a_tensor():
+def test_reading_from_a_list_without_elements_allocates_a_tensor():
     assert events("g = TensorListGetItem(l, n, s) [100]") == ["+l", "+g", "-l", "-g"]
 
 
 def test_a_list_from_a_tensor_has_a_copy_of_each_row():
-    told = events(
+    names = events(
         """
         a = FancyOp(x, ^l) [3,10]
         f = TensorListFromTensor(a, s) variant
@@ -90,16 +90,16 @@ def test_a_list_from_a_tensor_has_a_copy_of_each_row():
         """
     )
     # Three rows and the list itself; what is read outlives the list and the tensor.
-    assert told == ["+l", "-l", "+a", *["+f"] * 4, "-a", *["-f"] * 3, "+w", "-f", "-w"]
+    assert names == ["+l", "-l", "+a", *["+f"] * 4, "-a", *["-f"] * 3, "+w", "-f", "-w"]
 
 
 def test_a_stack_is_a_new_tensor():
-    told = events("a = FancyOp(x, ^l) [100]\np = TensorListPushBack(l, a) variant\nk = TensorListStack(p, s) [1,100]")
-    assert told == ["+l", "+a", "+k", "-l", "-a", "-k"]
+    names = events("a = FancyOp(x, ^l) [100]\np = TensorListPushBack(l, a) variant\nk = TensorListStack(p, s) [1,100]")
+    assert names == ["+l", "+a", "+k", "-l", "-a", "-k"]
 
 
-def test_a_list_of_lists_lets_go_of_all():
-    told = events(
+def test_a_list_of_lists_releases_all_elements():
+    names = events(
         """
         a = FancyOp(x, ^l) [100]
         p = TensorListPushBack(l, a) variant
@@ -108,11 +108,11 @@ def test_a_list_of_lists_lets_go_of_all():
         h = FancyOp(o, ^y) [1]
         """
     )
-    assert told == ["+l", "+a", "+o", "+y", "-y", "+h", "-o", "-l", "-a", "-h"]
+    assert names == ["+l", "+a", "+o", "+y", "-y", "+h", "-o", "-l", "-a", "-h"]
 
 
-def test_an_optional_gives_back_what_it_was_made_from():
-    told = events(
+def test_an_optional_returns_its_components():
+    names = events(
         """
         a = FancyOp(x, ^l) [100]
         b = FancyOp(a) [50]
@@ -121,11 +121,11 @@ def test_an_optional_gives_back_what_it_was_made_from():
         w = FancyOp(g:1) [5]
         """
     )
-    assert told == ["+l", "-l", "+a", "+b", "+o", "-o", "-a", "+w", "-b", "-w"]
+    assert names == ["+l", "-l", "+a", "+b", "+o", "-o", "-a", "+w", "-b", "-w"]
 
 
 def test_resizing_keeps_the_elements():
-    told = events(
+    names = events(
         """
         a = FancyOp(x, ^l) [100]
         p = TensorListPushBack(l, a) variant
@@ -133,11 +133,11 @@ def test_resizing_keeps_the_elements():
         g = TensorListGetItem(z, n, s) [100]
         """
     )
-    assert told == ["+l", "+a", "-l", "-a"]
+    assert names == ["+l", "+a", "-l", "-a"]
 
 
 def test_a_sum_of_lists_has_new_elements_only_where_two_lists_have_one():
-    told = events(
+    names = events(
         """
         a = FancyOp(x, ^l) [3,10]
         f = TensorListFromTensor(a, s) variant
@@ -149,16 +149,16 @@ def test_a_sum_of_lists_has_new_elements_only_where_two_lists_have_one():
         """
     )
     # Of the first list, one element is added to and gone with it; the other two live on in the sum.
-    added = told.index("+u")
-    assert told[added : added + 2] == ["+u", "+u"]
-    assert told.count("+u") == 2
-    assert told[added:].index("+k") > told[added:].index("-f")
-    assert told[added : told.index("+k")].count("-f") == 2
-    assert told.count("-f") == told.count("+f") == 4
+    added = names.index("+u")
+    assert names[added : added + 2] == ["+u", "+u"]
+    assert names.count("+u") == 2
+    assert names[added:].index("+k") > names[added:].index("-f")
+    assert names[added : names.index("+k")].count("-f") == 2
+    assert names.count("-f") == names.count("+f") == 4
 
 
-def test_a_loop_reads_each_element_once_and_what_it_keeps_outlives_the_list():
-    told = events(
+def test_a_loop_reads_each_element_once_and_kept_elements_outlive_the_list():
+    names = events(
         """
         a = FancyOp(x, ^l) [2,10]
         f = TensorListFromTensor(a, s) variant
@@ -171,5 +171,5 @@ def test_a_loop_reads_each_element_once_and_what_it_keeps_outlives_the_list():
         """
     )
     # Only the list itself goes when it was read; both rows are kept by the other list.
-    assert told[: told.index("+y")].count("-f") == 1
-    assert told[told.index("+k") :].count("-f") == 2
+    assert names[: names.index("+y")].count("-f") == 1
+    assert names[names.index("+k") :].count("-f") == 2

@@ -14,7 +14,7 @@ from lowtide.tide.downsample import sample_events
 from lowtide.tide.tide import Tide
 
 
-def test_the_peak_is_the_highest_event_and_its_place(tide):
+def test_the_peak_is_the_highest_event_and_its_position(tide):
     assert tide.peak_event == 4
     assert tide.peak_node == "gradient_tape/MatMul"
     assert str(tide.peak_place) == "gradient of dense (MatMul)"
@@ -60,7 +60,7 @@ def test_by_layer_adds_up_what_each_layer_holds(tide):
     assert (rest.layer, rest.bytes) == (None, 512)
 
 
-def test_a_budget_is_held_against_the_safe_bound(tide):
+def test_a_budget_is_compared_with_the_safe_bound(tide):
     assert tide.fits(9216)
     assert tide.fits("9KiB")
     assert not tide.fits(9215)
@@ -68,14 +68,14 @@ def test_a_budget_is_held_against_the_safe_bound(tide):
         tide.fits("8 bananas")
 
 
-def test_strata_add_up_to_the_curve_at_every_event(tide):
+def test_bytes_by_kind_add_up_to_the_curve_at_every_event(tide):
     layers = explain.bytes_by_kind(tide)
     assert layers.sum(axis=0).tolist() == tide.curve.bytes_in_use.tolist()
     assert layers[3].tolist() == [0, 4000, 4000, 4000, 4000, 0, 0]
     assert layers[4].tolist() == [0, 0, 300, 0, 0, 0, 0]
 
 
-def test_place_of_an_event_that_allocates_nothing_is_its_node(tide):
+def test_position_of_an_event_that_allocates_nothing_is_its_node(tide):
     assert str(explain.point_at(tide, 0)) == "before the step"
     assert str(explain.point_at(tide, 3)) == "dense (MatMul)"
     assert str(explain.point_at(tide, 6)) == "adam/update"
@@ -156,7 +156,7 @@ def test_files_that_are_no_tides_say_so(tmp_path):
         Tide.load(other)
 
 
-def test_saving_into_a_folder_that_is_not_there_is_a_clean_error(tide, tmp_path):
+def test_saving_into_a_missing_folder_is_a_clean_error(tide, tmp_path):
     with pytest.raises(LowtideError, match="cannot write"):
         tide.save(tmp_path / "nowhere" / "step.tide")
 
@@ -169,7 +169,7 @@ def test_saving_into_a_folder_that_is_not_there_is_a_clean_error(tide, tmp_path)
         ({"curve": [], "node": []}, "no events"),
     ],
 )
-def test_columns_that_do_not_belong_together_are_refused(tide_factory, changes, message):
+def test_inconsistent_columns_are_refused(tide_factory, changes, message):
     with pytest.raises(LowtideError, match=message):
         tide_factory(**changes)
 

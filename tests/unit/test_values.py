@@ -60,7 +60,7 @@ def test_several_outputs():
     assert known("BroadcastGradientArgs", [4, 4], [4, 4]) == [[], []]
 
 
-def test_what_cannot_be_told():
+def test_unknown_values():
     assert known("Conv2D", 1, 2) is None
     assert known("Reshape", [1, 2, 3], [2, 2]) is None
     assert known("ConcatV2", [1], [[2]], 0) is None
@@ -87,8 +87,8 @@ after = AddV2(open, rows) int32[]
 def test_values_follow_from_shapes():
     graph = make_graph(TEXT, values={"first": [0], "second": [1], "one": [1]})
     values = propagate_values(graph, range(len(graph)))
-    told = {name: values[tensor(graph, name)].tolist() for name in ("shape", "rank", "size", "rows", "twice")}
-    assert told == {"shape": [32, 10], "rank": 2, "size": 320, "rows": 32, "twice": 64}
+    found = {name: values[tensor(graph, name)].tolist() for name in ("shape", "rank", "size", "rows", "twice")}
+    assert found == {"shape": [32, 10], "rank": 2, "size": 320, "rows": 32, "twice": 64}
     assert tensor(graph, "open") not in values
     assert tensor(graph, "after") not in values
     assert values[tensor(graph, "shape")].dtype == np.int32
@@ -112,7 +112,7 @@ def test_shape_of_a_variable():
 
 @given(st.lists(st.integers(1, 4), max_size=4), st.lists(st.integers(1, 4), max_size=4))
 def test_axes_of_a_broadcast_gradient(left, right):
-    """Summing the gradient over the axes that are told gives back what was broadcast."""
+    """Summing the gradient over the returned axes gives the shape before broadcasting."""
     try:
         whole = np.broadcast_shapes(tuple(left), tuple(right))
     except ValueError:

@@ -51,7 +51,7 @@ def test_edges():
     assert names(work, work.successors[2]) == ["a"]
 
 
-def test_readers_of_values_are_told_before_those_who_only_wait():
+def test_readers_of_data_are_notified_before_control_successors():
     work = make_work("x = _Arg() [4]\na = NoOp(^x)\nb = Relu(x) [4]\nc = NoOp(^x)\nd = Tanh(x) [4]")
     assert names(work, work.successors[0]) == ["b", "d", "a", "c"]
 
@@ -95,7 +95,7 @@ def test_a_resource_of_unknown_shape_is_one_handle():
     assert work.unsized == []
 
 
-def test_takes_are_resolved_to_tensors():
+def test_buffer_reuses_are_resolved_to_tensors():
     work = make_work(
         """
         x = _Arg() [4]
