@@ -1,8 +1,8 @@
-"""An Atlas: one graph of any size, as columns that lie in files and are mapped into memory.
+"""An Atlas: one graph of any size, as columns in files that are mapped into memory.
 
-Nodes are numbered in the depth-first order of their name scopes, so that each scope is a range of nodes: first those
-directly in it, then those of the scopes within. Scopes are numbered in the same order. A part is the main graph, which
-is part 0, or a function of the graph's library.
+Nodes are numbered in the depth-first order of their name scopes, so that each scope is a range of nodes: first the
+nodes directly in it, then those of the scopes within. Scopes are numbered in the same order. Part 0 is the main graph,
+the other parts are the functions of its library.
 """
 
 from __future__ import annotations
@@ -28,14 +28,29 @@ from lowtide.program.dtypes import dtype_name
 
 @dataclass(frozen=True)
 class Source:
-    """Where a graph was read from: the file, and where in it the GraphDef lies."""
+    """The file that a graph was read from, and the span of the GraphDef in it."""
 
     path: Path
     start: int
     end: int
     label: str = "graph"
     is_settled: bool = False
-    """Whether these bytes stay as they are while the file changes, as in one that is only appended to."""
+    """Whether the span stays unchanged when the file changes, as in a file that is only appended to."""
+
+
+class _MappedColumn:
+    """An attribute that maps a column of the index when it is first read."""
+
+    def __init__(self, column: str) -> None:
+        self._column = column
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, atlas: Atlas, owner: type | None = None) -> Column:
+        # Stored under the same name in the instance, where later reads find it first.
+        column = vars(atlas)[self._name] = atlas.column(self._column)
+        return column
 
 
 class Atlas:
@@ -56,106 +71,61 @@ class Atlas:
         return int(self.header["edges"])
 
     def column(self, name: str) -> Column:
-        """A column by its name, mapped."""
+        """Map a column by its name."""
         return open_column(self.folder / name, self.header["columns"][name])
 
     def release(self) -> None:
-        """Give back the memory of all columns that were read; they are read again when they are needed."""
+        """Return the pages of all mapped columns to the system; they are read again when needed."""
         for value in list(vars(self).values()):
             if isinstance(value, np.ndarray):
                 release(value)
 
     # -- nodes ----------------------------------------------------------------------------------------
 
-    @cached_property
-    def op(self) -> Column:
-        """Of each node the number of its op in `ops`."""
-        return self.column("op")
+    op = _MappedColumn("op")
+    """The number of each node's op in `ops`."""
 
     @cached_property
     def ops(self) -> list[str]:
         """The distinct ops."""
         return self._texts("ops")
 
-    @cached_property
-    def device(self) -> Column:
-        """Of each node the number of its device in `devices`."""
-        return self.column("device")
+    device = _MappedColumn("device")
+    """The number of each node's device in `devices`."""
 
     @cached_property
     def devices(self) -> list[str]:
-        """The distinct devices; "" is none."""
+        """The distinct devices; an empty text where none is given."""
         return self._texts("devices")
 
-    @cached_property
-    def dtype(self) -> Column:
-        """Of each node TensorFlow's number for the dtype of its first output; 0 where nothing tells."""
-        return self.column("dtype")
-
-    @cached_property
-    def phase(self) -> Column:
-        """Of each node its place in `lowtide.atlas.index.phases.PHASES`."""
-        return self.column("phase")
-
-    @cached_property
-    def scope(self) -> Column:
-        """Of each node the scope it is directly in."""
-        return self.column("scope")
-
-    @cached_property
-    def leaf(self) -> Column:
-        """Of each node the number of its name within its scope."""
-        return self.column("leaf")
-
-    @cached_property
-    def is_head(self) -> Column:
-        """Of each node whether its name is that of the scope it is shown in."""
-        return self.column("is_head")
-
-    @cached_property
-    def made_from(self) -> Column:
-        """For each node, what it was made from: a node, or a function's argument or result (see `index.node_spans`)."""
-        return self.column("made_from")
-
-    @cached_property
-    def position(self) -> Column:
-        """Of each node its place in the file."""
-        return self.column("position")
-
-    @cached_property
-    def first_input(self) -> Column:
-        """Where the inputs of each node begin."""
-        return self.column("first_input")
-
-    @cached_property
-    def inputs(self) -> Column:
-        """The nodes that are read, row after row; MISSING where an input names none."""
-        return self.column("input")
-
-    @cached_property
-    def input_port(self) -> Column:
-        """Of each input the output that is read; `references.CONTROL` where the node is only waited for."""
-        return self.column("input_port")
-
-    @cached_property
-    def first_reader(self) -> Column:
-        """Where the readers of each node begin."""
-        return self.column("first_reader")
-
-    @cached_property
-    def readers(self) -> Column:
-        """The nodes that read each node, row after row."""
-        return self.column("reader")
-
-    @cached_property
-    def first_tensor(self) -> Column:
-        """Where the outputs of each node begin."""
-        return self.column("first_tensor")
-
-    @cached_property
-    def tensor_bytes(self) -> Column:
-        """The bytes of each output; 0 where they are not known."""
-        return self.column("tensor_bytes")
+    dtype = _MappedColumn("dtype")
+    """TensorFlow's number for the dtype of each node's first output; 0 where it is unknown."""
+    phase = _MappedColumn("phase")
+    """The index of each node's phase in `lowtide.atlas.index.phases.PHASES`."""
+    scope = _MappedColumn("scope")
+    """The scope that directly contains each node."""
+    leaf = _MappedColumn("leaf")
+    """The text number of each node's name within its scope."""
+    is_head = _MappedColumn("is_head")
+    """Whether a node has the same name as the scope that it is shown in."""
+    made_from = _MappedColumn("made_from")
+    """The message that each node was made from: a NodeDef, or a function's argument or result (see `node_spans`)."""
+    position = _MappedColumn("position")
+    """The position of each node in the file."""
+    first_input = _MappedColumn("first_input")
+    """CSR offsets of the inputs of each node."""
+    inputs = _MappedColumn("input")
+    """The source node of each input; `references.MISSING` where no node has the name."""
+    input_port = _MappedColumn("input_port")
+    """The output that each input reads; `references.CONTROL` for control inputs."""
+    first_reader = _MappedColumn("first_reader")
+    """CSR offsets of the readers of each node."""
+    readers = _MappedColumn("reader")
+    """The nodes that read each node."""
+    first_tensor = _MappedColumn("first_tensor")
+    """CSR offsets of the outputs of each node."""
+    tensor_bytes = _MappedColumn("tensor_bytes")
+    """The bytes of each output; 0 where they are unknown."""
 
     def inputs_of(self, node: int) -> Column:
         """The nodes that a node reads."""
@@ -170,11 +140,11 @@ class Atlas:
         return self.readers[int(self.first_reader[node]) : int(self.first_reader[node + 1])]
 
     def bytes_of(self, node: int) -> int:
-        """What all outputs of a node take, as far as it is known."""
+        """The bytes of all outputs of a node whose size is known."""
         return int(self.tensor_bytes[int(self.first_tensor[node]) : int(self.first_tensor[node + 1])].sum())
 
     def bytes_between(self, low: int, high: int) -> int:
-        """What the outputs of a range of nodes take together."""
+        """The bytes of all outputs of a range of nodes."""
         return int(self.tensor_bytes[int(self.first_tensor[low]) : int(self.first_tensor[high])].sum())
 
     def op_of(self, node: int) -> str:
@@ -191,54 +161,28 @@ class Atlas:
         return PHASES[int(self.phase[node])]
 
     def bytes_in_file(self, node: int) -> tuple[int, int]:
-        """Where a node lies in the file: begin and end."""
+        """Start and end of a node in the file."""
         start = int(self._start[node])
         return start, start + int(self._length[node])
 
-    @cached_property
-    def _start(self) -> Column:
-        return self.column("start")
-
-    @cached_property
-    def _length(self) -> Column:
-        return self.column("length")
-
+    _start = _MappedColumn("start")
+    _length = _MappedColumn("length")
     # -- scopes ---------------------------------------------------------------------------------------
 
-    @cached_property
-    def scope_parent(self) -> Column:
-        """Of each scope the one it lies in; a root lies in itself."""
-        return self.column("scope_parent")
-
-    @cached_property
-    def scope_leaf(self) -> Column:
-        """Of each scope the number of its own name."""
-        return self.column("scope_leaf")
-
-    @cached_property
-    def scope_size(self) -> Column:
-        """How many scopes each scope is, those within and itself."""
-        return self.column("scope_size")
-
-    @cached_property
-    def scope_first(self) -> Column:
-        """The first node of each scope."""
-        return self.column("scope_first")
-
-    @cached_property
-    def scope_last(self) -> Column:
-        """Behind the last node of each scope."""
-        return self.column("scope_last")
-
-    @cached_property
-    def scope_direct(self) -> Column:
-        """How many nodes each scope has directly."""
-        return self.column("scope_direct")
-
-    @cached_property
-    def part_root(self) -> Column:
-        """The root scope of each part."""
-        return self.column("part_root")
+    scope_parent = _MappedColumn("scope_parent")
+    """The parent of each scope; a root is its own parent."""
+    scope_leaf = _MappedColumn("scope_leaf")
+    """The text number of each scope's own name."""
+    scope_size = _MappedColumn("scope_size")
+    """The number of scopes in each subtree, including the scope itself."""
+    scope_first = _MappedColumn("scope_first")
+    """The first node of each scope."""
+    scope_last = _MappedColumn("scope_last")
+    """One past the last node of each scope."""
+    scope_direct = _MappedColumn("scope_direct")
+    """The number of nodes directly in each scope."""
+    part_root = _MappedColumn("part_root")
+    """The root scope of each part."""
 
     def children(self, scope: int) -> Indices:
         """The scopes directly in a scope."""
@@ -259,7 +203,7 @@ class Atlas:
         return roots
 
     def part_range(self, part: int) -> tuple[int, int]:
-        """The nodes of a part: the first, and behind the last."""
+        """The first node of a part, and one past the last."""
         root = self._roots[part]
         return int(self.scope_first[root]), int(self.scope_last[root])
 
@@ -279,13 +223,11 @@ class Atlas:
 
     @cached_property
     def texts(self) -> Column:
-        """The distinct names of scopes and leaves, one after the other."""
+        """The distinct names of scopes and leaves, concatenated."""
         return open_column(self.folder / "texts", "|u1")
 
-    @cached_property
-    def texts_first(self) -> Column:
-        """Where each text begins."""
-        return self.column("texts_first")
+    texts_first = _MappedColumn("texts_first")
+    """The start of each text in `texts`."""
 
     def scope_name(self, scope: int) -> str:
         """The path of a scope; "" for a root."""
@@ -304,7 +246,7 @@ class Atlas:
         return f"{scope}/{leaf}" if scope else leaf
 
     def names(self, nodes: Sequence[int] | npt.NDArray[Any]) -> list[str]:
-        """The names of some nodes; those of one scope are put together once."""
+        """The names of some nodes; the path of each scope is built once."""
         wanted = np.asarray(nodes, np.int64)
         columns = (column[wanted].tolist() for column in (self.scope, self.leaf, self.is_head))
         paths: dict[int, str] = {}
@@ -324,7 +266,7 @@ class Atlas:
         return found
 
     def _path(self, scope: int, known: dict[int, str]) -> str:
-        """The path of a scope, by way of those that are known; it and all above it are known then."""
+        """The path of a scope, built from the paths in `known`; it and its ancestors are added to `known`."""
         above = []
         while scope not in known and (parent := int(self.scope_parent[scope])) != scope:
             above.append(scope)
@@ -336,7 +278,7 @@ class Atlas:
         return path
 
     def find_scope(self, name: str, part: int = 0) -> int | None:
-        """The scope of a name, "" being the root; None if there is none."""
+        """The scope of a name, or None; the empty name is the root of the part."""
         scope = self._roots[part]
         for text in name.split("/") if name else ():
             number = self.number_of(text)
@@ -350,12 +292,12 @@ class Atlas:
         return scope
 
     def find(self, name: str, part: int = 0) -> int | None:
-        """The node of a name; None if there is none."""
+        """The node of a name, or None."""
         nodes, known = self.find_all([name], part)
         return int(nodes[0]) if known[0] else None
 
     def find_all(self, names: Sequence[str], part: int = 0) -> tuple[Ids, Mask]:
-        """The nodes of some names, and which of them there are."""
+        """The nodes of some names, and which of the names exist."""
         hashes = self.column("name_hash")
         if not len(hashes) or not names:
             return np.zeros(len(names), np.uint32), np.zeros(len(names), np.bool_)
@@ -369,7 +311,7 @@ class Atlas:
         return range(first, first + int(self.scope_direct[scope]))
 
     def number_of(self, text: str) -> int | None:
-        """The number of a text; None if nothing is called so."""
+        """The number of a text, or None if no scope or leaf has this name."""
         hashes, wanted = self.column("texts_hash"), np.uint64(hash_text(text))
         place = int(np.searchsorted(hashes, wanted))
         if place == len(hashes) or hashes[place] != wanted:

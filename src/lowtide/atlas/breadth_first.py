@@ -1,4 +1,4 @@
-"""Walks through a graph: what lies around a node, and the ways from one node to another."""
+"""Breadth-first search: the neighbourhood of a node, and the shortest paths between two nodes."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ BOTH, INPUTS, READERS = "both", "inputs", "readers"
 
 @dataclass(frozen=True, slots=True)
 class ReachedNodes:
-    """Nodes that a walk came to, and how many more it would have come to; of very many, how many at least."""
+    """The nodes that a search reached, and how many more it left out; a lower bound where there are very many."""
 
     nodes: Indices
     hidden: int = 0
 
 
 def around(atlas: Atlas, node: int, hops: int, direction: str = BOTH, most: int = MOST_NODES) -> ReachedNodes:
-    """The nodes within so many hops; the nearest ones where there are more than `most`."""
+    """Return the nodes within `hops` edges; the nearest ones where there are more than `most`."""
     seen = np.zeros(len(atlas), np.bool_)
     seen[node] = True
     frontier = np.array([node], np.int64)
@@ -41,23 +41,23 @@ def around(atlas: Atlas, node: int, hops: int, direction: str = BOTH, most: int 
         room = most - sum(map(len, found))
         hidden += max(len(frontier) - room, 0)
         found.append(frontier[: max(room, 0)])
-        # Around a hub is everything: how many more there are, to the last one, is worth nobody's memory.
+        # Near a hub lies most of the graph; an exact count is not worth the memory.
         if not len(frontier) or hidden > _MANY:
             break
     return ReachedNodes(np.concatenate(found), hidden)
 
 
 def shortest_paths(atlas: Atlas, start: int, end: int, most: int = MOST_NODES) -> ReachedNodes | None:
-    """All nodes on the shortest ways along the edges from one node to another; None if none leads there."""
+    """Return all nodes on the shortest directed paths between two nodes; None if there is no path."""
     distance = _distances(atlas, start, end)
     if distance is None:
         return None
-    # Back from the end, always to whoever is one nearer to the start.
+    # Backwards from the end, to the nodes that are one edge nearer to the start.
     frontier, found, hidden = np.array([end], np.int64), [np.array([end], np.int64)], 0
     for left in range(int(distance[end]) - 1, -1, -1):
         before = np.unique(_next(atlas.first_input, atlas.inputs, frontier))
         frontier = before[distance[before] == left]
-        # One of each step is always shown, so that the way has no gap.
+        # At least one node of each distance is kept, so that the path has no gap.
         room = max(most - sum(map(len, found)) - left, 1)
         hidden += max(len(frontier) - room, 0)
         frontier = frontier[:room]
@@ -67,7 +67,7 @@ def shortest_paths(atlas: Atlas, start: int, end: int, most: int = MOST_NODES) -
 
 
 def _distances(atlas: Atlas, start: int, end: int) -> Int32s | None:
-    """How many steps each node is from the start, as far as it was looked for; None if the end is never reached."""
+    """Return the distance of each node from the start, -1 where not reached; None if the end is not reached."""
     distance = np.full(len(atlas), -1, np.int32)
     distance[start] = 0
     frontier = np.array([start], np.int64)

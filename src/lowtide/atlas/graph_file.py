@@ -1,4 +1,4 @@
-"""A graph by the path of what holds it: an event file, a SavedModel, a .pb, .pbtxt, .meta or .keras file."""
+"""Open a graph by path: an event file, a SavedModel, a .pb, .pbtxt, .meta or .keras file."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _SHOWN = 5
 
 @dataclass(frozen=True)
 class OpenedGraph:
-    """The graph that was asked for, and what is to be said of the file and of the graph."""
+    """An opened graph, and notes about the file and the graph."""
 
     atlas: Atlas
     notes: tuple[str, ...]
 
 
 def open_graph(path: Path, graph: str | int | None = None, tell: ProgressCallback | None = None) -> OpenedGraph:
-    """Index the graph of a file, the first unless another is named by its label or number, or find its index again."""
+    """Open the graph with the given label or number, by default the first, and index it if there is no index yet."""
     found, spans = _find(path)
     span = _choose(spans, graph, path)
     atlas = open_atlas(Source(span.path, span.start, span.end, span.label), tell)
@@ -52,7 +52,7 @@ def _find(path: Path) -> tuple[Found, tuple[Span, ...]]:
 
 
 def _only_file(folder: Path) -> Path:
-    """The one file of a folder that holds graphs; a person chooses among several."""
+    """Return the only file with graphs in a folder; the user must choose among several."""
     files = [each for each in find_files(folder) if each.suffix not in (".tide", ".plan")]
     if not files:
         raise LowtideError("no graph lies below this folder", given=folder, cure="give a file that holds one")

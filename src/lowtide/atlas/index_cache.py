@@ -1,4 +1,4 @@
-"""Where indexes lie: built once for a graph in a file, found again, and built again when the file has changed."""
+"""The cache of indexes: an index is built once for a graph in a file, and again when the file has changed."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from lowtide.errors import LowtideError
 from lowtide.progress import Progress, ProgressCallback
 from lowtide.units import parse_bytes
 
-# With every change of the columns or of how names are hashed.
+# To be increased with every change of the columns or of the hash of names.
 SCHEMA_VERSION = 2
 
 _HEADER = "header.json"
 _LIMIT = "20GiB"
-# A checksum of a whole graph would take as long as its index: so many pieces of it tell one from another.
+# A checksum of the complete graph would take as long as its index, so only samples of it are hashed.
 _SAMPLES, _SAMPLE_BYTES = 64, 4096
 
 
 def cache_folder() -> Path:
-    """Where indexes are kept: LOWTIDE_CACHE, or the user's cache."""
+    """Return the folder of the cache: LOWTIDE_CACHE, or a folder in the user's cache."""
     given = os.environ.get("LOWTIDE_CACHE")
     if given:
         return Path(given)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lowtide"
 
 
-def open_atlas(source: Source, tell: ProgressCallback | None = None, cache: Path | None = None) -> Atlas:
-    """The index of a graph: as it lies there, or built now if there is none or the file has changed."""
+def open_atlas(source: Source, progress: ProgressCallback | None = None, cache: Path | None = None) -> Atlas:
+    """Return the index of a graph; build it if there is none or the file has changed."""
     found = find_atlas(source, cache)
-    return build_atlas(source, tell, cache) if found is None else found
+    return build_atlas(source, progress, cache) if found is None else found
 
 
 def find_atlas(source: Source, cache: Path | None = None) -> Atlas | None:
-    """The index of a graph if there is one for the file as it is."""
+    """Return the index of a graph if there is one for the current state of the file."""
     try:
         state = _state(source)
         folder = _folder(source, state, cache)
@@ -52,13 +52,13 @@ def find_atlas(source: Source, cache: Path | None = None) -> Atlas | None:
     except (OSError, ValueError, KeyError, TypeError):
         return None
     with contextlib.suppress(OSError):
-        # What is used is not the first to go when there are too many.
+        # The modification time orders indexes by last use.
         os.utime(folder / _HEADER)
     return Atlas(folder, header, source)
 
 
-def build_atlas(source: Source, tell: ProgressCallback | None = None, cache: Path | None = None) -> Atlas:
-    """Build the index of a graph, whatever lies there."""
+def build_atlas(source: Source, progress: ProgressCallback | None = None, cache: Path | None = None) -> Atlas:
+    """Build the index of a graph, even if there is one."""
     limit_bytes = cache_limit()
     state = _state(source)
     folder = _folder(source, state, cache)
@@ -70,18 +70,18 @@ def build_atlas(source: Source, tell: ProgressCallback | None = None, cache: Pat
             f"cannot write an index: {error.strerror}", given=folder.parent, cure="set LOWTIDE_CACHE to another folder"
         ) from error
     try:
-        header = build(source.path, source.start, source.end, fresh, tell or (lambda progress: None))
+        header = build(source.path, source.start, source.end, fresh, progress or (lambda progress: None))
         header |= {"schema_version": SCHEMA_VERSION, "file": state, "path": str(source.path), "label": source.label}
         (fresh / _HEADER).write_text(json.dumps(header), encoding="utf-8")
-        if tell is not None:
-            tell(Progress("folding large scopes", 0.99, 1, int(header["nodes"])))
+        if progress is not None:
+            progress(Progress("folding large scopes", 0.99, 1, int(header["nodes"])))
         write_heavy_screens(Atlas(fresh, header, source))
-        # Whoever has an old one open keeps what is mapped of it. A new one lies in a folder of its own, so that nobody
-        # takes one column from the old and another from the new.
+        # Processes that have an old index open keep their mappings. The new index has a new folder, so that no process
+        # mixes columns of both.
         for old in folder.parent.glob(f"{folder.name.partition('-')[0]}-*"):
             shutil.rmtree(old, ignore_errors=True)
         with contextlib.suppress(OSError):
-            # Another process may have been quicker; then its index is as good.
+            # Another process may have built the same index in the meantime.
             fresh.rename(folder)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
@@ -90,15 +90,15 @@ def build_atlas(source: Source, tell: ProgressCallback | None = None, cache: Pat
 
 
 def cache_limit() -> int:
-    """How much indexes may take together: LOWTIDE_CACHE_LIMIT, or 20 GiB."""
+    """Return the most bytes that all indexes may take: LOWTIDE_CACHE_LIMIT, or 20 GiB."""
     return parse_bytes(os.environ.get("LOWTIDE_CACHE_LIMIT") or _LIMIT)
 
 
 def _make_room(kept: Path, limit_bytes: int) -> None:
-    """Remove the indexes that have not been used for longest until the others fit, but never the one to be kept."""
+    """Remove the least recently used indexes, except `kept`, until the others fit."""
     found = []
     for header in kept.parent.glob(f"*/{_HEADER}"):
-        # Another process may remove the same ones.
+        # Another process may remove the same indexes.
         with contextlib.suppress(OSError):
             size = sum(file.stat().st_size for file in header.parent.iterdir())
             found.append((header.stat().st_mtime_ns, size, header.parent))
@@ -112,7 +112,7 @@ def _make_room(kept: Path, limit_bytes: int) -> None:
 
 
 def read_atlas(folder: Path, source: Source) -> Atlas:
-    """The index that was built into a folder, even if the file has changed since."""
+    """Open the index in a folder, even if the file has changed since it was built."""
     return Atlas(folder, json.loads((folder / _HEADER).read_text(encoding="utf-8")), source)
 
 
@@ -127,7 +127,7 @@ def _digest(*values: object) -> str:
 
 
 def _state(source: Source) -> dict[str, Any]:
-    """What tells whether a graph is the same: its file's size and time, and a checksum of pieces of the graph."""
+    """Identify a version of a graph: size and time of the file, and a checksum of samples of the graph."""
     status = source.path.stat()
     end = min(source.end, status.st_size)
     digest = hashlib.blake2b(digest_size=16)
@@ -136,5 +136,5 @@ def _state(source: Source) -> dict[str, Any]:
             file.seek(source.start + piece * max(end - source.start - _SAMPLE_BYTES, 0) // max(_SAMPLES - 1, 1))
             digest.update(file.read(_SAMPLE_BYTES))
     state: dict[str, Any] = {"bytes": end - source.start, "checksum": digest.hexdigest()}
-    # Beside a graph that is settled the file may grow.
+    # If the span is settled, the file may grow without changing the graph.
     return state if source.is_settled else state | {"time": status.st_mtime_ns, "file_bytes": status.st_size}

@@ -1,4 +1,4 @@
-"""All that is known of one node: what its file says, and who it reads and is read by."""
+"""The details of one node: its content in the file, its inputs and its readers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lowtide.atlas.index.references import CONTROL, MISSING
 from lowtide.atlas.node_message import SHOWN_BYTES, NodeMessage, Shape, read_node
 from lowtide.program.dtypes import RESOURCE, dtype_name, element_bytes
 
-# Of many inputs and readers so many are told at a time.
+# The number of inputs and readers on one page.
 PAGE = 50
 
 
@@ -25,7 +25,7 @@ class Output:
 
 
 def outputs_of(atlas: Atlas, node: int, read: NodeMessage) -> list[Output]:
-    """The outputs that a node is known to have; of the first one the dtype is known too."""
+    """Return the known outputs of a node; the dtype is known for the first one only."""
     first, last = int(atlas.first_tensor[node]), int(atlas.first_tensor[node + 1])
     number = int(atlas.dtype[node])
     found = []
@@ -40,7 +40,7 @@ def outputs_of(atlas: Atlas, node: int, read: NodeMessage) -> list[Output]:
 
 
 def node_details(atlas: Atlas, node: int, inputs_from: int = 0, readers_from: int = 0) -> dict[str, Any]:
-    """All that is known of a node, as plain data; of many inputs and readers one page."""
+    """Return the details of a node as plain data, with one page of inputs and of readers."""
     read = read_node(atlas, node)
     start, end = atlas.bytes_in_file(node)
     inputs, ports, readers = atlas.inputs_of(node), atlas.ports_of(node), atlas.readers_of(node)
@@ -68,7 +68,7 @@ def node_details(atlas: Atlas, node: int, inputs_from: int = 0, readers_from: in
             {
                 "name": atlas.name(int(reader)),
                 "op": atlas.op_of(int(reader)),
-                "control": _waits(atlas, int(reader), node),
+                "control": _is_control_reader(atlas, int(reader), node),
             }
             for reader in readers[readers_from : readers_from + PAGE]
         ],
@@ -94,7 +94,7 @@ def _input(atlas: Atlas, source: int, port: int, read: NodeMessage, place: int) 
     }
 
 
-def _waits(atlas: Atlas, reader: int, node: int) -> bool:
-    """Whether a reader only waits for a node."""
+def _is_control_reader(atlas: Atlas, reader: int, node: int) -> bool:
+    """Return whether a reader has only control inputs from a node."""
     ports = atlas.ports_of(reader)[atlas.inputs_of(reader) == node]
     return bool((ports == CONTROL).all())

@@ -1,4 +1,4 @@
-"""One node as its file says: inputs, shapes and attributes; large values are summarised, never loaded."""
+"""One node as serialized in the file: inputs, shapes and attributes. Large values are summarised, not loaded."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from lowtide.atlas.index.outputs import ENTRY_KEY, ENTRY_VALUE, FUNCTION_NAME, O
 from lowtide.program.dtypes import dtype_name
 from lowtide.sources.protobuf.wire import BYTES, FIXED32, FIXED64, VARINT, WireError, read_varint, signed
 
-# What is longer is told by its size.
+# Longer values are described by their size.
 SHOWN_BYTES = 1024
-# So many elements of a list are shown, and of a tensor.
+# The number of elements shown of a list or a tensor.
 _SHOWN_ITEMS = 12
 
 Shape = tuple[int | None, ...] | None
@@ -25,18 +25,18 @@ _LIST, _TEXT, _INTEGER, _FLOAT, _FLAG, _TYPE, _SHAPE, _TENSOR, _PLACEHOLDER, _FU
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """An attribute as a person reads it, and how many bytes its value takes in the file."""
+    """An attribute as text, and the bytes of its value in the file."""
 
     name: str
     text: str
     bytes: int
     folded: bool
-    """Whether the value is longer than what is shown of it."""
+    """Whether only a part of the value is shown."""
 
 
 @dataclass(slots=True)
 class NodeMessage:
-    """What the bytes of a node say."""
+    """The parsed content of a node."""
 
     inputs: list[str] = field(default_factory=list)
     attributes: list[Attribute] = field(default_factory=list)
@@ -44,7 +44,7 @@ class NodeMessage:
 
 
 def read_node(atlas: Atlas, node: int) -> NodeMessage:
-    """Read one node from the file; a damaged one as far as it goes."""
+    """Read one node from the file; of a damaged one, the fields before the damage."""
     start, end = atlas.bytes_in_file(node)
     found = NodeMessage()
     with atlas.source.path.open("rb") as file:
@@ -64,7 +64,7 @@ def read_node(atlas: Atlas, node: int) -> NodeMessage:
 
 
 class _MessageReader:
-    """A file that is read field by field; long contents are passed over."""
+    """Reads a file field by field; long contents are skipped."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -77,7 +77,7 @@ class _MessageReader:
         return self.bytes(start, min(end, start + most)).decode(errors="replace")
 
     def fields(self, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-        """Number, kind, start and end of each field; of a varint the value stands for the start."""
+        """Yield number, kind, start and end of each field; for a varint the value instead of the start."""
         position = start
         while position < end:
             head = self.bytes(position, min(position + 20, end))
@@ -96,7 +96,7 @@ class _MessageReader:
                 raise WireError(f"unknown wire type {kind}")
             first, position = position + at, position + at + length
             if position > end:
-                raise WireError("the field ends behind its message")
+                raise WireError("the field ends after its message")
             yield number, kind, first, position
 
 
@@ -152,14 +152,14 @@ def _single_text(reader: _MessageReader, number: int, kind: int, first: int, las
 
 
 def _quoted(content: bytes, length: int) -> str:
-    """Bytes as text where they are text, else as their number."""
+    """Return bytes as text if they are UTF-8, else their size."""
     try:
         return content.decode()
     except UnicodeDecodeError:
         return f"{length:,} bytes"
 
 
-# ListValue numbers its fields as AttrValue does, but for functions.
+# ListValue has the same field numbers as AttrValue, except for functions.
 _LIST_FUNCTION = 9
 
 
@@ -195,14 +195,14 @@ def _list_items(reader: _MessageReader, number: int, kind: int, first: int, last
 
 
 _TENSOR_DTYPE, _TENSOR_SHAPE, _TENSOR_CONTENT = 1, 2, 4
-# How the elements of a TensorProto are written, by field: fixed numbers, or varints.
+# The encoding of the elements of a TensorProto, by field: fixed size, or varints.
 _FIXED_ELEMENTS = {5: "<f", 6: "<d"}
 _VARINT_ELEMENTS = (7, 10, 11)
 _CONTENT_FORMATS = {"float32": "f", "float64": "d", "int32": "i", "int64": "q", "uint8": "B", "int8": "b", "bool": "?"}
 
 
 def _tensor_text(reader: _MessageReader, start: int, end: int) -> str:
-    """Dtype, shape and the first elements where they are plain."""
+    """Return dtype, shape and the first elements, where they are numbers."""
     dtype = 0
     shape: Shape = ()
     values: list[str] = []
@@ -218,7 +218,7 @@ def _tensor_text(reader: _MessageReader, start: int, end: int) -> str:
 
 
 def _element_texts(reader: _MessageReader, dtype: str, number: int, kind: int, first: int, last: int) -> list[str]:
-    """The first elements that one field of a TensorProto holds."""
+    """Return the first elements in one field of a TensorProto."""
     if number == _TENSOR_CONTENT and kind == BYTES:
         return _fixed_texts(reader, _CONTENT_FORMATS.get(dtype), first, last)
     if number in _FIXED_ELEMENTS and kind in (BYTES, FIXED32, FIXED64):
@@ -275,7 +275,7 @@ def _shape(reader: _MessageReader, start: int, end: int) -> Shape:
 
 
 def shape_text(shape: Shape) -> str:
-    """A shape as a person reads it: "32×64", "?" where a size is open, "scalar", and nothing where none is known."""
+    """Format a shape: "32×64" with "?" for unknown dimensions, "scalar", or "" if the shape is unknown."""
     if shape is None:
         return ""
     return "×".join("?" if size is None else str(size) for size in shape) or "scalar"

@@ -1,4 +1,4 @@
-"""Search by name and op as somebody types, and filters, over all nodes at once."""
+"""Search by name and op, and filters, vectorized over all nodes so that results appear as the user types."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from lowtide.atlas.index.arrays import Indices, Mask
 from lowtide.atlas.index.phases import PHASES
 from lowtide.program.dtypes import DTYPES
 
-# The distinct names are looked through so many bytes at a time, and what nodes take is summed for so many of them.
+# Bytes of distinct names that are searched at a time, and nodes whose bytes are summed at a time.
 _CHUNK = 1 << 24
 _NODES = 1 << 20
 
 
 @dataclass(frozen=True)
 class Query:
-    """What is searched for; what is None or empty does not narrow."""
+    """A query; fields that are None or empty do not filter."""
 
     text: str = ""
-    """Part of a name or of an op; "attn/MatMul" is what begins with MatMul in scopes that end in attn."""
+    """Part of a name or an op. "attn/MatMul" matches names that start with MatMul in scopes that end in attn."""
     part: int | None = None
     ops: tuple[str, ...] = ()
     scope: str = ""
@@ -39,7 +39,7 @@ class Query:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """How many nodes and scopes match, and the first of them."""
+    """The number of matching nodes and scopes, and the first of them."""
 
     scopes: Indices
     nodes: Indices
@@ -47,7 +47,7 @@ class SearchResult:
 
 
 def search(atlas: Atlas, query: Query, limit: int = 50) -> SearchResult:
-    """Find scopes and nodes; scopes first, since they lead to what is in them."""
+    """Find scopes and nodes; up to half of the results are scopes."""
     nodes = matching_nodes(atlas, query)
     scopes = np.zeros(0, np.int64) if query.narrows or not query.text else matching_scopes(atlas, query)
     total = int(np.count_nonzero(nodes)) + len(scopes)
@@ -56,7 +56,7 @@ def search(atlas: Atlas, query: Query, limit: int = 50) -> SearchResult:
 
 
 def _first(marks: Mask, count: int) -> Indices:
-    """Where the first few marks are; those behind them are not looked at."""
+    """Return the first `count` marked indices without scanning the rest."""
     found = np.zeros(0, np.int64)
     for low in range(0, len(marks), _NODES):
         found = np.concatenate([found, np.flatnonzero(marks[low : low + _NODES]) + low])
@@ -66,10 +66,10 @@ def _first(marks: Mask, count: int) -> Indices:
 
 
 def _shallowest(atlas: Atlas, scopes: Indices, count: int) -> Indices:
-    """The first few scopes, shallow ones first."""
+    """Return the first `count` scopes, shallow ones first."""
     if not len(scopes) or not count:
         return scopes[:0]
-    # Deeper than that all scopes are as deep.
+    # Greater depths are treated as equal.
     depth = np.minimum(atlas.column("scope_depth")[scopes], 0xFFFF)
     deepest = int(np.searchsorted(np.cumsum(np.bincount(depth)), min(count, len(scopes))))
     rows = np.flatnonzero(depth <= deepest)
@@ -77,7 +77,7 @@ def _shallowest(atlas: Atlas, scopes: Indices, count: int) -> Indices:
 
 
 def matching_nodes(atlas: Atlas, query: Query) -> Mask:
-    """Which nodes match, of all of them."""
+    """Return the mask of matching nodes."""
     marks = np.ones(len(atlas), np.bool_)
     if query.part is not None:
         low, high = atlas.part_range(query.part)
@@ -103,7 +103,7 @@ def matching_nodes(atlas: Atlas, query: Query) -> Mask:
 
 
 def node_bytes(atlas: Atlas) -> Indices:
-    """What all outputs of each node take together."""
+    """Return the bytes of all outputs of each node."""
     sums = np.concatenate([[0], np.cumsum(atlas.tensor_bytes)])
     first = atlas.first_tensor
     total: Indices = sums[first[1:]] - sums[first[:-1]]
@@ -111,7 +111,7 @@ def node_bytes(atlas: Atlas) -> Indices:
 
 
 def _at_least(atlas: Atlas, least: int) -> Mask:
-    """Which nodes have outputs of so many bytes; some nodes at a time, for bytes take eight times the room of marks."""
+    """Mark the nodes whose outputs have at least `least` bytes; in chunks, since sums take more memory than a mask."""
     marks = np.zeros(len(atlas), np.bool_)
     for low in range(0, len(atlas), _NODES):
         first = atlas.first_tensor[low : low + _NODES + 1].astype(np.int64)
@@ -122,7 +122,7 @@ def _at_least(atlas: Atlas, least: int) -> Mask:
 
 
 def matching_scopes(atlas: Atlas, query: Query) -> Indices:
-    """The scopes that are named so themselves."""
+    """Return the scopes whose own names match."""
     *above, last = query.text.lower().split("/")
     marks = _text_marks(atlas, last, begins=bool(above))[atlas.scope_leaf]
     if above:
@@ -146,7 +146,7 @@ def _named(atlas: Atlas, text: str) -> Mask:
 
 
 def _below(atlas: Atlas, above: list[str]) -> Mask:
-    """Which scopes end in this path: the first name may be the end of a scope's, the others are whole."""
+    """Mark the scopes whose paths end in `above`; its first name may be the end of a scope's name."""
     first, *whole = above
     leaf, parent = atlas.scope_leaf, atlas.scope_parent
     marks: Mask = _text_marks(atlas, first, ends=True)[leaf]
@@ -172,13 +172,13 @@ def _among(count: int, numbers: list[int]) -> Mask:
 
 
 def _text_marks(atlas: Atlas, text: str, *, begins: bool = False, ends: bool = False) -> Mask:
-    """Which of the distinct names contain a text, begin or end with it; upper and lower case are the same."""
+    """Mark the distinct names that contain, begin or end with a text, ignoring case."""
     first = atlas.texts_first
     count = len(first) - 1
     wanted = np.frombuffer(text.lower().encode(), np.uint8)
     if not len(wanted):
         return np.ones(count, np.bool_)
-    places = _places_of(atlas, wanted)
+    places = _find_text(atlas, wanted)
     owner = np.searchsorted(first, places, side="right") - 1
     fits = places + len(wanted) <= first[owner + 1]
     if begins:
@@ -190,8 +190,8 @@ def _text_marks(atlas: Atlas, text: str, *, begins: bool = False, ends: bool = F
     return marks
 
 
-def _places_of(atlas: Atlas, wanted: npt.NDArray[np.uint8]) -> Indices:
-    """Where a text stands in the distinct names."""
+def _find_text(atlas: Atlas, wanted: npt.NDArray[np.uint8]) -> Indices:
+    """Return the positions of a text in the distinct names."""
     texts = atlas.texts
     found = []
     for low in range(0, len(texts), _CHUNK):

@@ -1,4 +1,4 @@
-"""lt.graph(path): a graph of any size from Python, cut down step by step and written in other forms."""
+"""lt.graph(path): a graph of any size in Python, to be cut down step by step and exported."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def graph(
     path: str | os.PathLike[str], graph: str | int | None = None, progress: ProgressCallback | None = None
 ) -> Subgraph:
-    """The graph of an event file, a SavedModel, a .pb, .pbtxt, .meta or .keras file; without TensorFlow.
+    """Open the graph of an event file, a SavedModel, a .pb, .pbtxt, .meta or .keras file, without TensorFlow.
 
     `graph` is the label or the number of one, where there are several. `progress` is called with a
     `lowtide.progress.Progress` while the index is built.
@@ -36,7 +36,7 @@ def graph(
 
 @dataclass(frozen=True)
 class Subgraph:
-    """A graph, or what was chosen of it; every choice gives another one."""
+    """A graph or a selection of its nodes; every method that selects returns a new Subgraph."""
 
     cut: Cut
     file_notes: tuple[str, ...] = ()
@@ -46,15 +46,15 @@ class Subgraph:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is wrong in the file, and what was left out of it."""
+        """Problems in the file, and what the selections left out."""
         return self.file_notes + self.cut.notes
 
     def sample(self, every: int) -> Subgraph:
-        """Every Nth node of each kind; what lay between stays connected."""
+        """Every Nth node of each kind, connected through the nodes left out."""
         return self._with(choose.sample(self.cut, every))
 
     def with_ops(self, *ops: str, connected: bool = True) -> Subgraph:
-        """The nodes of some ops, connected through the others unless that is not wanted."""
+        """The nodes of some ops, by default connected through the nodes left out."""
         return self._with(choose.with_ops(self.cut, ops, connected=connected))
 
     def within(self, scope: str) -> Subgraph:
@@ -62,11 +62,11 @@ class Subgraph:
         return self._with(choose.within(self.cut, scope))
 
     def around(self, node: str, hops: int = 2) -> Subgraph:
-        """A node and all that is at most so many edges away."""
+        """A node and all nodes at most `hops` edges away."""
         return self._with(choose.around(self.cut, node, hops))
 
     def forward_only(self) -> Subgraph:
-        """Without gradients, optimizer, and nodes that only hand on what they read."""
+        """The forward pass: without gradients, optimizer and pass-through nodes such as Identity."""
         return self._with(choose.forward_only(self.cut))
 
     def without_constants(self) -> Subgraph:
@@ -74,11 +74,11 @@ class Subgraph:
         return self._with(choose.without_constants(self.cut))
 
     def collapse(self, depth: int = 1) -> Subgraph:
-        """One box for each scope at a depth; this comes last."""
+        """One box for each scope at a depth; a collapsed graph cannot be selected from further."""
         return self._with(collapse(self.cut, depth))
 
     def nodes(self, limit: int | None = None) -> Sequence[Box]:
-        """The nodes, or boxes that stand for scopes, in the order of their scopes."""
+        """The nodes, or the boxes of collapsed scopes, in scope order."""
         return list(islice(self.cut.boxes(high=limit), limit))
 
     def stats(self) -> stats.Stats:
@@ -86,21 +86,21 @@ class Subgraph:
         return stats.count(self.cut)
 
     def to_networkx(self) -> networkx.DiGraph[str]:
-        """The same in NetworkX, by name; a million nodes take it half a minute and 1.7 GB, so cut first."""
+        """Convert to a NetworkX graph of names. A million nodes take half a minute and 1.7 GB."""
         from lowtide.atlas.exports.networks import to_networkx
 
         return to_networkx(self.cut)
 
     def to_rustworkx(self) -> rustworkx.PyDiGraph[dict[str, Any], dict[str, Any]]:
-        """The same in rustworkx; each node is a dictionary with its name."""
+        """Convert to a rustworkx graph; each node is a dictionary with its name."""
         from lowtide.atlas.exports.networks import to_rustworkx
 
         return to_rustworkx(self.cut)
 
     def save(self, path: str | os.PathLike[str], *, limit_attributes: int | str | None = None) -> tuple[str, ...]:
-        """Write a file; its ending says which: .svg, .png, .json, .graphml, .dot or .pb. Returns what there is to know.
+        """Write a file in the format of its suffix: .svg, .png, .json, .graphml, .dot or .pb. Return notes about it.
 
-        In a .pb, `limit_attributes` empties attributes that are larger, such as weights.
+        In a .pb, attributes larger than `limit_attributes` bytes, such as weights, are emptied.
         """
         return write(self.cut, Path(path), limit_attributes, self.notes)
 

@@ -1,4 +1,4 @@
-"""Tensors of a tide in a graph: by name, and what each node holds of the memory that the tide tells of."""
+"""A tide over a graph: the node of each tensor, and the amount of memory by which each node is coloured."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from lowtide.tide.tide import Tide
 PEAK, PRODUCED, LIFETIME, RECOMPUTED = "peak", "produced", "lifetime", "recomputed"
 COLOUR_MODES = (PEAK, PRODUCED, LIFETIME, RECOMPUTED)
 
-# What a planned step computes again has the name of the original and this behind it.
+# The suffix of rematerialized nodes in a planned step.
 _AGAIN = "/again"
 
 
 def find_tensor_nodes(atlas: Atlas, tensors: Sequence[str]) -> list[int | None]:
-    """The node of each tensor of a tide; None where the graph has none.
+    """Return the node of each tensor of a tide; None where the graph has none.
 
-    The graph that ran is not the one that was written: functions were inlined, which put the names of calls before
-    others, and optimizers added names of their own. So the name is looked for as it is, then with one part of its
-    beginning after the other left out, in every part of the graph.
+    The executed graph differs from the written one: inlining prefixes the names of calls, and graph optimizers add
+    prefixes too. So each name is looked up in every part of the graph, then again without its first component, and so
+    on.
     """
     found: list[int | None] = [None] * len(tensors)
     wanted = {place: tensor.partition(":")[0] for place, tensor in enumerate(tensors)}
@@ -42,7 +42,7 @@ def find_tensor_nodes(atlas: Atlas, tensors: Sequence[str]) -> list[int | None]:
 
 
 class TideOverlay:
-    """What each node of a graph holds by a tide: an amount that screens sum and colour by."""
+    """An amount for each node of a graph, taken from a tide; screens sum it and colour items by it."""
 
     def __init__(self, atlas: Atlas, tide: Tide, colour: str) -> None:
         rows = np.arange(len(tide.buffers)) if colour != PEAK else np.array(alive_at(tide, tide.peak_event), np.int64)
@@ -56,7 +56,7 @@ class TideOverlay:
         self._node, self._amount = place[known][order], amount[known][order]
 
     def __call__(self, nodes: Indices) -> Floats:
-        """The amounts of some nodes."""
+        """Return the amounts of some nodes."""
         running = np.concatenate([[0.0], np.cumsum(self._amount)])
         low = np.searchsorted(self._node, nodes)
         high = np.searchsorted(self._node, nodes, side="right")
