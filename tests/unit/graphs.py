@@ -99,7 +99,7 @@ def event_names(work: Workload, stream: AllocationStream) -> list[str]:
     graph = work.graph
 
     def word(buffer: int) -> str:
-        owner = stream.owners[buffer]
+        owner = stream.owner_ids[buffer]
         if owner < 0:
             return graph.names[-1 - owner] + "!"
         node = graph.producer(owner)

@@ -164,7 +164,7 @@ def test_an_update_copies_the_variable_while_a_read_is_alive():
 def test_an_assignment_adopts_the_values_buffer():
     work, stream, names = on_variable("y = FancyOp(r) [250]\na = AssignVariableOp(v, y)")
     assert names == ["+y", "-v*"]
-    assert stream.owners[stream.renewed[stream.before[0]]] == work.outputs[3][0]
+    assert stream.owner_ids[stream.renewed[stream.before[0]]] == work.outputs[3][0]
 
 
 def test_an_adopted_buffer_is_not_reused_by_a_later_reader():

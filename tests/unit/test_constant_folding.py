@@ -25,7 +25,7 @@ def test_a_tensor_of_constants_becomes_a_constant():
     work, stream, ran = run_nodes(MEAN_GRADIENT)
     assert sorted(ran) == ["t/folded", "x", "y"]
     assert event_names(work, stream) == ["+y", "-y"]
-    before = {work.graph.names[work.graph.producer(stream.owners[buffer])] for buffer in stream.before}
+    before = {work.graph.names[work.graph.producer(stream.owner_ids[buffer])] for buffer in stream.before}
     # What it was made from is gone, with its bytes.
     assert before == {"x", "t/folded"}
 

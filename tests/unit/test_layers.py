@@ -2,7 +2,7 @@
 
 import pytest
 
-from lowtide.tide.layers import find_layer, find_owner, find_slot_owners
+from lowtide.tide.layers import find_layer, find_slot_layers, find_variable_layer
 
 LAYERS = {"functional", "dense", "dense_1", "gru", "gru_cell", "conv1_1"}
 
@@ -28,12 +28,12 @@ def test_a_node_belongs_to_the_innermost_layer_of_its_path(name, layer):
 def test_without_layers_the_path_is_used():
     assert find_layer("generator/dense_1/MatMul", ()) == "generator/dense_1"
     assert find_layer("MatMul", ()) is None
-    assert find_owner("generator/dense_1/kernel", ()) == "generator/dense_1"
+    assert find_variable_layer("generator/dense_1/kernel", ()) == "generator/dense_1"
 
 
 def test_a_weight_belongs_to_the_layer_in_its_path():
-    assert find_owner("functional/dense_1/kernel", LAYERS) == "dense_1"
-    assert find_owner("loss/total", LAYERS) is None
+    assert find_variable_layer("functional/dense_1/kernel", LAYERS) == "dense_1"
+    assert find_variable_layer("loss/total", LAYERS) is None
 
 
 def test_a_slot_variable_belongs_to_the_layer_of_its_weight():
@@ -44,4 +44,4 @@ def test_a_slot_variable_belongs_to_the_layer_of_its_weight():
         "sgd_1/dense_1_kernel_norm_momentum",
         "adam/iteration",
     ]
-    assert find_slot_owners(slots, weights, LAYERS) == {slots[0]: "dense", slots[1]: "dense_1", slots[2]: "dense_1"}
+    assert find_slot_layers(slots, weights, LAYERS) == {slots[0]: "dense", slots[1]: "dense_1", slots[2]: "dense_1"}

@@ -19,7 +19,7 @@ class AllocationStream:
     """The node that caused each event."""
     sizes: list[int] = field(default_factory=list)
     """Requested bytes of each buffer."""
-    owners: list[int] = field(default_factory=list)
+    owner_ids: list[int] = field(default_factory=list)
     """The content of each buffer: a tensor id, or -1 - node for temporary memory of the node's kernel."""
     handles: set[BufferId] = field(default_factory=set)
     """Buffers of resource handles; their owner is the variable that the handle refers to."""

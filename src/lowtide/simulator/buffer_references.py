@@ -62,7 +62,7 @@ class BufferReferences:
         buffer = len(self.counts)
         self.counts.append(1)
         stream.sizes.append(size)
-        stream.owners.append(owner)
+        stream.owner_ids.append(owner)
         return buffer
 
     def allocate(self, size: int, owner: int, node: int) -> BufferId:

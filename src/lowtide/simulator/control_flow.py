@@ -71,12 +71,12 @@ Tag = tuple[int, LoopIteration, bool]
 class DataFlow:
     """Readiness of nodes in a graph without control flow: a node is ready when all its inputs have arrived."""
 
-    def __init__(self, work: Workload, memory: KernelMemory, chance: Random) -> None:
+    def __init__(self, work: Workload, memory: KernelMemory, rng: Random) -> None:
         self.work = work
         self.memory = memory
         self.successors = list(work.successors)
         for node in work.unordered_fanouts:
-            self.successors[node] = chance.sample(work.successors[node], len(work.successors[node]))
+            self.successors[node] = rng.sample(work.successors[node], len(work.successors[node]))
         self.root = LoopIteration(LoopFrame("", None), 0, list(work.pending), [0] * work.graph.tensor_count)
 
     def roots(self) -> list[Tag]:
@@ -100,8 +100,8 @@ class DataFlow:
 class ControlFlow(DataFlow):
     """Readiness of nodes in a graph with loops and branches."""
 
-    def __init__(self, work: Workload, memory: KernelMemory, chance: Random, branch: bool) -> None:
-        super().__init__(work, memory, chance)
+    def __init__(self, work: Workload, memory: KernelMemory, rng: Random, branch: bool) -> None:
+        super().__init__(work, memory, rng)
         self.branch = branch
         graph = work.graph
         self.readers: list[list[int]] = [[] for _ in range(graph.tensor_count)]
@@ -121,7 +121,7 @@ class ControlFlow(DataFlow):
                 self.enters[name] = self.enters.get(name, 0) + 1
         for node in work.unordered_fanouts:
             for listeners in (*(self.readers[tensor] for tensor in work.outputs[node]), self.waiting[node]):
-                chance.shuffle(listeners)
+                rng.shuffle(listeners)
         self.root = LoopIteration(LoopFrame("", None), 0, {}, {})
         self.root.values = dict(graph.values)
 

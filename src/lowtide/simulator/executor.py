@@ -53,12 +53,12 @@ def replay(work: Workload, order: Iterable[int]) -> AllocationStream:
 class _ThreadPool:
     """The threads of the inter-op pool, each with a queue of tasks and a queue of nodes to run inline."""
 
-    def __init__(self, work: Workload, threads: int, chance: random.Random, branch: bool) -> None:
+    def __init__(self, work: Workload, threads: int, rng: random.Random, branch: bool) -> None:
         self.work = work
-        self.chance = chance
+        self.rng = rng
         self.memory = KernelMemory(work)
         self.readiness = (
-            ControlFlow(work, self.memory, chance, branch) if work.control_flow else DataFlow(work, self.memory, chance)
+            ControlFlow(work, self.memory, rng, branch) if work.control_flow else DataFlow(work, self.memory, rng)
         )
         self.tasks: list[deque[Tag]] = [deque() for _ in range(threads)]
         self.inline: list[deque[Tag]] = [deque() for _ in range(threads)]
@@ -72,7 +72,7 @@ class _ThreadPool:
         self.idle = list(range(1, len(self.tasks)))
         roots = self.readiness.roots()
         if len(roots) > MOST_ORDERED_EDGES:
-            self.chance.shuffle(roots)
+            self.rng.shuffle(roots)
         self._schedule(0.0, 0, roots)
         self._at(0.0, 0, None, [])
         while self.clock:
@@ -87,7 +87,7 @@ class _ThreadPool:
 
     def _work(self, time: float, thread: int, tag: Tag | None, temporaries: list[int]) -> None:
         """Finish a node, then run more nodes until one would end after another thread's next event."""
-        clock, readiness, costs, draw = self.clock, self.readiness, self.work.cost_us, self.chance.random
+        clock, readiness, costs, draw = self.clock, self.readiness, self.work.cost_us, self.rng.random
         while True:
             if tag is not None:
                 ready = readiness.finish(tag, temporaries)
@@ -126,7 +126,7 @@ class _ThreadPool:
                 inline.append(last)
         while sent and self.idle:
             sent -= 1
-            self._at(time + WAKE_US * self.chance.random(), self.idle.pop(), None, [])
+            self._at(time + WAKE_US * self.rng.random(), self.idle.pop(), None, [])
 
     def _next(self, thread: int) -> Tag | None:
         if self.inline[thread]:
@@ -134,4 +134,4 @@ class _ThreadPool:
         if self.tasks[thread]:
             return self.tasks[thread].popleft()
         victims = [other for other, tasks in enumerate(self.tasks) if tasks]
-        return self.tasks[self.chance.choice(victims)].pop() if victims else None
+        return self.tasks[self.rng.choice(victims)].pop() if victims else None

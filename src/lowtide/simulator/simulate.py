@@ -100,7 +100,7 @@ class SimulatedProcess:
                 for _ in range(int(self.small_per_buffer + draw.random())):
                     allocate(1)
             size = stream.sizes[buffer]
-            if stream.owners[buffer] in residents.drawn and buffer not in stream.handles:
+            if stream.owner_ids[buffer] in residents.drawn and buffer not in stream.handles:
                 drawn, scaled = allocate(size), allocate(size)
                 self.addresses[buffer] = allocate(size)
                 free(scaled)

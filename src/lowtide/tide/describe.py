@@ -13,7 +13,7 @@ from lowtide.program.graph import Graph, Shape
 from lowtide.simulator.simulate import Simulation
 from lowtide.simulator.workload import Workload
 from lowtide.tide.columns import Buffers, Curve
-from lowtide.tide.layers import find_layer, find_owner, find_slot_owners
+from lowtide.tide.layers import find_layer, find_slot_layers, find_variable_layer
 from lowtide.tide.owner import Owner
 from lowtide.tide.rows import columns_of
 
@@ -54,7 +54,7 @@ def describe(work: Workload, simulation: Simulation, labels: Labels) -> tuple[Bu
     naming = _BufferNaming(graph, labels)
     owners = [
         naming.handle(owner) if buffer in stream.handles else naming.owner(owner)
-        for buffer, owner in enumerate(stream.owners)
+        for buffer, owner in enumerate(stream.owner_ids)
     ]
     sources = _sources(owners, allocated, born, died, simulation, labels)
     requested = np.array(stream.sizes, np.int64)
@@ -119,7 +119,7 @@ class _BufferNaming:
         named = [*labels.variables.values(), *((kind, path) for kind, path, _, _ in labels.extra)]
         weights, slots = ([path for kind, path in named if kind == each] for each in ("weights", "optimizer"))
         self.backward = _backward_nodes(graph, {path.partition("/")[0] for path in slots})
-        self.slot_owners = find_slot_owners(slots, weights, labels.layers) if labels.layers else {}
+        self.slot_layers = find_slot_layers(slots, weights, labels.layers) if labels.layers else {}
 
     def owner(self, owner: int) -> Owner:
         """Return the owner of a buffer: a tensor id, or -1 - node for temporary memory of a kernel."""
@@ -145,7 +145,9 @@ class _BufferNaming:
 
     def variable(self, kind: str, path: str, dtype: int, shape: Shape) -> Owner:
         layers = self.labels.layers
-        layer = self.slot_owners.get(path) if kind == "optimizer" else find_owner(path, layers) if layers else None
+        layer = (
+            self.slot_layers.get(path) if kind == "optimizer" else find_variable_layer(path, layers) if layers else None
+        )
         return Owner(path, "Variable", layer, kind, dtype_name(dtype), shape)
 
     def kind(self, node: int) -> str:

@@ -25,7 +25,7 @@ def find_layer(name: str, layers: Collection[str]) -> str | None:
     return None
 
 
-def find_owner(path: str, layers: Collection[str]) -> str | None:
+def find_variable_layer(path: str, layers: Collection[str]) -> str | None:
     """Return the layer that a weight belongs to; the paths of variables contain unchanged layer names."""
     above = path.split("/")[:-1]
     if not layers:
@@ -33,21 +33,21 @@ def find_owner(path: str, layers: Collection[str]) -> str | None:
     return next((part for part in reversed(above) if part in layers), None)
 
 
-def find_slot_owners(slots: Iterable[str], weights: Iterable[str], layers: Collection[str]) -> dict[str, str]:
+def find_slot_layers(slots: Iterable[str], weights: Iterable[str], layers: Collection[str]) -> dict[str, str]:
     """Return the layers of an optimizer's slot variables.
 
     Keras names a slot after the weight's path with underscores: "adam/tower_dense_kernel_momentum" belongs to
     "tower/dense/kernel". Several paths may match, and the longest is right.
     """
-    owners = {path.replace("/", "_"): find_owner(path, layers) for path in weights}
+    layer_of = {path.replace("/", "_"): find_variable_layer(path, layers) for path in weights}
     found = {}
     for slot in slots:
         stem = slot.partition("/")[2]
-        while stem and stem not in owners:
+        while stem and stem not in layer_of:
             stem = stem.rpartition("_")[0]
-        owner = owners.get(stem)
-        if owner is not None:
-            found[slot] = owner
+        layer = layer_of.get(stem)
+        if layer is not None:
+            found[slot] = layer
     return found
 
 

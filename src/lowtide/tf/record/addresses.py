@@ -18,7 +18,7 @@ from lowtide.tf.references.gc_objects import instances_of
 from lowtide.tf.references.holders import address_of, kept_tensors
 from lowtide.tf.trace.keras_models import layer_names, variable_kinds
 from lowtide.tf.trace.trace import without_garbage_collection
-from lowtide.tide.layers import find_owner, find_slot_owners
+from lowtide.tide.layers import find_slot_layers, find_variable_layer
 from lowtide.tide.owner import Owner
 
 
@@ -157,9 +157,9 @@ def _describe_variables(variables: list[Any], owners: list[Any]) -> Iterator[tup
     layers = layer_names(owners)
     rows = [(variable, *kinds[id(variable.handle)]) for variable in variables]
     weights, slots = ([path for _, kind, path in rows if kind == each] for each in ("weights", "optimizer"))
-    slot_owners = find_slot_owners(slots, weights, layers) if layers else {}
+    slot_owners = find_slot_layers(slots, weights, layers) if layers else {}
     for variable, kind, path in rows:
-        layer = slot_owners.get(path) if kind == "optimizer" else find_owner(path, layers) if layers else None
+        layer = slot_owners.get(path) if kind == "optimizer" else find_variable_layer(path, layers) if layers else None
         yield variable, path, kind, layer
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from lowtide.tf.trace.source_lines import inner_functions
-from lowtide.tide.layers import find_layer, find_owner, find_slot_owners
+from lowtide.tide.layers import find_layer, find_slot_layers, find_variable_layer
 
 COPY = "copy of "
 """The prefix of the name of an argument's copy that XLA makes."""
@@ -45,7 +45,7 @@ def make_layer_finder(
         """Find a variable by its path, or by the name of the argument that it is passed as."""
         argument = arguments.get(name)
         layer = None if argument is None else owners.get(_handle(argument, captured))
-        return layer or find_owner(name, layers)
+        return layer or find_variable_layer(name, layers)
 
     def find_upstream(operation: Any) -> str | None:
         waiting, seen = [operation] if operation is not None else [], set()
@@ -71,8 +71,8 @@ def _argument_name(tensor: Any) -> str:
 
 def _variable_owners(layers: frozenset[str], kinds: Mapping[int, tuple[str, str]]) -> dict[int, str]:
     weights, slots = ([path for kind, path in kinds.values() if kind == each] for each in ("weights", "optimizer"))
-    slot_owners = find_slot_owners(slots, weights, layers)
-    found = {handle: slot_owners.get(path) or find_owner(path, layers) for handle, (_, path) in kinds.items()}
+    slot_owners = find_slot_layers(slots, weights, layers)
+    found = {handle: slot_owners.get(path) or find_variable_layer(path, layers) for handle, (_, path) in kinds.items()}
     return {handle: layer for handle, layer in found.items() if layer is not None}
 
 
