@@ -216,7 +216,7 @@ def _cells(row: ExactnessRow) -> list[str]:
     return [
         row.case.name,
         _distance_words(row.spread),
-        percent(row.share) + (f", {row.pieces} pieces" if row.pieces > 1 else "") if row.share else "n/a",
+        percent(row.share) + (f", {row.pieces} micro-batches" if row.pieces > 1 else "") if row.share else "n/a",
         _way_words(row, PLANNED),
         _yes(row.agrees(PLANNED)),
         _way_words(row, BLOCKS),

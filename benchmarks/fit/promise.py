@@ -88,7 +88,7 @@ def _cells(row: PromiseRow) -> list[str]:
         percent(row.share),
         mebibytes(row.planned.get("promised_bytes")),
         mebibytes(max(peaks)) if peaks else "n/a",
-        outcome(row.planned) + (f", {pieces} pieces" if (pieces := row.planned.get("pieces", 1)) > 1 else ""),
+        outcome(row.planned) + (f", {pieces} micro-batches" if (pieces := row.planned.get("pieces", 1)) > 1 else ""),
         "{} of {}".format(*row.kept),
         *(outcome(row.peers.get(peer, {})) for peer in PEERS),
     ]

@@ -124,7 +124,7 @@ def test_a_wide_terminal_also_names_the_nodes(plan):
 def test_what_is_changed_is_said_and_how_to_ask_for_it():
     text = words(TerminalPlan(PlanReport(make_changing_plan())))
     assert 'lt.fit_in(model, budget="10KiB", allow=("microbatch", "bfloat16"))' in text
-    assert "computed in 4 pieces" in text
+    assert "computed in 4 micro-batches" in text
     assert "layers compute in mixed_bfloat16" in text
     assert "split (no layer) the batch 4 KiB 20 µs" in text
     one = PlanReport(make_plan(precision="mixed_float16")).usage

@@ -45,8 +45,8 @@ def _same_batch(evidence: Evidence) -> str:
         )
     if evidence.largest_batch_size:
         return (
-            f'to keep the batch: lt.fit_in(model, budget="{budget}") runs it in pieces and applies their gradients '
-            'once; with BatchNormalization say allow=("microbatch",)'
+            f'to keep the batch: lt.fit_in(model, budget="{budget}") runs it in micro-batches and applies their '
+            'gradients once; with BatchNormalization say allow=("microbatch",)'
         )
     return f"to keep the batch: lowtide plan TARGET --budget {budget} says what to compute again, and what that costs"
 

@@ -57,7 +57,7 @@ class Variant:
         """What it does, for a plan to list."""
         made = []
         if self.pieces > 1:
-            reason = f"{self.pieces} pieces of the batch one after the other, their gradients summed and applied once"
+            reason = f"{self.pieces} micro-batches one after the other, their gradients summed and applied once"
             made.append(Action(SPLIT, "batch", None, None, 0, 0.0, reason))
         if self.precision is not None:
             made.append(Action(PRECISION, self.model.name, None, None, 0, 0.0, f"layers compute in {self.precision}"))

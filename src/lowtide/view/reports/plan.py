@@ -98,7 +98,7 @@ class PlanReport:
         plan, changed = self.plan, []
         if plan.pieces > 1:
             changed.append(
-                f"a batch is computed in {plan.pieces:,} pieces and applied once: the same up to rounding, "
+                f"a batch is computed in {plan.pieces:,} micro-batches and applied once: the same up to rounding, "
                 "but for layers that look at the whole batch, as BatchNormalization does"
             )
         if plan.precision is not None:
