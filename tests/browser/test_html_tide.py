@@ -200,14 +200,14 @@ def test_pointing_at_the_address_space_names_the_buffer(open_page, window, recor
 def test_the_keyboard_reads_the_address_space(open_page, recorded_tide):
     browser = open_page(TideReport(recorded_tide))
     chart = browser.find_element("css selector", ".chart.space")
-    assert "512 B lie free after event 4; the largest block is 512 B" in text(browser, SPACE)
+    assert "512 B are free after event 4; the largest block is 512 B" in text(browser, SPACE)
     chart.send_keys(UP)  # from the lowest address on
     read = "return document.querySelector('.chart.space').nextElementSibling.textContent"
     assert browser.execute_script(read) == "dense/Relu:0, activations, dense, float32 100×10, 4 KiB, events 1 to 5"
     chart.send_keys(UP)
     assert browser.execute_script(read).startswith("adam/dense_kernel_velocity:0, optimizer")
     chart.send_keys(RIGHT)  # the next moment, here and in the curve
-    assert "4.5 KiB lie free after event 5; the largest block is 4 KiB" in text(browser, SPACE)
+    assert "4.5 KiB are free after event 5; the largest block is 4 KiB" in text(browser, SPACE)
     assert "after event 5" in text(browser, "h2.moment")
     assert "addresses over the step, 9 KiB" in chart.get_attribute("aria-label")
 

@@ -117,7 +117,7 @@ def test_from_a_tensor_to_its_node_and_back(tide_page):
     viewer.wait_for_text(".selected", "alive from event 1 to 5")
     viewer.press("Show in graph")
     # Two files hold the layer, one of them thrice.
-    viewer.wait_for_text(".graph-choice", "In which?")
+    viewer.wait_for_text(".graph-choice", "In which graph?")
     viewer.press("a_train_step.pb", ".graph-choice")
     viewer.wait(lambda: viewer.run("return window.lowtide?.state().selected") == "dense/Relu")
     assert "tide=3" in viewer.hash

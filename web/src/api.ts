@@ -1,4 +1,4 @@
-// The server's answers, typed. One function per address; nothing here knows how they are shown.
+// The typed API of the server: one function per address.
 import type { ReportView } from './route';
 
 export type State = 'ready' | 'building' | 'waiting' | 'failed';
@@ -45,7 +45,7 @@ export interface GraphReady {
   edges: number;
   bytes_of_file: number;
   notes: string[];
-  /** The file is another than when it was read, and is being read again. */
+  /** The file has changed, and is being read again. */
   changing?: boolean;
   parts: Part[];
   parts_total?: number;
@@ -136,7 +136,7 @@ export interface NodeDetails {
   tide?: NodeTide | null;
 }
 
-/** What a tide tells of a node's tensors; the largest are listed. */
+/** The tensors of a node in a tide; the largest are listed. */
 export interface NodeTide {
   bytes: number;
   bytes_at_peak: number;
@@ -178,7 +178,7 @@ export interface ScreenQuery {
   colour?: string;
 }
 
-/** What the server, or the way to it, answered instead of data, with what to do about it. */
+/** An error of the server or the connection, with what to do about it. */
 export class ApiError extends Error {
   constructor(message: string, readonly cure: string) {
     super(message);
@@ -257,7 +257,7 @@ export interface AroundQuery extends Shade {
 export interface TrailQuery {
   part: number;
   name: string;
-  /** Without it, whichever there is; of both, the node. */
+  /** Without it, either; if both exist, the node. */
   kind?: 'node' | 'scope' | undefined;
 }
 

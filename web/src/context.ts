@@ -1,4 +1,4 @@
-// What the shell gives to each view, and what it expects back.
+// The interface between the page and its views.
 import type { Api } from './api';
 import type { Route } from './route';
 
@@ -8,7 +8,7 @@ export interface Context {
   readonly api: Api;
   /** The page is one file with its data inlined: there are no other files and no graphs to lead to. */
   readonly standalone: boolean;
-  /** Go to an address; `replace` does not add an entry to the history (for moves of a pointer, say). */
+  /** Go to an address; `replace` adds no entry to the history, for example while text is typed. */
   navigate(route: Route, options?: { replace?: boolean }): void;
   theme(): Theme;
 }

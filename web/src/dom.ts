@@ -1,4 +1,4 @@
-// Elements are always built, never parsed from text: names of nodes, tensors and files are not ours.
+// Elements are always created, never parsed from text: names of nodes, tensors and files are untrusted.
 
 type Child = Node | string | null | undefined | false;
 type Attributes = Record<string, string | number | boolean | null | undefined | EventListener>;
@@ -7,16 +7,16 @@ type Attributes = Record<string, string | number | boolean | null | undefined | 
 export function element<Name extends keyof HTMLElementTagNameMap>(
   name: Name, attributes: Attributes = {}, ...children: Child[]
 ): HTMLElementTagNameMap[Name] {
-  return dress(document.createElement(name), attributes, children);
+  return setUp(document.createElement(name), attributes, children);
 }
 
 export function shape<Name extends keyof SVGElementTagNameMap>(
   name: Name, attributes: Attributes = {}, ...children: Child[]
 ): SVGElementTagNameMap[Name] {
-  return dress(document.createElementNS('http://www.w3.org/2000/svg', name), attributes, children);
+  return setUp(document.createElementNS('http://www.w3.org/2000/svg', name), attributes, children);
 }
 
-function dress<Made extends Element>(made: Made, attributes: Attributes, children: Child[]): Made {
+function setUp<Made extends Element>(made: Made, attributes: Attributes, children: Child[]): Made {
   for (const [name, value] of Object.entries(attributes)) {
     if (typeof value === 'function') made.addEventListener(name.slice(2), value);
     else if (value === true) made.setAttribute(name, '');

@@ -1,4 +1,4 @@
-// The bar on top: what is open, what else there is, light or dark, help.
+// The bar at the top: tabs, the choice of a file, help, and the theme.
 import type { FileEntry, Files } from './api';
 import { formatBytes } from './amounts';
 import { element, shape } from './dom';
@@ -87,7 +87,7 @@ function plainRoute(route: Route): Route {
   return route.view === 'files' ? route : { ...route, options: {} };
 }
 
-// A tab leads to what is nearest to the file that is open: of the same run when there is one.
+// A tab leads to a file of the same run as the open one, if there is one.
 function firstOf(files: Files, tab: Tab, route: Route): Route | null {
   if (route.view === tab) return null;
   const open = files.files.find((file) => holds(file, route));

@@ -27,7 +27,7 @@ function loadStylesheet(address: string): Promise<void> {
     link.rel = 'stylesheet';
     link.href = address;
     link.onload = () => resolve();
-    // An unstyled page still tells more than a blank one.
+    // An unstyled page is better than a blank one.
     link.onerror = () => resolve();
     document.head.append(link);
   });

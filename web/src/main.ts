@@ -1,4 +1,4 @@
-// The shell: header, choice of file, theme, help, and the view that the address asks for.
+// The page: header, theme, help, and the view that the address names.
 import type { Api, Files } from './api';
 import type { Context, Mount, View } from './context';
 import { element } from './dom';
@@ -53,7 +53,7 @@ export function startPage(body: HTMLElement, api: Api, only: ReportRoute | null 
     view.view.update(route);
   }
 
-  // Without an address the first thing in the list is shown; an empty list says so.
+  // Without an address the first file is shown; an empty list has a message.
   function showFirst(): void {
     const first = files && firstRoute(files);
     if (first) navigate(first, { replace: true });
@@ -66,7 +66,7 @@ export function startPage(body: HTMLElement, api: Api, only: ReportRoute | null 
       document.title = `${files.title} · lowtide`;
       header.showFiles(files);
       if (parseRoute(location.hash).view === 'files') show();
-      // The list comes before all files have been looked into.
+      // The list arrives before all files have been read.
       if (files.files.some(({ kind }) => kind === 'reading')) setTimeout(() => void loadFiles(), readingTime);
     } catch (problem) {
       if (parseRoute(location.hash).view === 'files') main.replaceChildren(errorCard(problem, () => void loadFiles()));

@@ -1,4 +1,4 @@
-// What went wrong, and what to do about it, as a card.
+// A card for an error: what went wrong, and what to do.
 import { ApiError } from './api';
 import { element } from './dom';
 

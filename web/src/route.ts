@@ -1,8 +1,8 @@
-// Everything has an address: what is shown lives in `location.hash`, and a link opens the same view.
+// The state of the page is in `location.hash`, so that a link opens the same view.
 
 export type Direction = 'both' | 'inputs' | 'readers';
 
-/** Which nodes a graph view shows when not the scopes: those around one node, or those between two. */
+/** The nodes that a graph view shows instead of scopes: those around one node, or those between two. */
 export type Focus =
   | { kind: 'around'; name: string; hops: number; direction: Direction }
   | { kind: 'paths'; from: string; to: string };
@@ -159,12 +159,12 @@ function decodeAll(query: Map<string, string>): Record<string, string> {
   return Object.fromEntries([...query].map(([name, value]) => [decode(name), decode(value)]));
 }
 
-// Slashes and colons stay readable: they mean nothing behind the "?" of a hash.
+// Slashes and colons stay readable: they have no meaning behind the "?" of a hash.
 function encode(text: string): string {
   return encodeURIComponent(text).replaceAll('%2F', '/').replaceAll('%3A', ':');
 }
 
-// A link cut in the middle of an escape still opens, with the text as it stands.
+// A link that was cut within an escape still opens, with the text unchanged.
 function decode(text: string): string {
   try {
     return decodeURIComponent(text);

@@ -1,4 +1,4 @@
-// Light or dark: the system's choice until the user makes one.
+// Light or dark: the system's preference until the user chooses.
 import type { Theme } from './context';
 
 const key = 'lowtide-theme';

@@ -16,7 +16,7 @@ export interface SheetMarks {
 
 /** How much of the window's width and height is kept on every side of it. */
 const margin = 0.25;
-// Copies of another scale are blurred; while it moves, so much is not disturbing.
+// Copies at another scale are blurred; within this factor that does not matter during a movement.
 const mostStretch = 2;
 const nothing: Rectangle = { x: 0, y: 0, width: 0, height: 0 };
 

@@ -28,7 +28,7 @@ export function paintMarks(context: CanvasRenderingContext2D, marks: Mark[], vie
   }
 }
 
-// Names of open scopes tell where one is when the boxes in them are too small to read.
+// Names of open scopes give orientation when the boxes in them are too small to read.
 function paintEnlarged(context: CanvasRenderingContext2D, mark: TextMark, room: number, scale: number): void {
   const factor = Math.min(legible / (mark.font.size * scale), room / Math.max(mark.width, 1));
   if (mark.font.size * scale * factor < 6) return;

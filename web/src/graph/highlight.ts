@@ -1,4 +1,4 @@
-// What lies over the drawing: the selected box and its edges, and what the pointer is on.
+// Drawn over the graph: the selected box and its edges, and what is under the pointer.
 import { curveMark, edgeLabel, edgeText, edgeWidth } from './display';
 import type { Geometry, PlacedEdge } from './geometry';
 import type { Mark } from './marks';

@@ -1,4 +1,4 @@
-// Ops in a few classes that a reader of a graph tells apart at a glance.
+// A few classes of ops, each with its own colour.
 
 export interface OpClass {
   name: string;

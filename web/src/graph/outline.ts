@@ -1,4 +1,4 @@
-// The open screens as a tree of real elements: for the keyboard, for screen readers, and to see where one is.
+// The open screens as a tree of real elements: for the keyboard, for screen readers, and for orientation.
 import { formatShort } from '../amounts';
 import { element } from '../dom';
 import { canOpen, type Box, type Scene, type Sheet } from './scene';
@@ -151,7 +151,7 @@ export class Outline {
   }
 }
 
-/** What a screen reader says for a box. */
+/** The text for screen readers. */
 export function describe({ item }: Box): string {
   const what = item.kind === 'node' ? [item.op, item.shape] : [item.kind, item.nodes === 1 ? '1 node' : `${item.nodes} nodes`];
   const change = item.change === 'same' ? null : item.change;

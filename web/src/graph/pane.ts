@@ -143,7 +143,7 @@ export class Pane {
     this.handlers.changed('select');
   }
 
-  /** Select without telling: the address did. */
+  /** Select without a notification, because the address asked for it. */
   mark(id: string | null): void {
     this.selected = this.scene?.box(id) ? id : null;
     this.stage.select(this.selected);

@@ -6,7 +6,7 @@ import { element } from '../dom';
 
 const pollTime = 300;
 
-/** Resolves when ready; `report` gets a card while it is not. Throws what the server says when it failed. */
+/** Resolves when the index is ready; until then `report` gets a card. Throws the error of the server if it failed. */
 export async function waitUntilReady(api: Api, graph: string, report: (card: HTMLElement) => void, signal: AbortSignal): Promise<GraphReady> {
   for (;;) {
     const info = await api.graph(graph, signal);

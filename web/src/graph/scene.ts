@@ -1,4 +1,4 @@
-// What is open: screens inside boxes of screens. It knows nothing of places or drawing.
+// The open boxes: screens inside boxes of screens, without positions.
 import type { Item, Screen } from '../api';
 
 export interface Box {
@@ -102,12 +102,12 @@ export class Scene {
   }
 }
 
-/** A node can have the name of the scope it is in (`dense` in `dense`); its label, in brackets, then tells it apart. */
+/** A node can have the name of the scope it is in (`dense` in `dense`); its label, in brackets, distinguishes it. */
 export function boxId(item: Item, path: string): string {
   return item.kind === 'node' && item.key === path && path !== '' ? `${path}/${item.label}` : item.key;
 }
 
-/** Several things that are shown as one because they are alike. */
+/** Several items that are shown as one because they are alike. */
 export function isFold(item: Item): boolean {
   return item.kind === 'series' || item.kind === 'range' || item.kind === 'cluster';
 }

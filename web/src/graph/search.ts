@@ -1,4 +1,4 @@
-// Search as one types, with filters; choosing a result is for the view.
+// Search while typing, with filters; the view handles the chosen result.
 import type { GraphReady, SearchAnswer, SearchQuery, SearchResult } from '../api';
 import { countOf, formatCount, parseBytes } from '../amounts';
 import { element } from '../dom';
@@ -8,7 +8,7 @@ import { shortDevice } from './colours';
 export interface SearchHandlers {
   ask(query: SearchQuery, signal: AbortSignal): Promise<SearchAnswer>;
   choose(result: SearchResult): void;
-  /** Results take the outline's place while there is something to search for. */
+  /** Results replace the outline while there is a search text. */
   shown(active: boolean): void;
 }
 

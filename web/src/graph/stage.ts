@@ -1,4 +1,4 @@
-// The canvas: shows a drawing through a camera, animates from one drawing to the next, and says what the pointer is on.
+// The canvas: shows a drawing through a camera, animates from one drawing to the next, and finds what is under the pointer.
 import { element } from '../dom';
 import { SheetBitmap, type SheetMarks } from './bitmap';
 import { bringIntoView, centreOn, fit, inPixels, keepInPlace, readableScale, toScene, toScreen, useRoom, visible, zoomAt, type Camera, type Size } from './camera';
@@ -24,9 +24,9 @@ export interface StageHandlers {
 }
 
 const movingTime = 120;
-// So long after the last step of a movement it has ended, and what was stretched is painted sharp.
+// A movement has ended this long after its last step; then a stretched copy is painted sharp.
 const settlingTime = 100;
-// Curves and labels at the border of the sheet may reach out so far.
+// How far curves and labels may extend beyond the border of the sheet.
 const overhang = 60;
 // With more boxes than this a move is a jump: building every step of it would take longer than a frame.
 const mostMoving = 200;
@@ -263,7 +263,7 @@ function shifted(geometry: Geometry, right: number, down: number): Geometry {
   return { ...geometry, boxes };
 }
 
-// Who opens something wants to read it, so it is there at once; when something closes, the rest moves together.
+// An opened box appears at once, for it is to be read; when one closes, the others move.
 function canMove(before: Geometry, after: Geometry): boolean {
   return after.boxes.size <= mostMoving && [...after.boxes.keys()].every((id) => before.boxes.has(id))
     && !matchMedia('(prefers-reduced-motion: reduce)').matches;

@@ -1,4 +1,4 @@
-// What a plan does, action by action and by layer.
+// The actions of a plan, one by one and by layer.
 import { countOf, formatBytes, formatCount } from '../amounts';
 import type { Context } from '../context';
 import { element } from '../dom';
@@ -32,7 +32,7 @@ export function createActions(context: Context, data: PlanData, choices: ActionC
       {
         name: 'node',
         value: (action) => action.node,
-        // What has no op is no node of a graph: a whole batch that is split, say.
+        // An action without an op is not about a node, for example splitting the batch.
         cell: (action) =>
           action.op === null ? action.node : nameButton(action.node, () => choices.select(action.node)),
       },
@@ -67,7 +67,7 @@ export function createActions(context: Context, data: PlanData, choices: ActionC
       if (node !== null) {
         strip.replaceChildren(
           element('div', { class: 'name' }, element('code', {}, node)),
-          element('div', { class: 'about' }, action ? describeAction(action) : 'This plan does nothing to it.'),
+          element('div', { class: 'about' }, action ? describeAction(action) : 'This plan does not change it.'),
           element(
             'div',
             { class: 'buttons' },
@@ -99,7 +99,7 @@ export function describeRest(data: PlanData, listed: Action[], matching: Action[
   return more > 0 ? `and ${formatCount(more)} more that save ${formatBytes(saves)}` : '';
 }
 
-/** What is saved and spent in each layer, the most saved first, and in all. */
+/** The savings and costs of each layer, the largest savings first, and their sum. */
 export function layersCard(data: PlanData): HTMLElement {
   const most = Math.max(1, ...data.layers.map((layer) => layer.saves_bytes));
   const body = element('tbody');
@@ -141,11 +141,11 @@ export function layersCard(data: PlanData): HTMLElement {
     { 'aria-label': 'By layer' },
     element('thead', {}, element('tr', {}, element('th', { scope: 'col' }, 'layer'), ...heads, element('th'))),
     body,
-    element('tfoot', {}, element('tr', {}, element('td', {}, 'in all'), ...totalCells(data.total), element('td'))),
+    element('tfoot', {}, element('tr', {}, element('td', {}, 'total'), ...totalCells(data.total), element('td'))),
   );
   return card(
     'By layer',
-    [element('span', { class: 'hint' }, 'What is not held meanwhile, and the time that it costs')],
+    [element('span', { class: 'hint' }, 'Memory that the actions save, and the time that they add')],
     element('div', { class: 'scroll' }, table),
   );
 }

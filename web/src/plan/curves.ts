@@ -2,7 +2,7 @@
 import { formatBytes } from '../amounts';
 import { element, swatch } from '../dom';
 import { drawAxes, drawLevels, frameOf, type Frame } from '../tide/axes';
-import { createChart, type Chart, type Size, type Telling } from '../tide/chart';
+import { createChart, type Chart, type Size, type PlaceDescription } from '../tide/chart';
 import { markMoment } from '../tide/curve';
 import { nodeAt, pointAtShare, shareOf } from '../tide/data';
 import type { Label, Palette, Picture, Shape } from '../tide/picture';
@@ -26,7 +26,7 @@ export function createCurves(title: string, data: Curves): Chart {
     move: (from, key, many) => {
       if (key === 'Home' || key === 'End') return key === 'Home' ? 0 : 1;
       if (key !== 'ArrowLeft' && key !== 'ArrowRight') return null;
-      // The first key leads to the peak of the step as planned.
+      // The first key leads to the peak of the planned step.
       if (from === null) return shareOf(last, last.peak_event);
       return Math.min(1, Math.max(0, from + ((key === 'ArrowLeft' ? -1 : 1) * (many ? 10 : 1)) / 100));
     },
@@ -37,7 +37,7 @@ export function createCurves(title: string, data: Curves): Chart {
             markMoment(frame.x(share), frame, false, palette),
             ...data.curves.map((curve) => dotAt(curve, pointAtShare(curve, share), frame!, 4, palette)),
           ],
-    tell: (share) => (frame ? tellShare(data, share, frame) : null),
+    describe: (share) => (frame ? describeShare(data, share, frame) : null),
   });
 }
 
@@ -102,7 +102,7 @@ function labelPeak(curve: PlanCurve, budget: number | null, frame: Frame, palett
   const x = frame.x(shareOf(curve, curve.peak_event));
   const top = frame.y(curve.bytes[curve.event.indexOf(curve.peak_event)]!);
   const early = x < frame.width / 2;
-  // Above its dot, unless the line of the budget runs there.
+  // Above the dot, unless the line of the budget is there.
   const over = budget === null ? Infinity : top - 9 - frame.y(budget);
   return {
     kind: 'label',
@@ -117,7 +117,7 @@ function labelPeak(curve: PlanCurve, budget: number | null, frame: Frame, palett
   };
 }
 
-function tellShare({ curves }: Curves, share: number, frame: Frame): Telling {
+function describeShare({ curves }: Curves, share: number, frame: Frame): PlaceDescription {
   const percent = `${Math.round(100 * share)}% of the step`;
   const read = curves.map((curve) => ({ curve, point: pointAtShare(curve, share) }));
   return {

@@ -1,4 +1,4 @@
-// What the server says of a plan.
+// The data of a plan.
 import type { Curve } from '../tide/data';
 import type { Answer } from '../tide/parts';
 
@@ -24,13 +24,13 @@ export interface FrontierStep {
 }
 
 export interface FrontierPoint extends FrontierStep {
-  /** "as it is", "this plan", "smallest", or nothing. */
+  /** "as it is", "this plan", "smallest", or empty. */
   name: string;
   chosen: boolean;
   words: string;
 }
 
-/** What other budgets cost: `steps` fall in memory and are what none beats, `points` are those to look at. */
+/** What other budgets cost: `steps` are the Pareto-optimal points, from the most memory down; `points` are drawn. */
 export interface Frontier {
   colour: string;
   top_bytes: number;
@@ -65,7 +65,7 @@ export interface PlanData {
   frontier: Frontier | null;
   layers: ({ layer: string } & Total)[];
   actions: Action[];
-  /** Actions that are not listed, because they save least. */
+  /** The sum of the actions that are not listed, which save least. */
   beyond: Total;
   total: Total;
   usage: { code: string; purpose: string }[];
@@ -73,7 +73,7 @@ export interface PlanData {
   notes: string[];
 }
 
-/** What actions save and cost together. */
+/** The savings and costs of several actions together. */
 export function totalOf(actions: readonly Action[]): Total {
   return actions.reduce(
     (total, action) => ({

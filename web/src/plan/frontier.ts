@@ -1,7 +1,7 @@
-// What other budgets cost in time: the frontier as a picture and as a table.
+// The frontier of memory against time: a chart and a table of what other budgets cost.
 import { formatBytes, formatCount } from '../amounts';
 import { element } from '../dom';
-import { createChart, type Chart, type Size, type Telling } from '../tide/chart';
+import { createChart, type Chart, type Size, type PlaceDescription } from '../tide/chart';
 import { markMoment } from '../tide/curve';
 import { byteTicks } from '../tide/data';
 import { formatSlowdown } from '../tide/format';
@@ -46,7 +46,7 @@ export function createFrontier(frontier: Frontier, budget: number, title: string
     },
     at: (x) => (frame ? nearestPoint(points, frame, x) : null),
     move: (from, key, many) => {
-      // The list falls in memory, and memory grows to the right.
+      // Points are in descending order of memory, which grows to the right.
       if (key === 'Home' || key === 'End') return key === 'Home' ? points.length - 1 : 0;
       if (key !== 'ArrowLeft' && key !== 'ArrowRight') return null;
       if (from === null)
@@ -64,7 +64,7 @@ export function createFrontier(frontier: Frontier, budget: number, title: string
             markMoment(frame.x(points[index]!.bytes), frame, false, palette),
             dotAt(points[index]!, frame, palette.ink, 6, palette),
           ],
-    tell: (index) => (frame ? tellPoint(points[index]!, frame) : null),
+    describe: (index) => (frame ? describePoint(points[index]!, frame) : null),
   });
 }
 
@@ -139,7 +139,7 @@ function drawGrid(frontier: Frontier, frame: Frame, palette: Palette): Shape[] {
   return [...times, ...sizes];
 }
 
-/** From the smallest budget to the right: each point's time, until the next larger budget costs less. */
+/** The frontier as stairs, from the smallest budget to the right. */
 export function stairsOf(frontier: Frontier, frame: Pick<Frame, 'x' | 'y' | 'right'>): Points {
   const stairs: Points = [];
   for (const { bytes, slowdown } of [...frontier.steps].reverse()) {
@@ -181,7 +181,7 @@ function dotAt(point: FrontierPoint, frame: Frame, fill: string, radius: number,
   };
 }
 
-// Of names that would lie over each other the plan's stays.
+// Of names that would overlap, that of the plan is kept.
 function labelled(points: FrontierPoint[], frame: Frame): FrontierPoint[] {
   const near = (one: FrontierPoint, other: FrontierPoint) =>
     Math.abs(frame.x(one.bytes) - frame.x(other.bytes)) < 70 &&
@@ -211,7 +211,7 @@ function drawName(point: FrontierPoint, frame: Frame, palette: Palette): Shape {
   };
 }
 
-function tellPoint(point: FrontierPoint, frame: Frame): Telling {
+function describePoint(point: FrontierPoint, frame: Frame): PlaceDescription {
   const grounds = [`${formatCount(point.recomputed)} recomputed`, point.name].filter(Boolean).join(' · ');
   return {
     x: frame.x(point.bytes),
@@ -223,7 +223,7 @@ function tellPoint(point: FrontierPoint, frame: Frame): Telling {
   };
 }
 
-/** About `most` of the points, even in memory, with all that have a name. */
+/** About `most` of the points, evenly spaced in memory, and all that have a name. */
 export function rowsOf(points: FrontierPoint[], most: number): FrontierPoint[] {
   if (points.length <= most) return points;
   const [high, low] = [points[0]!.bytes, points[points.length - 1]!.bytes];

@@ -1,4 +1,4 @@
-// The view of a plan: before and after, what other budgets cost, what is done, and how to use it.
+// The view of a plan: before and after, what other budgets cost, the actions, and how to use it.
 import { formatBytes } from '../amounts';
 import type { Context, Mount, View } from '../context';
 import { element } from '../dom';
@@ -131,7 +131,7 @@ function frontierCard(data: PlanData, chart: Chart): HTMLElement {
   return card(
     'What other budgets cost',
     [
-      element('span', { class: 'hint' }, 'Estimates, but for the plan itself. Point, or use ← →, to read a budget'),
+      element('span', { class: 'hint' }, 'Estimates, except for the plan itself. Point, or use ← →, to read a budget'),
       saveButtons(chart, caption),
     ],
     element(

@@ -1,4 +1,4 @@
-// How to run a step as planned: lines of code to copy.
+// How to run the planned step: lines of code to copy.
 import { element } from '../dom';
 import { copyText } from '../graph/copy';
 import { button, card } from '../tide/parts';

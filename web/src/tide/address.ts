@@ -1,10 +1,10 @@
-// What of a tide is shown, as the address says it: `#tide/1?at=120&over=2,3.after&tensor=dense/Relu:0&budget=8GiB`.
+// The state of the view of a tide, in the address: `#tide/1?at=120&over=2,3.after&tensor=dense/Relu:0&budget=8GiB`.
 import { parseBytes } from '../amounts';
 
 export interface TideAddress {
-  /** The event of the moment that is chosen; null for the peak. */
+  /** The event of the chosen moment; null for the peak. */
   at: number | null;
-  /** Curves over this one: a tide's id, or a plan's with which of its curves. */
+  /** The other curves: the id of a tide, or the id of a plan with one of its curves. */
   over: OverlayKey[];
   tensor: string | null;
   budget: string | null;

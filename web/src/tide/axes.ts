@@ -1,4 +1,4 @@
-// Where things are in a chart of bytes, and the lines and texts around it.
+// The coordinates of a chart of bytes, and the lines and texts around it.
 import { formatBytes } from '../amounts';
 import type { Size } from './chart';
 import { byteTicks } from './data';
@@ -6,7 +6,7 @@ import { fontSize, letterWidth, lineAcross, type Label, type Palette, type Shape
 
 export const margin = { left: 76, right: 12, top: 26, bottom: 26 };
 
-/** From a share of the step and an amount of bytes to a place in the chart. */
+/** Maps a share of the step and an amount of bytes to coordinates in the chart. */
 export interface Frame extends Size {
   left: number;
   right: number;
@@ -32,7 +32,7 @@ export function frameOf(size: Size, topBytes: number): Frame {
   };
 }
 
-/** Lines across with their amounts, and what the two ends of the step are. */
+/** Grid lines with their amounts, and labels for both ends of the step. */
 export function drawAxes(frame: Frame, topBytes: number, end: string, palette: Palette): Shape[] {
   const grid = byteTicks(topBytes, 6).flatMap((bytes): Shape[] => [
     { kind: 'line', points: lineAcross(frame.left, frame.right, frame.y(bytes)), stroke: palette.line, name: 'grid' },
@@ -66,13 +66,13 @@ export interface Level {
   name: 'safe' | 'budget';
 }
 
-/** Lines across at the safe bound and the budget, with texts that lie neither over each other nor over `taken`. */
+/** Lines at the safe bound and the budget, with labels that overlap neither each other nor `taken`. */
 export function drawLevels(frame: Frame, levels: Level[], taken: Label[], palette: Palette): Shape[] {
   const labels: Label[] = [...taken];
   const lines = levels.map((level): Shape => {
     const budget = level.name === 'budget';
     const label = placeLabel(candidatesOf(frame, level, palette), labels);
-    // A budget is what was asked for; its text may rather lie over another than be left out.
+    // The label of the budget is always drawn, even if it overlaps another.
     if (label ?? budget) labels.push(label ?? candidatesOf(frame, level, palette)[0]!);
     return {
       kind: 'line',
@@ -86,7 +86,7 @@ export function drawLevels(frame: Frame, levels: Level[], taken: Label[], palett
   return [...lines, ...labels.slice(taken.length)];
 }
 
-// At the start or the end of the line, above it or below. A step begins with little in use, so there is most room.
+// At the start or the end of the line, above or below it. Little memory is in use at the start, so that is tried first.
 function candidatesOf(frame: Frame, level: Level, palette: Palette): Label[] {
   const y = frame.y(level.bytes);
   const budget = level.name === 'budget';
@@ -106,7 +106,7 @@ function candidatesOf(frame: Frame, level: Level, palette: Palette): Label[] {
   );
 }
 
-/** The first of the labels that lies over none that is there already. */
+/** The first of the labels that overlaps none of `taken`. */
 export function placeLabel(candidates: Label[], taken: Label[]): Label | null {
   return candidates.find((label) => !taken.some((other) => overlap(extentOf(label), extentOf(other)))) ?? null;
 }

@@ -1,4 +1,4 @@
-// What all charts have: a place to draw in that follows the window, marks over it, a tooltip, the pointer and the keyboard.
+// What all charts share: a surface that follows the size of the window, marks over it, a tooltip, pointer and keyboard.
 import { element } from '../dom';
 import { paint } from './canvas';
 import { paletteOf, type Palette, type Picture, type Shape } from './picture';
@@ -9,10 +9,10 @@ export interface Size {
   height: number;
 }
 
-/** What is said about a place: in a tooltip beside it, and aloud. */
-export interface Telling {
+/** What is shown about a place: in a tooltip beside it, and to screen readers. */
+export interface PlaceDescription {
   x: number;
-  /** Where the tooltip is below; at the top of the chart without it. */
+  /** The tooltip is below this; without it, at the top of the chart. */
   y?: number;
   rows: (Node | string)[];
   words: string;
@@ -20,18 +20,18 @@ export interface Telling {
 
 export type Key = 'ArrowLeft' | 'ArrowRight' | 'ArrowUp' | 'ArrowDown' | 'Home' | 'End';
 
-/** A chart whose places are of the type `Place`, say a moment or a buffer. */
+/** A chart whose places are of the type `Place`, for example a moment or a buffer. */
 export interface ChartParts<Place> {
   className: string;
   surface: 'svg' | 'canvas';
   label(): string;
   paint(size: Size, palette: Palette): Picture;
-  /** What is drawn over the picture, with the place that is pointed to. */
+  /** What is drawn over the picture for the place under the pointer. */
   marks(pointed: Place | null, palette: Palette): Shape[];
-  /** Null where there is nothing to say. */
-  tell(place: Place): Telling | null;
+  /** Null for a place without a description. */
+  describe(place: Place): PlaceDescription | null;
   at(x: number, y: number): Place | null;
-  /** Where a key leads from a place; `many` asks for a larger step. Null leaves the key to the page. */
+  /** The place that a key leads to; `many` asks for a larger step. Null leaves the key to the page. */
   move(from: Place | null, key: Key, many: boolean): Place | null;
   choose?(place: Place): void;
 }
@@ -39,9 +39,9 @@ export interface ChartParts<Place> {
 export interface Chart {
   element: HTMLElement;
   redraw(): void;
-  /** Draw the marks again, for something outside of the chart changed them. */
+  /** Draw the marks again, after something outside of the chart changed them. */
   mark(): void;
-  /** What is shown, as one picture. */
+  /** The chart with its marks as one picture. */
   picture(): Picture;
   destroy(): void;
 }
@@ -91,12 +91,12 @@ export function createChart<Place>(parts: ChartParts<Place>): Chart {
   function point(place: Place | null): void {
     pointed = place;
     mark();
-    const telling = place === null || !drawn ? null : parts.tell(place);
-    tooltip.hidden = telling === null;
-    if (telling && drawn) showTooltip(telling, drawn);
+    const description = place === null || !drawn ? null : parts.describe(place);
+    tooltip.hidden = description === null;
+    if (description && drawn) showTooltip(description, drawn);
   }
 
-  function showTooltip({ x, y, rows }: Telling, { width, height }: Size): void {
+  function showTooltip({ x, y, rows }: PlaceDescription, { width, height }: Size): void {
     tooltip.replaceChildren(...rows);
     const beside = x + 14 + tooltip.offsetWidth > width ? x - 14 - tooltip.offsetWidth : x + 14;
     tooltip.style.left = `${Math.max(0, Math.min(beside, width - tooltip.offsetWidth))}px`;
@@ -126,7 +126,7 @@ export function createChart<Place>(parts: ChartParts<Place>): Chart {
       const place = parts.move(pointed, event.key as Key, event.shiftKey);
       if (place === null) return;
       point(place);
-      spoken.textContent = parts.tell(place)?.words ?? '';
+      spoken.textContent = parts.describe(place)?.words ?? '';
     } else return;
     event.preventDefault();
     event.stopPropagation();

@@ -1,30 +1,30 @@
-// The two charts of a tide as one can use them: the curve, and the address space.
+// The two interactive charts of a tide: the curve and the address space.
 import { formatBytes, formatCount } from '../amounts';
 import { element, swatch } from '../dom';
-import { createChart, type Chart, type Key, type Telling } from './chart';
+import { createChart, type Chart, type Key, type PlaceDescription } from './chart';
 import { describeTide, drawTide, markLifetimes, markMoment, type Overlay } from './curve';
 import { nodeAt, pointAtShare, shareOf, sharesByKind, type Space, type TideData } from './data';
 import { describeSpace, drawSpace, ladderAt, tileAt, tileBox, tileFacts, type SpaceFrame } from './space';
 import type { Frame } from './axes';
 import type { Shape } from './picture';
 
-/** What both charts show, and what they do when something is chosen. */
+/** What both charts show. */
 export interface Shown {
   data: TideData;
-  /** The moment that is chosen, as a position in the curve. */
+  /** The chosen moment, as an index into the curve. */
   point: number;
   overlays: Overlay[];
   budget: number | null;
-  /** The buffers of the tensor that is selected. */
+  /** The buffers of the selected tensor. */
   rows: number[];
 }
 
 export interface ChartActions {
-  /** Choose a moment, and a tensor if one was meant. */
+  /** Choose a moment, and a tensor if one is given. */
   choose(event: number, tensor?: string): void;
 }
 
-/** A place in the address space: a moment, and the buffer that is there if any. */
+/** A place in the address space: a moment, and the tile there, if any. */
 interface SpacePlace {
   event: number;
   tile: number | null;
@@ -55,7 +55,7 @@ export function createCurveChart(shown: () => Shown, actions: ChartActions): Cha
     at: (x) => pointAtShare(shown().data.curve, frame?.shareAt(x) ?? 0),
     move: (from, key, many) => moveAlong(from ?? shown().point, key, many, last()),
     choose: (point) => actions.choose(shown().data.curve.event[point]!),
-    tell: (point) => tellMoment(shown(), point, frame!),
+    describe: (point) => describeMoment(shown(), point, frame!),
   });
 }
 
@@ -66,7 +66,7 @@ function moveAlong(from: number, key: Key, many: boolean, last: number): number 
   return Math.min(last, Math.max(0, from + step));
 }
 
-function tellMoment({ data, overlays }: Shown, point: number, frame: Frame): Telling {
+function describeMoment({ data, overlays }: Shown, point: number, frame: Frame): PlaceDescription {
   const event = data.curve.event[point]!;
   const share = shareOf(data.curve, event);
   const held = formatBytes(data.curve.bytes[point]!);
@@ -156,7 +156,7 @@ export function createSpaceChart(shown: () => Shown & { space: Space }, actions:
       const row = tile === null ? null : (space.tiles.row[tile] ?? null);
       actions.choose(event, row === null ? undefined : data.buffers.name[row]);
     },
-    tell: ({ tile }) => (tile === null || !frame ? null : tellTile(shown(), tile, frame)),
+    describe: ({ tile }) => (tile === null || !frame ? null : describeTile(shown(), tile, frame)),
   });
 }
 
@@ -166,7 +166,7 @@ function climb(ladder: number[], from: number | null, up: boolean): number | nul
   return ladder[Math.min(ladder.length - 1, Math.max(0, at + (up ? 1 : -1)))] ?? null;
 }
 
-function tellTile({ data, space }: { data: TideData; space: Space }, tile: number, frame: SpaceFrame): Telling {
+function describeTile({ data, space }: { data: TideData; space: Space }, tile: number, frame: SpaceFrame): PlaceDescription {
   const { name, kind, texts } = tileFacts(data, space, tile);
   const { tiles } = space;
   return {

@@ -1,4 +1,4 @@
-// The picture of a tide: the kinds of memory stacked over the step, other curves over them, and what is marked.
+// The picture of a tide: the kinds of memory stacked over the step, other curves over them, and marks.
 import { formatBytes, formatCount } from '../amounts';
 import { drawAxes, drawLevels, frameOf, type Frame, type Level } from './axes';
 import type { Size } from './chart';
@@ -16,7 +16,7 @@ import {
 
 /** Another curve over this one. */
 export interface Overlay {
-  /** How the address names it. */
+  /** Its name in the address. */
   key: string;
   label: string;
   colour: string;
@@ -98,7 +98,7 @@ function outline(
   return { kind: 'line', points, stroke, width, name, ...(dash ? { dash } : {}) };
 }
 
-// A line of the colour of the card below keeps it apart from the areas.
+// A wider line in the colour of the card separates the curve from the areas.
 function drawOverlay(overlay: Overlay, frame: Frame, palette: Palette): Shape[] {
   const { curve, colour, peakEvent } = overlay;
   const dots: Shape[] =
@@ -147,7 +147,7 @@ function labelPeak(data: TideData, frame: Frame, palette: Palette): Label {
   };
 }
 
-/** From when to when the buffers of the tensor that is selected are alive, with its name above the first. */
+/** The lifetimes of the buffers of the selected tensor, with its name above the first. */
 export function markLifetimes(data: TideData, rows: number[], frame: Frame, palette: Palette): Shape[] {
   const { born, died, name, bytes } = data.buffers;
   const lives = rows.map((row): [left: number, width: number] => {
@@ -184,7 +184,7 @@ export function markLifetimes(data: TideData, rows: number[], frame: Frame, pale
   ];
 }
 
-/** The end of a name says most: "…ential_1/conv_2_1/Relu:0". */
+/** Keep the end of a name, its most specific part: "…ential_1/conv_2_1/Relu:0". */
 export function shortenStart(name: string, most: number): string {
   return name.length <= most ? name : `…${name.slice(name.length - Math.max(Math.floor(most) - 1, 8))}`;
 }

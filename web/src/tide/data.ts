@@ -1,11 +1,11 @@
-// What the server says of a tide, and questions about it that need no page.
+// The data of a tide, and functions on it that need no page.
 
 export interface MemoryKind {
   name: string;
   colour: string;
 }
 
-/** A curve in few points: `event` rises, `bytes` is what is in use after each; a node is a position in `nodes`. */
+/** A sampled curve: events in order, the bytes in use after each, and the node that ran, as an index into `nodes`. */
 export interface Curve {
   events: number;
   event: number[];
@@ -17,14 +17,14 @@ export interface Curve {
 export interface TideCurve extends Curve {
   /** The bytes of each kind at each point, in the order of `kinds`. */
   strata: number[][];
-  /** How many buffers are alive at each point. */
+  /** The number of live buffers at each point. */
   alive: number[];
 }
 
-/** The largest buffers, as columns; `op`, `layer`, `source` and `shape` are positions in the tables beside them. */
+/** The largest buffers, as columns; `op`, `layer`, `source` and `shape` are indices into the tables beside them. */
 export interface Buffers {
   count: number;
-  /** How many the tide has in all. */
+  /** The number of buffers of the tide. */
   total: number;
   name: string[];
   kind: number[];
@@ -108,7 +108,7 @@ export interface TideData {
   space: Space | null;
 }
 
-/** Where in a sorted list the number is that is nearest to `value`. */
+/** The index of the number in a sorted list that is nearest to `value`. */
 export function nearest(sorted: readonly number[], value: number): number {
   let low = 0;
   let high = sorted.length - 1;
@@ -120,7 +120,7 @@ export function nearest(sorted: readonly number[], value: number): number {
   return low > 0 && value - sorted[low - 1]! < sorted[low]! - value ? low - 1 : low;
 }
 
-/** Steps differ in the number of their events; over each other is what is the same share of each. */
+/** Where an event is in its step, from 0 to 1; steps with different numbers of events are compared by this. */
 export function shareOf(curve: { events: number }, event: number): number {
   return event / Math.max(curve.events - 1, 1);
 }
@@ -139,7 +139,7 @@ export function textOf(buffers: Buffers, column: TextColumn, row: number): strin
   return place === null || place === undefined ? null : (buffers[`${column}s`][place] ?? null);
 }
 
-/** The rows that are alive after an event. */
+/** The rows of the buffers that are alive after an event. */
 export function aliveAt(buffers: Buffers, event: number): number[] {
   const rows: number[] = [];
   for (let row = 0; row < buffers.count; row += 1) if (isAlive(buffers, row, event)) rows.push(row);
@@ -151,8 +151,8 @@ export function isAlive(buffers: Buffers, row: number, event: number): boolean {
 }
 
 /**
- * The rows of a tensor, the largest first. Where only its node is named, those of all its outputs; and where a graph
- * names it without the calls around it, which the step that ran puts before a name, those that end so.
+ * The rows of a tensor, the largest first. For the name of a node, those of all its outputs. A name from a graph lacks
+ * the names of the calls around it, which the executed step puts first; then those whose names end with it.
  */
 export function rowsOfTensor(buffers: Buffers, tensor: string): number[] {
   const node = nodeOfTensor(tensor);
@@ -175,11 +175,11 @@ export function momentOf(data: TideData, rows: number[]): number {
     rows.some((row) => isAlive(buffers, row, event)) ? [point] : [],
   );
   if (alive.length) return alive.reduce((best, point) => (curve.bytes[point]! > curve.bytes[best]! ? point : best));
-  // A life between two points of the curve is as good as at the nearer one.
+  // A lifetime between two points of the curve counts as being at the nearer one.
   return nearest(curve.event, rows.length ? buffers.born[rows[0]!]! : data.peak_event);
 }
 
-/** "dense/Relu:0" is made by "dense/Relu". */
+/** The node that makes a tensor: "dense/Relu" for "dense/Relu:0". */
 export function nodeOfTensor(tensor: string): string {
   return tensor.replace(/:\w+$/, '');
 }
@@ -187,7 +187,7 @@ export function nodeOfTensor(tensor: string): string {
 export interface Share {
   label: string;
   bytes: number;
-  /** What of it is of which kind, in the order of the kinds. */
+  /** The bytes of each kind, in the order of the kinds. */
   parts: [colour: string, bytes: number][];
 }
 
@@ -199,7 +199,7 @@ export function sharesByKind(data: TideData, point: number): Share[] {
     .map(({ label, bytes, colour }) => ({ label, bytes, parts: [[colour, bytes]] }));
 }
 
-/** The layers that hold most after the event of a point, and all others as one. */
+/** The layers that hold most memory at a point of the curve. */
 export function sharesByLayer(data: TideData, point: number, most: number): Share[] {
   const { buffers, kinds, curve } = data;
   const layers = new Map<string, number[]>();
@@ -221,13 +221,13 @@ export function sum(values: readonly number[]): number {
   return values.reduce((total, value) => total + value, 0);
 }
 
-/** Where an axis of bytes ends: over all that is drawn, and over the budget if that is not far above. */
+/** The end of the axis of bytes: above everything drawn, and above the budget unless that is much higher. */
 export function axisTop(highest: number, budget: number | null): number {
   const top = Math.max(highest, 1);
   return Math.floor((budget !== null && budget <= 1.8 * top ? Math.max(top, budget) : top) * 1.08) + 1;
 }
 
-/** Amounts from 0 to `top`, a power of two apart so that they read as round, about `most` of them. */
+/** About `most` amounts from 0 to `top`, a power of two apart, so that they are round. */
 export function byteTicks(top: number, most: number): number[] {
   let step = 1;
   while (top / step > most) step *= 2;

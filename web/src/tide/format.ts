@@ -1,7 +1,7 @@
-// Times as text, written as the command line writes them.
+// Times as text, as on the command line.
 import { formatCount } from '../amounts';
 
-/** As `lowtide.view.plan.format_time`: "1.23 s", "38.2 ms", "950 µs"; nothing is "0". */
+/** As `format_time` in lowtide.view.reports.plan: "1.23 s", "38.2 ms", "950 µs"; zero is "0". */
 export function formatTime(microseconds: number): string {
   if (microseconds < 0.5) return '0';
   const [unit, size] = (
@@ -15,7 +15,7 @@ export function formatTime(microseconds: number): string {
   return `${text} ${unit}`;
 }
 
-/** Time on top as a person reads it: "+14%", "+0%", "-3%". */
+/** A slowdown: "+14%", "+0%", "-3%". */
 export function formatSlowdown(slowdown: number): string {
   const percent = Math.round(100 * slowdown);
   return `${percent < 0 ? '-' : '+'}${Math.abs(percent)}%`;

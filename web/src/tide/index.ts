@@ -1,4 +1,4 @@
-// The view of a tide. The address says what is shown; whatever is chosen goes there first, and comes back through `update`.
+// The view of a tide. Its state is in the address: a choice changes the address, and `update` shows the new state.
 import { parseBytes } from '../amounts';
 import type { FileEntry } from '../api';
 import type { Context, Mount, View } from '../context';
@@ -59,7 +59,7 @@ function createView(container: HTMLElement, context: Context): View {
     if (!signal.aborted) root.removeAttribute('aria-busy');
   }
 
-  // What else there is to compare with; the tide itself does not wait for it.
+  // The files to compare with; the tide itself does not wait for them.
   async function loadFiles(): Promise<void> {
     const { signal } = loading;
     try {
@@ -70,7 +70,7 @@ function createView(container: HTMLElement, context: Context): View {
     }
   }
 
-  // Curves over this one are read when the address first names them, and drawn as they come.
+  // Other curves are read when the address first names them, and drawn as they arrive.
   async function loadOverlay(key: OverlayKey): Promise<void> {
     const name = formatOverlay(key);
     if (!files || asked.has(name)) return;

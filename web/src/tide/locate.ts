@@ -1,4 +1,4 @@
-// From a tensor of a tide, or a node of a plan, to where it is in a graph.
+// Finds a tensor of a tide, or a node of a plan, in a graph.
 import type { Api, FileEntry, GraphEntry } from '../api';
 import type { Context } from '../context';
 import { element } from '../dom';
@@ -9,14 +9,14 @@ interface GraphChoice extends GraphEntry {
   path: string;
 }
 
-// A folder of many runs is not asked for all of them at once.
+// How many graphs of a large folder are searched.
 const mostAsked = 24;
 
 export function graphsOf(files: FileEntry[]): GraphChoice[] {
   return files.flatMap((file) => (file.graphs ?? []).map((graph) => ({ ...graph, path: file.path })));
 }
 
-/** The graphs that know a tensor, of the first that there are. */
+/** Search the first graphs for a tensor. */
 async function graphsThatHold(
   api: Api,
   tensor: string,
@@ -31,18 +31,18 @@ async function graphsThatHold(
   };
 }
 
-/** A button that leads to the tensor in the graph; where several graphs hold it, to the choice between them. */
+/** A button that leads to the tensor in a graph; if several graphs contain it, the user chooses. */
 export function graphLink(context: Context, tensor: string, tide: number | null): HTMLElement {
   const answer = element('span', { class: 'graph-choice', role: 'status' });
   const open = (graph: string) => context.navigate(graphRoute(graph, { tensor, tide }));
   const ask = async () => {
-    answer.textContent = 'Looking for it …';
+    answer.textContent = 'Searching …';
     try {
       const { holding, asked, waiting } = await graphsThatHold(context.api, tensor);
       if (holding.length === 1) open(holding[0]!.id);
       else if (holding.length)
         answer.replaceChildren(
-          'In which? ',
+          'In which graph? ',
           ...holding.map((graph) => button(graphName(graph, holding), () => open(graph.id))),
         );
       else answer.textContent = describeAbsence(asked, waiting);

@@ -1,4 +1,4 @@
-// What a chosen moment holds, by kind and by layer.
+// The memory in use at the chosen moment, by kind and by layer.
 import { formatBytes, formatCount } from '../amounts';
 import { element } from '../dom';
 import { nodeAt, sharesByKind, sharesByLayer, type TideData } from './data';

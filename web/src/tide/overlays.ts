@@ -1,4 +1,4 @@
-// Other curves over a tide: which there are, reading them, and the list to choose from.
+// Other curves over a tide: the available ones, loading them, and the list to choose from.
 import { formatBytes } from '../amounts';
 import type { Api, FileEntry } from '../api';
 import { element, swatch } from '../dom';
@@ -8,7 +8,7 @@ import type { Overlay } from './curve';
 import type { TideData } from './data';
 import { button } from './parts';
 
-// Told apart by colour and by dashes; none is the colour of a kind of memory.
+// Distinguished by colour and by dashes; none has the colour of a kind of memory.
 const looks: readonly (readonly [colour: string, dash: readonly number[] | null])[] = [
   ['#d6336c', null],
   ['#1c7ed6', [8, 4]],
@@ -25,7 +25,7 @@ export interface Choice {
   about: string;
 }
 
-/** All curves that can lie over a tide: the other tides, and each plan's before and after. */
+/** All curves that can be compared with a tide: the other tides, and each plan before and after. */
 export function overlayChoices(files: FileEntry[], tide: number): Choice[] {
   return files.flatMap((file): Choice[] => {
     if (file.kind === 'tide' && file.id !== tide) {
@@ -47,7 +47,7 @@ export function overlayChoices(files: FileEntry[], tide: number): Choice[] {
   });
 }
 
-/** A curve without a look yet. */
+/** A curve before it gets a colour. */
 export type PlainOverlay = Omit<Overlay, 'colour' | 'dash'>;
 
 export async function readOverlay(
@@ -61,7 +61,7 @@ export async function readOverlay(
   const name = { key: formatOverlay(key), label };
   if (key.curve !== null || file?.kind === 'plan') {
     const { curves } = (await api.report<PlanData>('plan', key.id, signal)).curves;
-    // A plan that changes nothing has one curve, which is both.
+    // A plan that changes nothing has one curve, for before and after.
     const curve = curves.find((each) => each.name === key.curve) ?? curves[curves.length - 1]!;
     return { ...name, peakBytes: curve.peak_bytes, peakEvent: curve.peak_event, curve };
   }
@@ -69,7 +69,7 @@ export async function readOverlay(
   return { ...name, peakBytes: data.peak_bytes, peakEvent: data.peak_event, curve: data.curve };
 }
 
-/** Each of the keys keeps its look for as long as it is there; new ones get the first that is free. */
+/** A key keeps its look as long as it is chosen; a new one gets the first free look. */
 export function assignLooks(keys: readonly string[], before: ReadonlyMap<string, number>): Map<string, number> {
   const places = new Map(keys.flatMap((key) => (before.has(key) ? [[key, before.get(key)!] as const] : [])));
   for (const key of keys) {
@@ -88,7 +88,7 @@ export function dress(overlay: PlainOverlay, place: number): Overlay {
   return { ...overlay, colour, dash };
 }
 
-/** The prediction of a recorded tide, where the server knows it. */
+/** The prediction of a recorded tide, if known. */
 export function predictedOverlay({ predicted }: TideData): Overlay[] {
   if (predicted === null) return [];
   return [
@@ -109,7 +109,7 @@ export interface Picker {
   show(choices: Choice[] | null, chosen: OverlayKey[], overlays: Overlay[]): void;
 }
 
-/** A list to tick, behind a button. */
+/** A list of checkboxes behind a button. */
 export function createPicker(choose: (keys: OverlayKey[]) => void): Picker {
   const list = element('ul', { class: 'choices' });
   const summary = element('summary', {}, 'Compare');
@@ -158,7 +158,7 @@ export function createPicker(choose: (keys: OverlayKey[]) => void): Picker {
             element(
               'li',
               { class: 'hint' },
-              choices ? 'There is no other tide and no plan among these files.' : 'Looking what there is …',
+              choices ? 'There is no other tide and no plan among these files.' : 'Loading the list …',
             ),
           ]),
     );

@@ -1,4 +1,4 @@
-// Parts that the views of tides and plans are made of.
+// Elements that the views of tides, plans and reports share.
 import { formatBytes } from '../amounts';
 import { element } from '../dom';
 import type { Share } from './data';
@@ -13,12 +13,12 @@ export function button(
   return element('button', { type: 'button', onclick, ...attributes }, text);
 }
 
-/** A name to click. Where there is no room for all of it its end stays, which says most. */
+/** A name to click; a long one is cut at its start, because its end is more specific. */
 export function nameButton(name: string, onclick: () => void): HTMLButtonElement {
   return element('button', { type: 'button', class: 'link ending', onclick }, element('bdi', {}, name));
 }
 
-/** A part of the page with a heading, and what stands opposite of it. */
+/** A section with a heading, and elements opposite of it. */
 export function card(title: string, beside: Child[], ...content: Child[]): HTMLElement {
   const heading = element(
     'div',
@@ -52,7 +52,7 @@ export function answerGroup(answers: readonly Answer[]): HTMLElement {
   return element('div', { class: 'answers', role: 'group', 'aria-label': 'The answer' }, ...answers.map(answerCard));
 }
 
-/** Names and texts side by side; those without a text are left out. */
+/** Pairs of a name and a text; a name without a text is left out. */
 export function facts(rows: readonly (readonly [string, Node | string | null])[]): HTMLElement {
   const given = rows.flatMap(([name, text]) =>
     text === null ? [] : [element('dt', {}, name), element('dd', {}, text)],

@@ -1,4 +1,4 @@
-// A picture as a list of shapes. The screen, a PNG and an SVG are drawn from the same list, so that they show the same.
+// A picture as a list of shapes, from which the screen, a PNG and an SVG file are drawn alike.
 
 /** Flat lists of coordinates: x, y, x, y, ... */
 export type Points = number[];
@@ -61,16 +61,16 @@ export interface Picture {
   width: number;
   height: number;
   background: string;
-  /** What a screen reader says. */
+  /** The text for screen readers. */
   title: string;
   shapes: Shape[];
 }
 
 export const fontSize = 12;
 export const fontFamily = 'system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
-/** Text is not measured: about the width of a letter. */
+/** The approximate width of a letter; text is not measured. */
 export const letterWidth = 7;
-/** How wide the outline of a text is. */
+/** The width of the outline of a text. */
 export const haloWidth = 4;
 
 /** The colours of the page, light or dark. */

@@ -88,7 +88,7 @@ function moveDown(shape: Shape, by: number): Shape {
   }
 }
 
-/** The kinds that are there at all, then the curves over them with their peaks. */
+/** The kinds of memory in use, then the other curves with their peaks. */
 export function legendOf(data: TideData, overlays: Overlay[]): LegendEntry[] {
   const kinds = data.kinds.filter((_, row) => data.curve.strata[row]!.some((bytes) => bytes > 0));
   return [
@@ -120,6 +120,6 @@ export function fileName(title: string): string {
 function download(blob: Blob, name: string): void {
   const address = URL.createObjectURL(blob);
   element('a', { href: address, download: name }).click();
-  // The browser reads it when it likes.
+  // The browser may read it later.
   setTimeout(() => URL.revokeObjectURL(address), 60_000);
 }

@@ -1,4 +1,4 @@
-// All that is shown of one tide, from the answers down to how they were found.
+// The page of one tide: the answers, the charts, the tensors, and how the numbers were found.
 import { formatBytes, parseBytes } from '../amounts';
 import type { Context, Theme } from '../context';
 import { element, swatch } from '../dom';
@@ -21,7 +21,7 @@ export interface SheetState {
   rows: number[];
   overlays: Overlay[];
   budget: number | null;
-  /** Null while it is not known what there is. */
+  /** Null while the list of files is loading. */
   choices: Choice[] | null;
   theme: Theme;
 }
@@ -38,7 +38,7 @@ export interface SheetActions {
 export interface Sheet {
   element: HTMLElement;
   show(state: SheetState): void;
-  /** Tell something beside the title, aloud too. */
+  /** Show a message below the title, also to screen readers. */
   say(text: string): void;
   destroy(): void;
 }
@@ -95,7 +95,7 @@ export function createSheet(context: Context, data: TideData, id: number, action
     moment.show(data, state.point);
     tensors.show(data, state.point, state.address.filter, state.address.tensor, state.rows);
     space?.show();
-    // Marks move with every choice; the pictures below them are drawn again only when they changed.
+    // Marks are drawn for every choice; the pictures below them only when they change.
     const look = [state.theme, state.budget, ...state.overlays.map((overlay) => overlay.key)].join(' ');
     for (const chart of [curve, space?.chart]) {
       if (look === drawnAs) chart?.mark();

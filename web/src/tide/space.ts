@@ -1,11 +1,11 @@
-// The picture of the address space over the step: which buffer lies where, and what is free between them.
+// The picture of the address space over the step: the address of each buffer, and the free space between them.
 import { formatBytes, formatCount } from '../amounts';
 import { drawEnds, margin } from './axes';
 import type { Size } from './chart';
 import { textOf, type Space, type TideData } from './data';
 import { type Palette, type Picture, type Points, type Shape } from './picture';
 
-/** From an event and a share of the space to a place in the chart. */
+/** Maps an event and a share of the space to coordinates in the chart. */
 export interface SpaceFrame extends Size {
   left: number;
   right: number;
@@ -65,7 +65,7 @@ export function describeSpace(data: TideData, space: Space): string {
     .join('; ');
 }
 
-// At least half a pixel each way, or a thin buffer would not be seen at all.
+// At least half a pixel each way, or a thin buffer would be invisible.
 function boxOf(left: number, right: number, bottom: number, top: number): number[] {
   const height = Math.max(bottom - top, 0.5);
   return [left, bottom - height, Math.max(right - left, 0.5), height];
@@ -80,7 +80,7 @@ export function tileBox({ tiles }: Space, tile: number, frame: SpaceFrame): numb
   );
 }
 
-// One shape for each look, so that thousands of buffers are a few shapes. Only what is tall enough gets an edge.
+// One shape for each colour and shade, so that thousands of buffers are a few shapes. Only tall buffers get an edge.
 function drawTiles(data: TideData, space: Space, frame: SpaceFrame, palette: Palette): Shape[] {
   const { tiles } = space;
   const looks = new Map<string, Shape & { kind: 'boxes' }>();
@@ -104,7 +104,7 @@ function drawTiles(data: TideData, space: Space, frame: SpaceFrame, palette: Pal
   return [...looks.values()];
 }
 
-// Waves where addresses that no buffer ever covers are left out.
+// A wave for each range of addresses that is left out because no buffer covers it.
 function drawFolds(space: Space, frame: SpaceFrame, palette: Palette): Shape[] {
   return space.folds.map(([low, high]) => {
     const middle = (frame.y(low) + frame.y(high)) / 2;
@@ -114,7 +114,7 @@ function drawFolds(space: Space, frame: SpaceFrame, palette: Palette): Shape[] {
   });
 }
 
-/** The tile at a place, or near enough to a thin one; single buffers lie over merged cells, and come first. */
+/** The tile at a place, or a thin tile nearby; single buffers take precedence over merged cells. */
 export function tileAt({ tiles }: Space, frame: SpaceFrame, x: number, y: number): number | null {
   const [event, share] = [frame.eventAt(x), frame.shareAt(y)];
   let found: number | null = null;
@@ -138,7 +138,7 @@ export function ladderAt({ tiles }: Space, event: number): number[] {
     .sort((one, other) => tiles.low[one]! - tiles.low[other]!);
 }
 
-/** What is known about a tile, from its name down. */
+/** The description of a tile. */
 export function tileFacts(
   data: TideData,
   { tiles }: Space,
@@ -153,11 +153,11 @@ export function tileFacts(
   return { name: buffers.name[row]!, kind, texts: texts.filter((text) => text !== null) };
 }
 
-/** What lies free at a point of the curve, and in how large pieces. */
+/** The free space at a point of the curve, and its largest block. */
 export function describeFree(data: TideData, space: Space, point: number): string {
   const after = `after event ${formatCount(data.curve.event[point]!)}`;
   const [free, largest] = [space.free[point]!, space.largest[point]!];
-  if (free === 0) return `Nothing lies free between the buffers ${after}.`;
-  const outside = `${Math.round(100 * (1 - largest / free))}% of it lies outside that`;
-  return `${formatBytes(free)} lie free ${after}; the largest block is ${formatBytes(largest)}, ${outside}.`;
+  if (free === 0) return `Nothing is free between the buffers ${after}.`;
+  const outside = `${Math.round(100 * (1 - largest / free))}% of it is outside that block`;
+  return `${formatBytes(free)} are free ${after}; the largest block is ${formatBytes(largest)}, ${outside}.`;
 }

@@ -1,11 +1,11 @@
-// A table that is sorted by its heads, filtered by words, and shows so many rows at a time.
+// A table that can be sorted and filtered, and shows a limited number of rows at a time.
 import { formatCount } from '../amounts';
 import { element } from '../dom';
 import { button } from './parts';
 
 export interface Column<Row> {
   name: string;
-  /** What it is sorted by, and searched in if it is a text. */
+  /** The value to sort by; a text is also searched by the filter. */
   value(row: Row): string | number;
   cell(row: Row): Node | string;
   number?: boolean;
@@ -14,16 +14,16 @@ export interface Column<Row> {
 
 export interface TableParts<Row> {
   columns: Column<Row>[];
-  /** The name of the column that it is sorted by at first, the largest on top. */
+  /** The column that the table is sorted by at first, in descending order. */
   sortedBy: string;
   label: string;
   placeholder: string;
   rowsAtATime: number;
-  /** What is said below about rows that are not shown; `listed` are those that are. */
+  /** The text below about rows that are not shown; `listed` are the shown ones. */
   rest(listed: Row[], matching: Row[], filtered: boolean): string;
   onFilter?(words: string): void;
   className?(row: Row): string;
-  /** Rows that are listed however far down they would be. */
+  /** Rows that are always listed. */
   pinned?(row: Row): boolean;
 }
 
@@ -80,7 +80,7 @@ export function createTable<Row>(parts: TableParts<Row>): Table<Row> {
     state.words = words;
   }
 
-  // Rows are made anew; whoever was at one with the keyboard stays there.
+  // Rows are created again; the one that has the focus keeps it.
   function replaceRows(listed: Row[]): void {
     const focused = [...body.rows].findIndex((each) => each.contains(document.activeElement));
     const row = state.listed[focused];
@@ -106,7 +106,7 @@ export function createTable<Row>(parts: TableParts<Row>): Table<Row> {
     more.textContent = `Show ${formatCount(Math.min(hidden, parts.rowsAtATime))} more`;
   }
 
-  // In a narrow window rows are laid out as cards, which would take the roles of a table from them.
+  // A narrow window shows rows as cards; explicit roles keep the table a table for screen readers.
   const table = element(
     'table',
     { class: 'listing', role: 'table', 'aria-label': parts.label },
@@ -147,12 +147,12 @@ function cellOf<Row>(column: Column<Row>, row: Row): HTMLElement {
   return element('td', typeof value === 'string' ? { ...attributes, title: value } : attributes, column.cell(row));
 }
 
-/** So many of the rows from the top on; pinned ones from further down come first. */
+/** The first `count` rows; pinned rows from further down come before them. */
 export function firstRows<Row>(rows: Row[], count: number, pinned: (row: Row) => boolean = () => false): Row[] {
   return [...rows.slice(count).filter(pinned), ...rows.slice(0, count)];
 }
 
-/** The rows whose texts hold every one of the words. */
+/** The rows whose texts contain all of the words. */
 export function matchRows<Row>(rows: Row[], columns: Pick<Column<Row>, 'value'>[], words: string): Row[] {
   const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
   if (!wanted.length) return rows;
@@ -166,7 +166,7 @@ export function matchRows<Row>(rows: Row[], columns: Pick<Column<Row>, 'value'>[
   });
 }
 
-/** A sorted copy; equal rows stay in their order. */
+/** A sorted copy; equal rows keep their order. */
 export function sortRows<Row>(rows: Row[], value: (row: Row) => string | number, descending: boolean): Row[] {
   const sign = descending ? -1 : 1;
   const keyed = rows.map((row) => [value(row), row] as const);

@@ -1,4 +1,4 @@
-// The tensors that are alive at a moment, and the one that is selected.
+// The tensors that are alive at a moment, and the selected one.
 import { countOf, formatBytes, formatCount } from '../amounts';
 import type { Context } from '../context';
 import { element, swatch } from '../dom';
@@ -52,7 +52,7 @@ export function createTensors(actions: TensorActions): TensorsCard {
     described = tensor;
   }
 
-  // Within the table only: the page stays where the user looks.
+  // Only the table scrolls, not the page.
   function scrollToChosen(): void {
     const row = table.element.querySelector<HTMLElement>('tr.chosen');
     const list = row?.closest('.scroll');
@@ -61,7 +61,7 @@ export function createTensors(actions: TensorActions): TensorsCard {
   }
 
   function describeSelected(next: TideData, tensor: string, rows: number[]): void {
-    // Kept as it is while the moment changes, for it may hold an answer about graphs.
+    // The buttons are kept while the moment changes: they may show the result of a search in graphs.
     const alive = rows.some((row) => isAlive(next.buffers, row, next.curve.event[point]!));
     const about = rows.length ? describeTensor(next, rows) : describeMissing(next);
     const born = rows.length ? next.buffers.born[rows[0]!]! : null;
@@ -81,7 +81,7 @@ export function createTensors(actions: TensorActions): TensorsCard {
             'div',
             { class: 'buttons' },
             actions.context.standalone ? null : graphLink(actions.context, tensor, actions.tide()),
-            born === null ? null : button('Go to where it begins', () => actions.choose(born)),
+            born === null ? null : button('Go to its allocation', () => actions.choose(born)),
             button('Clear', () => actions.select(null)),
           );
     strip.replaceChildren(...parts, buttons);
@@ -122,7 +122,7 @@ function describeMissing({ buffers }: TideData): string {
   return `It is not among the ${formatCount(buffers.count)} largest of the ${formatCount(buffers.total)} buffers of this tide.`;
 }
 
-/** How much is alive beside the rows that are listed; the smallest buffers never reach the page one by one. */
+/** The number and bytes of live buffers that are not listed; the page does not have all small buffers. */
 export function describeRest(
   data: TideData,
   point: number,

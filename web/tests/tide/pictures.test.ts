@@ -97,7 +97,7 @@ describe('the address space', () => {
       texts: ['dense', 'float32 100×10', '4 KiB', 'events 1 to 5'],
     });
     expect(describeFree(data, space, 5)).toBe(
-      '4.5 KiB lie free after event 5; the largest block is 4 KiB, 11% of it lies outside that.',
+      '4.5 KiB are free after event 5; the largest block is 4 KiB, 11% of it is outside that block.',
     );
   });
 });

@@ -90,7 +90,7 @@ export function makeRecorded(): TideData {
     },
     space: {
       bytes: 9216,
-      holes: 'of the 512 B that lie free …',
+      holes: 'of the 512 B that are free …',
       free: [4608, 512, 512, 512, 512, 4608, 5632],
       largest: [4096, 512, 512, 512, 512, 4096, 4096],
       bands: [

@@ -1,4 +1,4 @@
-// Boxes that hang together, in rows from top to bottom. dagre orders the rows and finds the places in them.
+// Connected boxes, in rows from top to bottom. dagre orders the boxes of each row and positions them.
 import { Graph, layout as layoutByDagre } from './dagre';
 import { assignRanks, dropCycles, type Edge } from './ranks';
 import { gaps } from './shapes';

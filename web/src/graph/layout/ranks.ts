@@ -68,7 +68,7 @@ function sortByReading(count: number, edges: Edge[]): number[] {
   return order;
 }
 
-/** Cells that hang together, largest group first; each group in the given order. */
+/** Connected components, the largest first; each in the given order. */
 export function findGroups(count: number, edges: Edge[]): number[][] {
   const leader = Array.from({ length: count }, (_, cell) => cell);
   const find = (cell: number): number => {

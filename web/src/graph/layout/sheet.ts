@@ -1,4 +1,4 @@
-// One screen on its own: groups of boxes that hang together, packed beside and below each other.
+// The layout of one screen: connected components, packed beside and below each other.
 import { placeGroup, type PlacedGroup, type Point, type Size } from './group';
 import { findGroups, type Edge } from './ranks';
 import { routeEdges } from './routes';
