@@ -93,7 +93,7 @@ def damaged_graphs() -> dict[str, tuple[bytes, str, int]]:
         "cut.pb": (start[:-40], "damaged or cut", len(DENSE) - 1),
         "cut.tfevents": (events(event(message(4, TRAIN_STEP)))[:-3000], "the file ends in the middle of it", 100),
         "checksum.tfevents": (bytes(flipped), "checksum does not match", 296),
-        "missing.pb": (start + node("y", "AddN", "gone", "away"), "2 inputs name nodes that are not there", 7),
+        "missing.pb": (start + node("y", "AddN", "gone", "away"), "2 inputs name nodes that do not exist", 7),
         "circle.pb": (start + node("a", "Relu", "b") + node("b", "Relu", "a"), "circle", 8),
     }
 

@@ -90,8 +90,8 @@ def test_what_is_wrong_is_noted_and_the_rest_is_there(atlas_of):
     assert atlas.inputs_of(0).tolist() == [MISSING]
     assert atlas.notes == (
         "1 nodes have no name",
-        "1 inputs name nodes that are not there",
-        "1 nodes have the name of another one",
+        "1 inputs name nodes that do not exist",
+        "1 nodes have the same name as another",
     )
     assert node_details(atlas, 0)["inputs"][0] == {
         "name": "nowhere", "op": None, "port": 0, "control": False, "bytes": None, "missing": True,
@@ -100,7 +100,7 @@ def test_what_is_wrong_is_noted_and_the_rest_is_there(atlas_of):
 
 def test_circles_are_counted(atlas_of):
     assert atlas_of(node("a", "Add", "b"), node("b", "Add", "a"), node("c", "Relu")).notes == (
-        "2 nodes read each other in a circle",
+        "2 nodes are on a cycle or depend on one",
     )
 
 

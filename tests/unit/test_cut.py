@@ -149,7 +149,7 @@ def test_forward_only_is_without_training_and_what_hands_on(tmp_path):
     # One is waited for, one waits, and one is read by nobody.
     assert forward.names() == ["x", "waiting", "i2", "y", "out"]
     assert through_of(forward) == {("x", "y")}
-    assert forward.notes == ("without training: 2 of 8 nodes left out, and 1 that only hand on what they read",)
+    assert forward.notes == ("without training: 2 of 8 nodes left out, and 1 that only pass on their input",)
 
 
 def test_an_identity_behind_a_switch_stays(tmp_path):

@@ -1,4 +1,4 @@
-"""Scopes as single boxes: whatever lies deeper than so many scopes becomes one box for each of them."""
+"""Collapse scopes: each scope at a given depth becomes one box."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lowtide.errors import LowtideError
 
 
 def collapse(cut: Cut, depth: int) -> Cut:
-    """One box for each scope at a depth, with all that is in it; edges between boxes are bundled."""
+    """Return one box for each scope at a depth; edges between boxes are bundled."""
     if depth < 1:
         raise LowtideError("scopes begin at depth 1", given=depth, cure="give 1 or more")
     atlas = require_ungrouped(cut).atlas
@@ -31,7 +31,7 @@ def collapse(cut: Cut, depth: int) -> Cut:
 
 
 def collapse_to_fit(cut: Cut, most: int, overview: int) -> Cut:
-    """The cut itself if it has no more than `most` boxes; else an overview: scopes collapsed, or flat ones folded."""
+    """Return the cut if it has at most `most` boxes, else an overview with collapsed scopes or folded nodes."""
     if len(cut) <= most:
         return cut
     if cut.grouping is not None:
@@ -53,7 +53,7 @@ def collapse_to_fit(cut: Cut, most: int, overview: int) -> Cut:
 
 
 def _folded(cut: Cut) -> Cut:
-    """The largest part put into groups by names and ops, and each other part as one box."""
+    """Fold the largest part by names and ops; each other part becomes one box."""
     atlas = cut.atlas
     part = find_parts(atlas, cut.nodes)
     largest = int(np.bincount(part).argmax())
@@ -66,7 +66,7 @@ def _folded(cut: Cut) -> Cut:
         is_scope = len(fold.members) == 1
         name = fold.members.name(0) if is_scope else fold_label(fold)
         groups[number] = BoxGroup("scope" if is_scope else fold.kind, qualified_name(atlas, largest, name))
-    # Boxes are numbered in the order of their first nodes, and one of a single node is that node.
+    # Boxes are numbered in the order of their first nodes; a box with a single node is that node.
     _, first, sizes = np.unique(box, return_index=True, return_counts=True)
     rank = np.empty(len(first), np.int32)
     rank[np.argsort(first, kind="stable")] = np.arange(len(first), dtype=np.int32)
@@ -82,34 +82,34 @@ def _grouped(cut: Cut, grouping: Grouping, note: str) -> Cut:
 
 
 def _borders(cut: Cut, depth: int) -> tuple[Indices, Mask]:
-    """Of each node the scope at a depth that it lies in, and where another box begins."""
+    """Return the scope at a depth around each node, and a mask of the first node of each box."""
     atlas = cut.atlas
     own = atlas.scope[cut.nodes]
     scope = _scopes_at(atlas, depth)[own]
     is_deep = atlas.column("scope_depth")[own] >= depth
-    # Nodes of one scope stand together; a node that is not so deep is a box of its own.
+    # Nodes of one scope are adjacent; a node above the depth is a separate box.
     is_new = np.ones(len(scope), np.bool_)
     is_new[1:] = ~is_deep[1:] | ~is_deep[:-1] | (scope[1:] != scope[:-1])
     return scope, is_new
 
 
 def _scopes_at(atlas: Atlas, depth: int) -> Indices:
-    """Of each scope the one at a depth that it lies in; a scope above that depth is itself."""
+    """Return the ancestor at a depth of each scope; a scope above that depth is its own."""
     level = atlas.column("scope_depth")
-    # All within a scope stands behind it, up to the next one that is not deeper.
+    # The scopes within a scope follow it, up to the next one that is not deeper.
     found: Indices = np.maximum.accumulate(np.where(level <= depth, np.arange(len(level)), 0))
     return found
 
 
 def _chosen_members(cut: Cut, part: int) -> ScopeEntries:
-    """What lies directly in the root of a part, as far as any node of it was chosen."""
+    """Return the entries of a part's root that contain selected nodes."""
     members = ScopeEntries.of(cut.atlas, int(cut.atlas.part_root[part]))
     low, high = np.searchsorted(cut.nodes, members.first), np.searchsorted(cut.nodes, members.last)
     return members.take(low < high)
 
 
 def _inside(nodes: Indices, members: ScopeEntries) -> Mask:
-    """Which of the nodes lie in one of the members."""
+    """Mark the nodes that are in one of the entries."""
     change = np.zeros(len(nodes) + 1, np.int64)
     np.add.at(change, np.searchsorted(nodes, members.first), 1)
     np.add.at(change, np.searchsorted(nodes, members.last), -1)

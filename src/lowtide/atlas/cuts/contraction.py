@@ -6,23 +6,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lowtide.atlas.index.arrays import Indices, Int32s, Mask, csr_entries, offsets
+from lowtide.atlas.index.arrays import Indices, Int32s, Mask, csr_entries, offsets, run_starts, sorted_unique
 
-# So many kept nodes are remembered for each one that is left out: the nearest. Without a bound a hub that feeds and is
-# fed by thousands would become millions of edges.
+# Each dropped node remembers at most this many kept sources, the nearest. Without a bound, contracting a hub with
+# thousands of inputs and readers would give millions of edges.
 MOST_SOURCES = 8
-# A round over columns costs as much as some dozens of pairs one by one.
+# Below this number of pairs a Python loop is faster than a vectorized round.
 _FEW = 32
 
 
 @dataclass(frozen=True)
 class ContractedEdges:
-    """From which kept node to which a path leads through others, each pair once."""
+    """Pairs of kept nodes that are joined by a path through dropped nodes, each pair once."""
 
     source: Int32s
     target: Int32s
     crowded: int
-    """How many of those left out have more kept nodes before them than are remembered."""
+    """The number of dropped nodes with more sources than are remembered."""
 
 
 def contract_paths(source: Int32s, target: Int32s, kept: Mask) -> ContractedEdges:
@@ -36,33 +36,32 @@ def contract_paths(source: Int32s, target: Int32s, kept: Mask) -> ContractedEdge
 
 
 class _ContractionSearch:
-    """A search in breadth from all kept nodes at once, so that each node left out hears of the nearest first."""
+    """A breadth-first search from all kept nodes at once, so that each dropped node gets its nearest sources first."""
 
     def __init__(self, source: Int32s, target: Int32s, kept: Mask) -> None:
         self.kept = kept
         dropped = np.flatnonzero(~kept)
         self.row = np.zeros(len(kept), np.int64)
         self.row[dropped] = np.arange(len(dropped))
-        # Only edges between nodes that are left out lead on.
+        # Paths continue only along edges between dropped nodes.
         inner = np.flatnonzero(~kept[source] & ~kept[target])
         order = inner[np.argsort(source[inner], kind="stable")]
         self.first = offsets(np.bincount(source[inner], minlength=len(kept)))
         self.readers = target[order]
         self.known = np.zeros(len(dropped), np.uint8)
-        # Past the last node: nobody.
+        # `len(kept)` marks an empty slot.
         self.before = np.full((len(dropped), MOST_SOURCES), len(kept), np.int32)
         self.is_crowded = np.zeros(len(dropped), np.bool_)
 
     def accept(self, node: Indices, origin: Indices) -> tuple[Indices, Indices]:
-        """Remember which kept node leads to which one left out; returns the pairs that are new and were taken."""
-        node, origin = np.divmod(_distinct(node * len(self.kept) + origin), len(self.kept))
+        """Add sources (`origin`) to dropped nodes; return the pairs that are new and were accepted."""
+        node, origin = np.divmod(sorted_unique(node * len(self.kept) + origin), len(self.kept))
         row = self.row[node]
         fresh = ~(self.before[row] == origin[:, None]).any(axis=1)
         node, origin, row = node[fresh], origin[fresh], row[fresh]
         if not len(node):
             return node, origin
-        is_first = np.ones(len(row), np.bool_)
-        is_first[1:] = row[1:] != row[:-1]
+        is_first = run_starts(row)
         begin = np.flatnonzero(is_first)
         rank = np.arange(len(row)) - begin[np.cumsum(is_first) - 1]
         place = self.known[row] + rank
@@ -73,12 +72,12 @@ class _ContractionSearch:
         return node[taken], origin[taken]
 
     def step(self, node: Indices, origin: Indices) -> tuple[Indices, Indices]:
-        """Pass what was taken on to those that read these nodes."""
+        """Pass the accepted pairs on to the readers of these nodes."""
         places, counts = csr_entries(self.first, node)
         return self.accept(self.readers[places].astype(np.int64), np.repeat(origin, counts))
 
     def step_few(self, node: Indices, origin: Indices) -> tuple[Indices, Indices]:
-        """The same for a handful: a chain of a million nodes has a million rounds."""
+        """Do the same in Python for a few pairs: a chain of a million nodes takes a million rounds."""
         taken: list[tuple[int, int]] = []
         for each, begin in zip(node.tolist(), origin.tolist(), strict=True):
             for reader in self.readers[self.first[each] : self.first[each + 1]].tolist():
@@ -96,22 +95,14 @@ class _ContractionSearch:
         return pairs[:, 0], pairs[:, 1]
 
     def paths(self, source: Int32s, target: Int32s) -> ContractedEdges:
-        """Put what each node left out has heard together with the kept nodes that read it."""
+        """Join the sources of each dropped node with the kept nodes that read it."""
         ends = np.flatnonzero(~self.kept[source] & self.kept[target])
         before = self.before[self.row[source[ends]]]
         rows, columns = np.nonzero(before != len(self.kept))
         begin, end = before[rows, columns].astype(np.int64), target[ends][rows].astype(np.int64)
-        pairs = _distinct(begin * len(self.kept) + end)
+        pairs = sorted_unique(begin * len(self.kept) + end)
         begin, end = np.divmod(pairs, len(self.kept))
         other = begin != end
         return ContractedEdges(
             begin[other].astype(np.int32), end[other].astype(np.int32), int(np.count_nonzero(self.is_crowded))
         )
-
-
-def _distinct(values: Indices) -> Indices:
-    """Each value once, in ascending order; several times faster than np.unique, which hashes."""
-    values = np.sort(values)
-    is_new = np.ones(len(values), np.bool_)
-    is_new[1:] = values[1:] != values[:-1]
-    return values[is_new]

@@ -1,6 +1,6 @@
-"""A Cut: the nodes of a graph that somebody chose, and the edges between them, of which some lead through others.
+"""A Cut: selected nodes of a graph, and the edges between them, some of which are contracted paths.
 
-Everything here takes a Cut and gives one. A cut may be grouped: then boxes stand for whole scopes.
+A cut may be grouped: then a box stands for a whole scope.
 """
 
 from __future__ import annotations
@@ -24,38 +24,38 @@ from lowtide.program.dtypes import dtype_name
 
 MIXED = "mixed"
 
-# So many boxes are named at a time.
+# Boxes described at a time.
 _CHUNK = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class Edges:
-    """Edges between boxes, as columns; an entry may be a bundle of several, and then has their sums."""
+    """Edges between boxes, as columns; an entry may be a bundle of several edges and has their sums."""
 
     source: Int32s
     target: Int32s
     count: Int32s
     control: Int32s
-    """How many of them carry nothing: the source has only to have run."""
+    """The number of control edges."""
     bytes: Indices
-    """What they carry as far as it is known; nothing is known of those that lead through others."""
+    """The bytes carried, where known; 0 for contracted paths."""
     is_through: Mask
-    """Whether all of them lead through nodes that were left out."""
+    """Whether all edges of the entry are paths through nodes that were left out."""
 
     def __len__(self) -> int:
         return len(self.source)
 
     def where(self, chosen: Mask) -> Edges:
-        """The chosen entries alone."""
+        """Return the chosen entries."""
         places = np.flatnonzero(chosen)
         return Edges(*(column[places] for column in self._columns()))
 
     def renamed(self, place: Int32s) -> Edges:
-        """The same between boxes that have other numbers."""
+        """Renumber the boxes."""
         return replace(self, source=place[self.source], target=place[self.target])
 
     def bundled(self) -> Edges:
-        """One entry for each pair of boxes, in the order of their sources."""
+        """Return one entry for each pair of boxes, sorted by source."""
         if not len(self):
             return self
         order = np.lexsort((self.target, self.source))
@@ -73,7 +73,7 @@ class Edges:
         )
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
-        """The entries one by one."""
+        """Iterate over the entries."""
         return zip(*(column.tolist() for column in self._columns()), strict=True)
 
     def _columns(self) -> tuple[npt.NDArray[Any], ...]:
@@ -82,24 +82,24 @@ class Edges:
 
 @dataclass(frozen=True)
 class Grouping:
-    """Which box each chosen node lies in, and what the boxes are that stand for several nodes."""
+    """The box of each selected node, and the groups that boxes of several nodes stand for."""
 
     box: Int32s
     groups: Mapping[int, BoxGroup]
-    """By box; a box that is not here is one node."""
+    """By box; a box without an entry is a single node."""
 
 
 @dataclass(frozen=True)
 class BoxGroup:
-    """What a box stands for."""
+    """The group of nodes that a box stands for."""
 
     kind: str
-    """scope; or series, cluster or range where nodes were folded that no scope divides"""
+    """scope; or series, cluster or range for folded nodes of one scope"""
     name: str
 
 
 class Box(NamedTuple):
-    """One box as a person or a file is told of it; what is not known or differs within it is None."""
+    """The facts about one box; None where unknown or not the same for all its nodes."""
 
     name: str
     kind: str
@@ -111,31 +111,31 @@ class Box(NamedTuple):
     """forward, backward, optimizer, or mixed"""
     nodes: int
     bytes: int
-    """What the outputs of its nodes take, as far as it is known."""
+    """The known bytes of the outputs of its nodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """All that leads from one box to another."""
+    """The bundle of all edges from one box to another."""
 
     source: int
     target: int
     count: int
     control: int
     bytes: int | None
-    """None where it leads through nodes that were left out."""
+    """None for a path through nodes that were left out."""
     through: bool
 
 
 @dataclass(frozen=True)
 class Cut:
-    """Some nodes of an atlas; `notes` say what was left out on the way."""
+    """Some nodes of an atlas; `notes` say what each selection left out."""
 
     atlas: Atlas
     nodes: Indices
     """In ascending order."""
     own_edges: Edges | None = None
-    """None where they are just those that the file has between the chosen nodes."""
+    """None for the subgraph induced by the selected nodes."""
     grouping: Grouping | None = None
     notes: tuple[str, ...] = ()
 
@@ -144,12 +144,12 @@ class Cut:
 
     @cached_property
     def edges(self) -> Edges:
-        """The edges between the boxes, which are numbered from 0 on."""
+        """The edges between the boxes."""
         return _edges_of_file(self.atlas, self.nodes) if self.own_edges is None else self.own_edges
 
     @property
     def is_whole(self) -> bool:
-        """Whether this is the graph as it lies in the file."""
+        """Whether this is the complete graph of the file."""
         return len(self.nodes) == len(self.atlas) and self.own_edges is None and self.grouping is None
 
     @cached_property
@@ -161,12 +161,12 @@ class Cut:
 
     @cached_property
     def sizes(self) -> Indices:
-        """How many nodes each box stands for."""
+        """The number of nodes of each box."""
         return np.ones(len(self), np.int64) if self.grouping is None else np.bincount(self.grouping.box)
 
     @cached_property
     def bytes(self) -> Indices:
-        """What the outputs of each box take."""
+        """The bytes of the outputs of each box."""
         each = node_bytes(self.atlas)[self.nodes]
         if self.grouping is None:
             return each
@@ -181,12 +181,12 @@ class Cut:
             yield from self._some_boxes(start, min(start + _CHUNK, stop))
 
     def bundles(self) -> Iterator[Edge]:
-        """What leads from box to box, in the order of the boxes."""
+        """The bundles of edges, sorted by source."""
         for source, target, count, control, size, through in self.edges.bundled().rows():
             yield Edge(source, target, count, control, None if through else size, through)
 
     def names(self) -> list[str]:
-        """The name of each box; what lies in a function is called `function::name`."""
+        """The name of each box, `function::name` for nodes of a function."""
         return [name for low in range(0, len(self), _CHUNK) for name in self._names(low, low + _CHUNK)]
 
     def _some_boxes(self, low: int, high: int) -> Iterator[Box]:
@@ -237,12 +237,12 @@ _PHASE_NAMES = (*PHASES, MIXED)
 
 
 def whole_graph(atlas: Atlas) -> Cut:
-    """The whole graph with all its functions."""
+    """Return the cut of all nodes, functions included."""
     return Cut(atlas, np.arange(len(atlas)))
 
 
 def keep_nodes(cut: Cut, chosen: Mask, *, connected: bool = False, note: str | None = None) -> Cut:
-    """The chosen boxes alone. If `connected`, an edge leads from one to another where a path led through the others."""
+    """Return the chosen nodes. If `connected`, paths through the nodes left out become edges (contraction)."""
     require_ungrouped(cut)
     notes = cut.notes if note is None else (*cut.notes, note)
     if chosen.all():
@@ -263,30 +263,30 @@ def keep_nodes(cut: Cut, chosen: Mask, *, connected: bool = False, note: str | N
 
 
 def require_ungrouped(cut: Cut) -> Cut:
-    """The cut itself; an error if it is grouped, because scopes cannot be chosen like nodes."""
+    """Return the cut; raise an error if it is grouped, because boxes of scopes cannot be selected like nodes."""
     if cut.grouping is not None:
         raise LowtideError("a collapsed graph cannot be cut further", cure="collapse it in the end")
     return cut
 
 
 def qualified_name(atlas: Atlas, part: int, name: str) -> str:
-    """The name of something with the function that it lies in, if it does."""
+    """Prefix a name with its function, if it is in one."""
     return f"{atlas.parts[part]}::{name}" if part else name
 
 
 def find_parts(atlas: Atlas, nodes: Indices) -> Indices:
-    """The part that each node belongs to."""
+    """Return the part of each node."""
     part: Indices = np.searchsorted(atlas.part_root, atlas.scope[nodes], side="right") - 1
     return part
 
 
 def _edges_of_file(atlas: Atlas, nodes: Indices) -> Edges:
-    """The edges that the file has between some nodes."""
+    """Return the edges of the subgraph induced by some nodes."""
     places, counts = csr_entries(atlas.first_input, nodes)
     absent = len(nodes)
     place = np.full(len(atlas) + 1, absent, np.int32)
     place[nodes] = np.arange(absent, dtype=np.int32)
-    # What names no node is far behind the last one.
+    # MISSING is larger than every node number.
     sources = np.minimum(atlas.inputs[places], len(atlas))
     source = place[sources]
     inside = np.flatnonzero(source != absent)
@@ -301,7 +301,7 @@ def _edges_of_file(atlas: Atlas, nodes: Indices) -> Edges:
 
 
 def _with_paths(edges: Edges, source: Int32s, target: Int32s, count: int) -> Edges:
-    """Edges, and one for each path between boxes that have none."""
+    """Add an edge for each path between boxes that have no edge."""
     known = np.unique(edges.source.astype(np.int64) * count + edges.target)
     fresh = ~np.isin(source.astype(np.int64) * count + target, known)
     source, target = source[fresh], target[fresh]

@@ -1,4 +1,4 @@
-"""Ways to choose from a graph: by sample, op, scope, neighbourhood, phase. Each takes a Cut and gives one."""
+"""Selections: by sample, op, scope, neighbourhood or phase. Each takes a Cut and returns one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from lowtide.atlas.atlas import Atlas
 from lowtide.atlas.cuts.cut import Cut, keep_nodes, require_ungrouped
-from lowtide.atlas.index.arrays import Hashes, Mask, csr_entries
+from lowtide.atlas.index.arrays import Hashes, Mask, csr_entries, run_starts
 from lowtide.atlas.index.phases import FORWARD
 from lowtide.atlas.index.references import CONTROL
 from lowtide.atlas.index.text import hash_text
@@ -17,16 +17,16 @@ from lowtide.atlas.suggestions import suggest_names, suggest_ops, suggest_scopes
 from lowtide.errors import LowtideError
 
 CONSTANTS = ("Const", "HostConst")
-# They give what they are given.
+# Ops that return their input.
 PASS_THROUGH = ("Identity", "StopGradient", "CheckNumerics")
-# What they give is a branch that may not be taken: an Identity behind them is where control flow hangs on.
+# Ops whose outputs may be dead: an Identity after them anchors control edges of the branch.
 _BRANCHES = ("Switch", "RefSwitch", "_SwitchN", "Merge", "Enter", "RefEnter")
 
 _DIGITS = re.compile(r"\d+")
 
 
 def sample(cut: Cut, every: int) -> Cut:
-    """Every Nth node of each kind, the first of each always; what lay between stays connected.
+    """Every Nth node of each kind, beginning with the first, connected through the nodes left out.
 
     A kind is an op in scopes that differ in numbers only: of `block_0/attn/MatMul`, `block_1/attn/MatMul`, ... every
     Nth block's stays.
@@ -37,8 +37,7 @@ def sample(cut: Cut, every: int) -> Cut:
     atlas, nodes = cut.atlas, cut.nodes
     kind = _stems(atlas)[atlas.scope[nodes]] + _OP_FACTOR * (atlas.op[nodes].astype(np.uint64) + np.uint64(1))
     order = np.argsort(kind, kind="stable")
-    is_first = np.ones(len(order), np.bool_)
-    is_first[1:] = kind[order][1:] != kind[order][:-1]
+    is_first = run_starts(kind[order])
     rank = np.arange(len(order)) - np.flatnonzero(is_first)[np.cumsum(is_first) - 1]
     chosen = np.zeros(len(nodes), np.bool_)
     chosen[order] = rank % every == 0
@@ -47,7 +46,7 @@ def sample(cut: Cut, every: int) -> Cut:
 
 
 def with_ops(cut: Cut, ops: Sequence[str], *, connected: bool = True) -> Cut:
-    """The nodes of some ops; they stay connected through the others unless that is not wanted."""
+    """The nodes of some ops, by default connected through the nodes left out."""
     require_ungrouped(cut)
     atlas = cut.atlas
     unknown = [op for op in ops if op not in atlas.ops]
@@ -75,7 +74,7 @@ def within(cut: Cut, scope: str) -> Cut:
 
 
 def around(cut: Cut, name: str, hops: int) -> Cut:
-    """A node and all that is at most so many edges away from it, in both directions."""
+    """A node and all nodes at most `hops` edges away, in both directions."""
     require_ungrouped(cut)
     if hops < 0:
         raise LowtideError("a distance cannot be negative", given=hops, cure="give 0 or more hops")
@@ -96,19 +95,19 @@ def around(cut: Cut, name: str, hops: int) -> Cut:
 
 
 def forward_only(cut: Cut) -> Cut:
-    """What computes the outputs: no gradients, no optimizer, and no node that only hands on what it reads.
+    """The forward pass: no gradients, no optimizer, and no pass-through nodes.
 
-    Like TensorFlow's `remove_training_nodes` it takes out Identity, StopGradient and CheckNumerics, and leaves those
-    that wait for others or are waited for; those that nobody reads stay as outputs, and those of control flow.
+    Like TensorFlow's `remove_training_nodes` this removes Identity, StopGradient and CheckNumerics nodes, except those
+    with control edges, those without readers (outputs) and those of control flow.
     """
     require_ungrouped(cut)
     forward = cut.atlas.phase[cut.nodes] == FORWARD
     _check_any(forward, "forward only")
     without = keep_nodes(cut, forward)
-    spliced = _hands_on(without)
+    spliced = _pass_through_nodes(without)
     note = f"without training: {_left_out(forward)}"
     if spliced.any():
-        note += f", and {np.count_nonzero(spliced):,} that only hand on what they read"
+        note += f", and {np.count_nonzero(spliced):,} that only pass on their input"
     return keep_nodes(without, ~spliced, connected=True, note=note)
 
 
@@ -122,7 +121,7 @@ def without_constants(cut: Cut) -> Cut:
 
 
 def find_node(atlas: Atlas, name: str) -> int:
-    """The node of a name as people copy it: `name`, `name:0`, `^name`, `function::name`."""
+    """Find a node by name; also `name:0`, `^name` and `function::name`."""
     function, _, rest = name.rpartition("::")
     rest = re.sub(r":\d+$", "", rest.removeprefix("^"))
     if function:
@@ -140,12 +139,12 @@ _OP_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
 def _stems(atlas: Atlas) -> Hashes:
-    """A number for each scope; scopes whose names differ in digits only have the same."""
+    """Return a number for each scope that is equal for paths that differ only in digits."""
     texts, which = np.unique(atlas.scope_leaf, return_inverse=True)
     stems = [_DIGITS.sub("#", atlas.text(int(text))) for text in texts]
     numbers = {stem: hash_text(stem) for stem in set(stems)}
     own = np.array([numbers[stem] for stem in stems], np.uint64)[which]
-    # By depth, so that a/b is not b/a. The sum over all scopes that one lies in: each counts from its begin to its end.
+    # Weighted by depth, so that a/b differs from b/a; summed over the ancestors, each of which is a range of scopes.
     own *= np.uint64(2) * atlas.column("scope_depth").astype(np.uint64) + np.uint64(1)
     own[atlas.part_root] = 0
     change = np.zeros(len(own) + 1, np.uint64)
@@ -165,8 +164,8 @@ def _find_ranges(atlas: Atlas, name: str) -> list[tuple[int, int]]:
     return [(int(atlas.scope_first[scope]), int(atlas.scope_last[scope])) for scope in scopes]
 
 
-def _hands_on(cut: Cut) -> Mask:
-    """Which nodes can be taken out so that what reads them reads what they read."""
+def _pass_through_nodes(cut: Cut) -> Mask:
+    """Mark the nodes whose readers can read their input instead."""
     atlas, nodes = cut.atlas, cut.nodes
     places, counts = csr_entries(atlas.first_input, nodes)
     candidate = np.array([op in PASS_THROUGH for op in atlas.ops], np.bool_)[atlas.op[nodes]] & (counts == 1)

@@ -1,4 +1,4 @@
-"""What a graph, or a cut of it, is made of: counted by op, phase, dtype, device, function and scope."""
+"""Counts of a graph or a cut by op, phase, dtype, device, function and scope."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from lowtide.program.dtypes import dtype_name
 
 SCHEMA_VERSION = 1
 
-# A scope that holds more of the nodes than this says nothing; what is in it does.
+# A scope with more than this share of the nodes is replaced by the scopes within it.
 _ALL = 0.9
 
 
 @dataclass(frozen=True)
 class Share:
-    """Something that nodes have in common, how many they are, and what their outputs take."""
+    """The number of nodes with a property, and the bytes of their outputs."""
 
     name: str
     nodes: int
@@ -31,7 +31,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Deepest:
-    """The scope that lies in the most others."""
+    """The scope with the greatest depth."""
 
     name: str
     depth: int
@@ -39,23 +39,23 @@ class Deepest:
 
 @dataclass(frozen=True)
 class Stats:
-    """The numbers; each list has the largest first."""
+    """The counts; each list is sorted in descending order."""
 
     nodes: int
     boxes: int
-    """As many as nodes, unless scopes were collapsed."""
+    """The number of nodes, unless scopes are collapsed."""
     edges: int
     edges_through: int
-    """How many of the edges lead through nodes that were left out."""
+    """The number of edges that are paths through nodes left out."""
     bytes: int
     ops: tuple[Share, ...]
     phases: tuple[Share, ...]
     dtypes: tuple[Share, ...]
     devices: tuple[Share, ...]
     functions: tuple[Share, ...]
-    """Of those in the library that have chosen nodes."""
+    """Functions of the library with selected nodes."""
     scopes: tuple[Share, ...]
-    """The outermost that divide the nodes."""
+    """The outermost scopes that divide the nodes."""
     deepest: Deepest | None
 
     def to_dict(self) -> dict[str, Any]:
@@ -64,7 +64,7 @@ class Stats:
 
 
 def count(cut: Cut) -> Stats:
-    """Count what a cut is made of."""
+    """Count the nodes and edges of a cut."""
     atlas, nodes = cut.atlas, cut.nodes
     size = node_bytes(atlas)[nodes]
     edges = cut.edges
@@ -96,7 +96,7 @@ def _shares(names: list[str], which: Indices, size: Indices) -> tuple[Share, ...
 
 
 def _scopes(cut: Cut, size: Indices, part: int) -> tuple[tuple[Share, ...], Deepest | None]:
-    """The scopes that divide the largest part, and the deepest scope of all."""
+    """Return the scopes that divide the largest part, and the deepest scope."""
     atlas = cut.atlas
     low, high = (np.searchsorted(cut.nodes, column) for column in (atlas.scope_first, atlas.scope_last))
     counts = high - low

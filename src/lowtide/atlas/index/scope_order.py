@@ -1,4 +1,4 @@
-"""What was read, put into scope order: nodes renumbered, inputs resolved to nodes, readers found, phases told."""
+"""Put the nodes in scope order: renumber them, resolve inputs to nodes, and find readers, phases and calls."""
 
 from __future__ import annotations
 
@@ -26,39 +26,39 @@ from lowtide.atlas.index.scope_tree import depth_first
 from lowtide.atlas.index.text import hash_text, starting_with
 from lowtide.atlas.index.unordered_nodes import UnorderedNodes
 
-# Edges are resolved so many at a time, and rows moved.
+# Edges resolved at a time, and rows moved at a time.
 _CHUNK = 1 << 17
 _ROWS = 1 << 16
 
 _BeginStage = Callable[[str, float], None]
 
 
-def write_scope_order(raw: UnorderedNodes, tell: _BeginStage) -> dict[str, Any]:
-    """Write the ordered columns, and return what the header says."""
+def write_scope_order(raw: UnorderedNodes, begin_stage: _BeginStage) -> dict[str, Any]:
+    """Write the columns in scope order, and return the header."""
     writer = raw.writer
-    tell("ordering scopes", 0.0)
+    begin_stage("ordering scopes", 0.0)
     scope, is_head = _scope_order(raw)
-    tell("ordering nodes", 0.1)
+    begin_stage("ordering nodes", 0.1)
     order = np.argsort(scope, kind="stable").astype(np.uint32)
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order), dtype=np.uint32)
     _move(raw, order, scope, is_head)
     del scope, is_head
-    tell("resolving inputs", 0.3)
-    missing, twice = _edges(raw, writer, order, rank)
-    tell("finding readers", 0.7)
+    begin_stage("resolving inputs", 0.3)
+    missing, duplicates = _edges(raw, writer, order, rank)
+    begin_stage("finding readers", 0.7)
     _readers(writer)
-    tell("telling phases", 0.85)
+    begin_stage("finding phases", 0.85)
     writer.write("texts_first", raw.scopes.texts.close())
     _phases(raw, writer)
     _calls(raw, writer, rank)
-    backwards = _backwards(writer)
+    cycle_note = _find_cycles(writer)
     if missing:
-        raw.notes.append(f"{missing:,} inputs name nodes that are not there")
-    if twice:
-        raw.notes.append(f"{twice:,} nodes have the name of another one")
-    if backwards:
-        raw.notes.append(backwards)
+        raw.notes.append(f"{missing:,} inputs name nodes that do not exist")
+    if duplicates:
+        raw.notes.append(f"{duplicates:,} nodes have the same name as another")
+    if cycle_note:
+        raw.notes.append(cycle_note)
     hashes, numbers = raw.scopes.texts.numbering.columns()
     writer.write("texts_hash", hashes)
     writer.write("texts_by_hash", numbers)
@@ -78,14 +78,14 @@ def write_scope_order(raw: UnorderedNodes, tell: _BeginStage) -> dict[str, Any]:
 
 
 def _scope_order(raw: UnorderedNodes) -> tuple[Ids, Mask]:
-    """Write the scopes in depth-first order; the scope of each node by that order, and who has its scope's name."""
+    """Write the scopes in depth-first order; return the scope of each node, and which nodes are named like one."""
     writer = raw.writer
     roots = raw.scopes.roots(len(raw.parts))
     parent, leaf, hashes = raw.scopes.columns()
     scope, names = writer.read("scope"), writer.open("hash")
     tree = depth_first(parent, roots, _first_nodes(scope, len(parent)))
     order = np.argsort(tree.place)
-    # A node `a/b` beside a scope `a/b` is shown inside that scope, as the one that it is named for.
+    # A node `a/b` is shown inside the scope `a/b` if there is one.
     by_hash = np.argsort(hashes).astype(np.uint32)
     hashes = hashes[by_hash]
     is_head = np.zeros(len(scope), np.bool_)
@@ -112,17 +112,17 @@ def _scope_order(raw: UnorderedNodes) -> tuple[Ids, Mask]:
 
 
 def _first_nodes(scope: Column, count: int) -> Int32s:
-    """The first node in the file that lies directly in each scope; behind all where there is none."""
+    """Return the first node in the file directly in each scope; the number of nodes where there is none."""
     first = np.full(count, len(scope), np.int32)
-    # Written from the last to the first, the first one stays.
+    # Assigned in reverse, the first node remains.
     first[scope[::-1]] = np.arange(len(scope) - 1, -1, -1, dtype=np.int32)
     return first
 
 
 def _move(raw: UnorderedNodes, order: Ids, scope: Column, is_head: Column) -> None:
-    """Put the columns of nodes and of their outputs into the new order."""
+    """Reorder the columns of nodes and of their outputs."""
     writer = raw.writer
-    # A search looks at all of these: few names and ops are told by few bytes.
+    # A search reads these columns completely, so they have the smallest dtype.
     for name, count in (("leaf", len(raw.scopes.texts)), ("op", len(raw.ops)), ("device", len(raw.devices))):
         writer.write(name, writer.read(name).astype(smallest_dtype(count))[order])
     for name in ("made_from", "dtype", "start", "length"):
@@ -137,7 +137,7 @@ def _move(raw: UnorderedNodes, order: Ids, scope: Column, is_head: Column) -> No
 
 
 def _move_rows(writer: ColumnWriter, names: tuple[str, ...], first: Column, order: Ids) -> None:
-    """Put columns of compressed rows into the new order, some rows at a time."""
+    """Reorder the rows of CSR columns, some rows at a time."""
     for name in names:
         moved, column = f"{name}_moved", writer.open(name)
         for low in range(0, max(len(order), 1), _ROWS):
@@ -147,14 +147,14 @@ def _move_rows(writer: ColumnWriter, names: tuple[str, ...], first: Column, orde
 
 
 def _edges(raw: UnorderedNodes, writer: ColumnWriter, order: Column, rank: Column) -> tuple[int, int]:
-    """Write the inputs of each node in the new order; how many name nobody, and how many names are taken twice."""
+    """Write the inputs of each node in the new order; return the numbers of unresolved inputs and duplicate names."""
     hashes = writer.read("hash")
-    # Results are never read by name inside their function: their hashes were turned over. Of several nodes with one
-    # name the first in the file is the one that is found.
+    # Results are never read by name inside their function, so their hashes are inverted. Of several nodes with one name
+    # the first in the file is found.
     by_hash = np.argsort(hashes, kind="stable")
     known, node = hashes[by_hash], rank[by_hash]
     del hashes, by_hash
-    twice = int(np.count_nonzero(known[1:] == known[:-1]))
+    duplicates = int(np.count_nonzero(known[1:] == known[:-1]))
     writer.write("name_hash", known)
     writer.write("name_node", node)
     counts = writer.read("input_count")
@@ -165,11 +165,11 @@ def _edges(raw: UnorderedNodes, writer: ColumnWriter, order: Column, rank: Colum
     writer.rename("port", "input_port")
     del known, node
     _move_rows(writer, ("input", "input_port"), first, order)
-    return missing, twice
+    return missing, duplicates
 
 
 def _resolve(writer: ColumnWriter, known: Column, node: Column) -> int:
-    """Write the node that each input names, in the order of the file; how many name nobody."""
+    """Write the source node of each input, in the order of the file; return the number of unresolved inputs."""
     references = writer.open("reference")
     resolved = np.full(len(references), MISSING)
 
@@ -183,7 +183,7 @@ def _resolve(writer: ColumnWriter, known: Column, node: Column) -> int:
 
 
 def _readers(writer: ColumnWriter) -> None:
-    """Write who reads each node: the edges turned around."""
+    """Write the readers of each node: the transposed edges."""
     first, inputs = writer.open("first_input"), writer.open("input")
     count = len(first) - 1
     reader_count = np.zeros(count + 1, np.int64)
@@ -211,12 +211,12 @@ def _readers(writer: ColumnWriter) -> None:
 
 
 def _lengths(first: Column, low: int, high: int) -> Indices:
-    """How many entries each of some rows has."""
+    """Return the number of entries of each row from `low` to `high`."""
     return np.asarray(np.diff(first[low : high + 1].astype(np.int64)), np.int64)
 
 
 def _phases(raw: UnorderedNodes, writer: ColumnWriter) -> None:
-    """Write each node's phase: gradients are known by the scope or function that they are in, or by how they begin."""
+    """Write the phase of each node; gradients are recognised by the prefix of their name, scope or function."""
     leaf, parent, size = (writer.read(name) for name in ("scope_leaf", "scope_parent", "scope_size"))
     texts = open_column(writer.folder / "texts", "|u1")
     first = writer.read("texts_first")
@@ -226,7 +226,7 @@ def _phases(raw: UnorderedNodes, writer: ColumnWriter) -> None:
     tops = np.flatnonzero(is_gradient[leaf] & (parent != np.arange(len(parent))))
     backward_parts = [part for part, name in enumerate(raw.parts) if name.startswith(BACKWARD_FUNCTION)]
     tops = np.concatenate([tops, writer.read("part_root")[backward_parts].astype(np.int64)])
-    # All scopes within one are a range: its begin counts one up, its end one down.
+    # Each scope is a range: +1 at its start and -1 at its end, summed, give the nesting depth.
     within = np.zeros(len(leaf) + 1, np.int64)
     np.add.at(within, tops, 1)
     np.add.at(within, tops + size[tops], -1)
@@ -237,7 +237,7 @@ def _phases(raw: UnorderedNodes, writer: ColumnWriter) -> None:
 
 
 def _calls(raw: UnorderedNodes, writer: ColumnWriter, rank: Column) -> None:
-    """Write which node names which function of the library."""
+    """Write which node calls which function of the library."""
     caller, callee = writer.read("caller"), writer.read("callee")
     parts = np.array([hash_text(name) for name in raw.parts[1:]], np.uint64)
     if not len(parts) or not len(caller):
@@ -253,9 +253,9 @@ def _calls(raw: UnorderedNodes, writer: ColumnWriter, rank: Column) -> None:
     writer.write("call_part", part[in_order])
 
 
-def _backwards(writer: ColumnWriter) -> str | None:
-    """A note if the file has nodes that read later ones in a circle."""
-    in_circles = count_cyclic_nodes(
+def _find_cycles(writer: ColumnWriter) -> str | None:
+    """Return a note if the graph has cycles."""
+    cyclic = count_cyclic_nodes(
         *(writer.open(name) for name in ("first_input", "input", "first_reader", "reader", "position"))
     )
-    return f"{in_circles:,} nodes read each other in a circle" if in_circles else None
+    return f"{cyclic:,} nodes are on a cycle or depend on one" if cyclic else None
