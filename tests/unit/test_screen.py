@@ -134,7 +134,7 @@ def test_a_fold_or_a_scope_that_is_not_there(atlas_of):
     atlas = atlas_of(*TRAINING)
     with pytest.raises(LowtideError, match="no such scope"):
         make_screen(atlas, path="nowhere")
-    with pytest.raises(LowtideError, match="nothing is folded so"):
+    with pytest.raises(LowtideError, match="no such fold"):
         make_screen(atlas, fold="@7-9")
     with pytest.raises(LowtideError, match="no such scope"):
         make_screen(atlas, part=3)

@@ -1,4 +1,4 @@
-"""Two graphs over each other: what is in both, in one alone, or not the same in both."""
+"""Compare two graphs screen by screen: items that are the same, added, removed or changed."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ SAME, ADDED, REMOVED, CHANGED = "same", "added", "removed", "changed"
 
 
 def compare_screens(before: Atlas, after: Atlas, path: str = "", fold: str = "", part: int = 0) -> Screen:
-    """The screen of a scope in both graphs; items are the same if all nodes in them are.
+    """Return the union of the screens of a scope in both graphs; an item is the same if all its nodes are.
 
-    Nodes are the same if their names, ops and outputs are, and what they read. `part` is one of the graph before.
+    Nodes are the same if names, ops, outputs and inputs are. `part` is a part of the graph `before`.
     """
     old, new = _screen(before, path, fold, part), _screen(after, path, fold, paired_part(before, after, part))
     if old is None and new is None:
@@ -29,17 +29,17 @@ def compare_screens(before: Atlas, after: Atlas, path: str = "", fold: str = "",
 
 
 def paired_part(before: Atlas, after: Atlas, part: int) -> int | None:
-    """The function of another graph that is the one of this number here; None if there is none.
+    """Return the part of `after` that corresponds to a part of `before`, or None.
 
-    TensorFlow numbers its functions anew in every process, so of those that are called the same but for a number at the
-    end the first belongs to the first, and so on.
+    TensorFlow numbers functions differently in every process, so functions whose names differ only in a trailing number
+    are paired in order.
     """
     if part == 0 or not 0 <= part < len(before.parts):
         return part
     if before.parts[part] in after.parts:
         return after.parts.index(before.parts[part])
     others = [set(graph.parts) for graph in (after, before)]
-    alike = [
+    candidates = [
         [
             number
             for number, name in enumerate(graph.parts)
@@ -47,8 +47,8 @@ def paired_part(before: Atlas, after: Atlas, part: int) -> int | None:
         ]
         for graph, other in zip((before, after), others, strict=True)
     ]
-    place = alike[0].index(part)
-    return alike[1][place] if place < len(alike[1]) else None
+    place = candidates[0].index(part)
+    return candidates[1][place] if place < len(candidates[1]) else None
 
 
 def _stem(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Edges between groups of nodes: counted, weighed, and told apart from those that cross the border."""
+"""Bundle edges between groups of nodes: their counts and bytes, and the edges that enter or leave the groups."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from lowtide.atlas.atlas import Atlas
-from lowtide.atlas.index.arrays import Floats, Ids, Indices, csr_entries
+from lowtide.atlas.index.arrays import Floats, Ids, Indices, csr_entries, expand_ranges
 from lowtide.atlas.index.references import CONTROL, MISSING
 
 Amounts = Floats
 
-# So many nodes are looked at at once.
+# Nodes processed at a time.
 _CHUNK = 1 << 16
 
 
@@ -28,24 +28,19 @@ class Ranges:
     count: int
 
     def chunks(self) -> Iterator[tuple[Indices, Indices]]:
-        """All nodes with their groups, some hundred thousand at a time."""
+        """Yield all nodes with their groups, in chunks."""
         sizes = self.last - self.first
         pieces = (np.cumsum(sizes) - 1) // _CHUNK
         for rows in np.split(np.arange(len(sizes)), np.flatnonzero(np.diff(pieces)) + 1):
-            nodes, counts = _expand(self.first[rows], sizes[rows])
-            groups = np.repeat(self.group[rows], counts)
+            nodes = expand_ranges(self.first[rows], sizes[rows])
+            groups = np.repeat(self.group[rows], sizes[rows])
             for low in range(0, len(nodes), _CHUNK):
                 yield nodes[low : low + _CHUNK], groups[low : low + _CHUNK]
 
 
-def _expand(first: Indices, sizes: Indices) -> tuple[Indices, Indices]:
-    before = np.cumsum(sizes) - sizes
-    return np.arange(int(sizes.sum())) + np.repeat(first - before, sizes), sizes
-
-
 @dataclass(frozen=True, slots=True)
 class Bundles:
-    """Edges among groups, and between groups and what is outside of all of them."""
+    """Edges between groups, and edges between a group and nodes outside of all groups."""
 
     source: Indices
     target: Indices
@@ -58,7 +53,7 @@ class Bundles:
 
 
 def bundle(atlas: Atlas, ranges: Ranges) -> Bundles:
-    """Bundle the edges that begin or end in any of the ranges. A group's edges to itself are not told."""
+    """Bundle the edges that start or end in any of the ranges. Edges within a group are left out."""
     low, high = int(ranges.first.min()), int(ranges.last.max())
     table = _GroupLookup(ranges, low, high)
     count = ranges.count
@@ -98,13 +93,13 @@ def bundle(atlas: Atlas, ranges: Ranges) -> Bundles:
 
 
 def release_after_chunk(atlas: Atlas, nodes: Indices) -> None:
-    """Give back the memory of the columns after a whole chunk: who looks at millions of nodes looks at each once."""
+    """Return the pages of the columns after a full chunk: a pass over millions of nodes reads each only once."""
     if len(nodes) == _CHUNK:
         atlas.release()
 
 
 def edge_bytes(atlas: Atlas, source: Ids, port: npt.NDArray[np.uint16]) -> Amounts:
-    """What each edge carries; nothing where it is only waited for, or where the size is not known."""
+    """Return the bytes that each edge carries; 0 for control edges and where the size is unknown."""
     first = atlas.first_tensor
     place = first[source].astype(np.int64) + port
     known = (port != CONTROL) & (place < first[source.astype(np.int64) + 1])
@@ -114,7 +109,7 @@ def edge_bytes(atlas: Atlas, source: Ids, port: npt.NDArray[np.uint16]) -> Amoun
 
 
 class _GroupLookup:
-    """Which group each node is in; `count` is the answer for those in none."""
+    """The group of each node; `ranges.count` for nodes in no group."""
 
     def __init__(self, ranges: Ranges, low: int, high: int) -> None:
         self._low, self._high, self._none = low, high, ranges.count
@@ -122,8 +117,8 @@ class _GroupLookup:
         for row in range(len(ranges.first)) if len(ranges.first) < 4096 else ():
             self._table[int(ranges.first[row]) - low : int(ranges.last[row]) - low] = ranges.group[row]
         if len(ranges.first) >= 4096:
-            nodes, counts = _expand(ranges.first, ranges.last - ranges.first)
-            self._table[nodes - low] = np.repeat(ranges.group, counts)
+            counts = ranges.last - ranges.first
+            self._table[expand_ranges(ranges.first, counts) - low] = np.repeat(ranges.group, counts)
 
     def group_of(self, nodes: Ids) -> Indices:
         place = nodes.astype(np.int64) - self._low

@@ -1,4 +1,4 @@
-"""What tells one node from another: its name, op and outputs, and what it reads, as a number to be summed over many."""
+"""Fingerprints of nodes: hashes of name, op, outputs and inputs that can be summed over the nodes of a scope."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from lowtide.atlas.index.arrays import Floats, Hashes, Indices, csr_entries
 from lowtide.atlas.index.references import MISSING
 from lowtide.atlas.index.text import hash_texts, mix
 
-# A sum of so many bits over ten million nodes is still exact in a float.
+# The sum of ten million numbers of this many bits is exact in a float64.
 _BITS = 28
 
-# Told apart from each other by the place that they are mixed with.
+# The position with which each property is mixed.
 _NAME, _SCOPE, _OP, _TENSOR, _INPUT, _SOURCE, _DTYPE, _ALL = np.arange(8, dtype=np.uint64)
 
 
 class Fingerprints:
-    """A number for each node of a graph, the same in another graph that has such a node.
+    """A number for each node of a graph, equal for equal nodes of another graph.
 
-    The numbers of all nodes in a scope, added, tell whether anything in it differs. Values of constants and attributes
-    that say nothing of outputs do not count.
+    The sums over two scopes are equal if no node differs. Values of constants and attributes that do not affect outputs
+    are ignored.
     """
 
     def __init__(self, atlas: Atlas) -> None:
@@ -30,7 +30,7 @@ class Fingerprints:
         self._op = hash_texts([op.encode(errors="surrogateescape") for op in atlas.ops])
 
     def __call__(self, nodes: Indices) -> Floats:
-        """The numbers of some nodes."""
+        """Return the fingerprints of some nodes."""
         atlas = self._atlas
         name, scope = self._names(nodes)
         prints = mix(name, _NAME) + mix(scope, _SCOPE) + mix(self._op[atlas.op[nodes]], _OP)
@@ -42,7 +42,7 @@ class Fingerprints:
         return (mix(prints, _ALL) >> np.uint64(64 - _BITS)).astype(np.float64)
 
     def _names(self, nodes: Indices) -> tuple[Hashes, Hashes]:
-        """The name of each node, and that of the scope it lies in."""
+        """Return the hashes of each node's name and of its scope's name."""
         atlas = self._atlas
         return self._text[atlas.leaf[nodes]], self._text[atlas.scope_leaf[atlas.scope[nodes]]]
 
@@ -55,7 +55,7 @@ class Fingerprints:
 
 
 def _sums(values: Hashes, counts: Indices) -> Hashes:
-    """The sum of each run of so many values."""
+    """Sum runs of values; `counts` are the lengths of the runs."""
     running = np.concatenate([np.zeros(1, np.uint64), np.cumsum(values, dtype=np.uint64)])
     last = np.cumsum(counts)
     sums: Hashes = running[last] - running[last - counts]

@@ -1,12 +1,12 @@
-"""Thousands of nodes and scopes, folded into so few groups that a person can look at them.
+"""Fold thousands of nodes and scopes into a number of groups that fits on a screen.
 
-Names are taken apart at their separators: `conv2_block1_1_conv` lies under `conv2`, under `conv2_block1` and so on, as
-if these were scopes. The largest group is taken apart again and again while there is room on the screen. What names do
-not tell apart is grouped by op, and what is alike in every way is cut into ranges.
+Names are split at separators: `conv2_block1_1_conv` belongs to `conv2`, then to `conv2_block1` and so on, as if these
+were scopes. The largest group is split repeatedly while there is room on the screen. Entries that names do not separate
+are grouped by op, and entries that are alike in both are divided into ranges.
 
-A fold is a text of steps from a scope to a group, with `|` between them: a beginning of names (`conv2`), an op
-(`*op Const`), all scopes (`*scopes`), rare ops (`*other`), what the largest beginnings leave (`*rest`), or a range in
-the order of the file (`@0-999`).
+A fold is a path from a scope to a group, with steps separated by `|`: a prefix of names (`conv2`), an op (`*op Const`),
+all scopes (`*scopes`), rare ops (`*other`), entries outside of the largest prefixes (`*rest`), or a range in the order
+of the file (`@0-999`).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from lowtide.atlas.index.text import next_name_parts, starting_with
 from lowtide.atlas.screens.scope_entries import ScopeEntries
 
 LIMIT = 60
-"""So many items a screen has at the most, where folding can bring it there."""
+"""The most items of a screen, where folding can reach it."""
 MOST = 120
-"""So few members are shown one by one, although they are more than a screen of folds has."""
+"""Up to this number, the members of a fold are shown one by one."""
 
 SERIES, CLUSTER, RANGE = "series", "cluster", "range"
 _SEPARATORS = b"_.:-/"
@@ -33,22 +33,22 @@ _RANGE = re.compile(r"@(\d+)-(\d+)")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FoldGroup:
-    """Some members that are shown as one item; a group of one is that member itself."""
+    """Members that are shown as one item; a group of one member is shown as that member."""
 
     members: ScopeEntries
     step: str = ""
-    """Leads from the fold above to this group."""
+    """The step from the fold above to this group."""
     kind: str = CLUSTER
     prefix: int = 0
-    """How many bytes of their names the members have in common, up to a separator."""
+    """The length in bytes of the common prefix of the names, up to a separator."""
 
 
 class FoldError(ValueError):
-    """A fold that leads nowhere."""
+    """A fold that matches nothing."""
 
 
 def unfold(members: ScopeEntries, fold: str) -> tuple[ScopeEntries, int]:
-    """Follow a fold; the members that it leads to, and how many bytes of their names its steps used."""
+    """Follow a fold; return its members, and the length of the name prefix that its steps use."""
     prefix = 0
     for step in filter(None, fold.split("|")):
         if ranged := _RANGE.fullmatch(step):
@@ -69,14 +69,14 @@ def unfold(members: ScopeEntries, fold: str) -> tuple[ScopeEntries, int]:
             members = members.take(_begins(members, text))
             prefix = len(text.encode(errors="surrogateescape"))
         if not len(members):
-            raise FoldError(f"nothing is folded so: {fold}")
+            raise FoldError(f"no such fold: {fold}")
     return members, prefix
 
 
 def fold_members(members: ScopeEntries, fold: str = "", prefix: int = 0) -> list[FoldGroup]:
-    """Put members into groups, no more than a screen has room for, in the order of the file.
+    """Group members, with at most as many groups as fit on a screen, in the order of the file.
 
-    `fold` is how they were come by: what names did not tell apart is not asked of names again.
+    `fold` is the path to these members: if its last step is not a name prefix, they are not grouped by name again.
     """
     step = fold.rpartition("|")[2]
     if len(members) <= (MOST if fold else LIMIT):
@@ -96,13 +96,13 @@ def fold_members(members: ScopeEntries, fold: str = "", prefix: int = 0) -> list
 
 
 def _by_name(members: ScopeEntries, prefix: int) -> list[FoldGroup] | None:
-    """Split by the next part of the names, then the largest of what came out, while there is room.
+    """Split by the next part of the names, then split the largest group repeatedly, while there is room.
 
-    None where the names have more different parts than a screen has room for.
+    Return None if the names have more distinct parts than fit on a screen.
     """
     whole = FoldGroup(members, prefix=prefix)
     groups = _split(whole, MOST)
-    # What all have in common tells nothing.
+    # A part that all names share does not separate them.
     while groups is not None and len(groups) == 1 and groups[0].prefix > whole.prefix:
         whole = groups[0]
         groups = _split(whole, MOST)
@@ -122,7 +122,7 @@ def _by_name(members: ScopeEntries, prefix: int) -> list[FoldGroup] | None:
 
 
 def _split(group: FoldGroup, most: int) -> list[FoldGroup] | None:
-    """Split by what comes next in the names, up to a separator; None where that gives more than `most` groups."""
+    """Split by the next part of the names, up to a separator; None if that gives more than `most` groups."""
     parts = _NameParts.of(group)
     return parts.groups(np.arange(len(parts.count))) if len(parts.count) <= most else None
 
@@ -133,49 +133,49 @@ class _NameParts:
 
     group: FoldGroup
     length: Indices
-    """Of each member, how long the next part of its name is."""
+    """The length of the next part of each member's name."""
     order: Indices
-    """Members of one part together."""
+    """Rows sorted by part."""
     count: Indices
-    """How many members each part has."""
+    """The number of members with each part."""
 
     @staticmethod
     def of(group: FoldGroup) -> _NameParts:
         members = group.members
-        starts, ends = members.places()
+        starts, ends = members.spans()
         length, hashes = next_name_parts(members.atlas.texts, starts + group.prefix, ends, _SEPARATORS)
         _, which, count = np.unique(hashes, return_inverse=True, return_counts=True)
         return _NameParts(group, length, np.argsort(which, kind="stable"), count)
 
     def groups(self, parts: Indices) -> list[FoldGroup]:
-        """Some of the parts as groups."""
+        """Return some of the parts as groups."""
         members, ends = self.group.members, np.cumsum(self.count)
         found = []
         for part in parts.tolist():
             rows = self.order[ends[part] - self.count[part] : ends[part]]
             inside = members.take(np.sort(rows))
             prefix = self.group.prefix + int(self.length[rows[0]])
-            begin = int(inside.places()[0][0])
+            begin = int(inside.spans()[0][0])
             text = members.atlas.texts[begin : begin + prefix].tobytes().decode(errors="surrogateescape")
             found.append(FoldGroup(inside, _escape(text), _kind_of(inside), prefix))
         return found
 
 
 def _begins(members: ScopeEntries, text: str) -> Indices:
-    """Which members have names that begin so, up to a separator or their end."""
+    """Return the members whose names start with `text`, followed by a separator or the end."""
     wanted = text.encode(errors="surrogateescape")
-    starts, ends = members.places()
+    starts, ends = members.spans()
     rows = starting_with(members.atlas.texts, starts, ends, wanted)
     behind = starts[rows] + len(wanted)
     at_end = behind == ends[rows]
     following = members.atlas.texts[np.where(at_end, 0, behind)]
     whole = rows[at_end | np.isin(following, np.frombuffer(_SEPARATORS, np.uint8))]
-    # A very long part of a name is cut without a separator.
+    # A very long part of a name is cut where there is no separator.
     return whole if len(whole) else rows
 
 
 def _kind_of(members: ScopeEntries) -> str:
-    """A series is of one op, or of scopes alone; anything else is a cluster."""
+    """Return SERIES if all members have one op or are scopes, else CLUSTER."""
     ops = members.op()
     return SERIES if len(ops) and (ops == ops[0]).all() else CLUSTER
 
@@ -184,7 +184,7 @@ def _kind_of(members: ScopeEntries) -> str:
 
 
 def _largest(members: ScopeEntries, prefix: int) -> list[FoldGroup]:
-    """Of too many parts of names those that most members have, for half of a screen."""
+    """Return the most frequent name parts as groups, for half of a screen."""
     whole = FoldGroup(members, prefix=prefix)
     parts = _NameParts.of(whole)
     while len(parts.count) == 1 and parts.length.max() > 0:
@@ -201,7 +201,7 @@ def _largest_and_rest(members: ScopeEntries, prefix: int) -> list[FoldGroup]:
 
 
 def _rest(members: ScopeEntries, kept: list[FoldGroup]) -> ScopeEntries:
-    """What none of the groups has."""
+    """Return the members in none of the groups."""
     taken = [_identity(group.members) for group in kept]
     return members.take(~np.isin(_identity(members), np.concatenate(taken))) if taken else members
 
@@ -211,7 +211,7 @@ def _identity(members: ScopeEntries) -> Indices:
 
 
 def _by_kind(members: ScopeEntries) -> list[FoldGroup]:
-    """By op, the frequent ones alone, the rare ones together, and all scopes together."""
+    """Group by op: one group for each frequent op, one for all rare ops, one for all scopes."""
     ops, rare = members.op(), _rare_ops(members)
     groups = [
         FoldGroup(members.take(ops == op), _OP + members.atlas.ops[op])
@@ -227,14 +227,14 @@ def _by_kind(members: ScopeEntries) -> list[FoldGroup]:
 
 
 def _rare_ops(members: ScopeEntries) -> Indices:
-    """The ops that are too seldom to have a group of their own: all but the most frequent third of a screen."""
+    """Return the ops that share one group: all but the most frequent ones, which fill a third of a screen."""
     counts = np.bincount(members.op(), minlength=len(members.atlas.ops) + 1)[: len(members.atlas.ops)]
     order = np.argsort(-counts, kind="stable")
     return np.sort(order[LIMIT // 3 :])
 
 
 def _ranges(members: ScopeEntries) -> list[FoldGroup]:
-    """Pieces of equal size in the order of the file; round numbers are easier to read: 1,000 rather than 977."""
+    """Divide members into ranges of equal size in the order of the file; the size is a round number."""
     order = _in_file_order(members)
     least = max(-(-len(members) // LIMIT), 10)
     power = 10 ** (len(str(least)) - 1)
@@ -250,7 +250,7 @@ def _in_file_order(members: ScopeEntries) -> Indices:
 
 
 def _escape(text: str) -> str:
-    """A beginning of names as a step: what has a meaning in folds is written in another way."""
+    """Escape a name prefix as a step of a fold."""
     text = text.replace("%", "%25").replace("|", "%7C")
     return re.sub(r"^[*@]", lambda first: f"%{ord(first[0]):02X}", text)
 

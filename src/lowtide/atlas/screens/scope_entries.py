@@ -1,4 +1,4 @@
-"""What a scope has directly: nodes and scopes, as rows that can be chosen among."""
+"""The nodes and scopes directly in a scope, as rows that can be selected."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ScopeEntries:
 
     @staticmethod
     def of(atlas: Atlas, scope: int) -> ScopeEntries:
-        """All that lies directly in a scope, in the order of the file."""
+        """Return the direct nodes and the direct scopes of a scope."""
         children, direct = atlas.children(scope), atlas.direct(scope)
         nodes = np.arange(direct.start, direct.stop)
         return ScopeEntries(
@@ -41,16 +41,16 @@ class ScopeEntries:
 
     @staticmethod
     def of_nodes(atlas: Atlas, nodes: Indices) -> ScopeEntries:
-        """Some nodes, wherever they lie."""
+        """Return nodes of any scopes as entries."""
         return ScopeEntries(atlas, np.zeros(len(nodes), np.bool_), nodes, nodes, nodes + 1)
 
     def take(self, rows: npt.NDArray[Any]) -> ScopeEntries:
-        """Some of them, by mark or by place."""
+        """Select rows by mask or by index."""
         return ScopeEntries(self.atlas, self.is_scope[rows], self.id[rows], self.first[rows], self.last[rows])
 
     @property
     def text(self) -> Indices:
-        """The number of each one's own name."""
+        """The text number of each entry's own name."""
         atlas = self.atlas
         text = np.zeros(len(self), np.int64)
         text[self.is_scope] = atlas.scope_leaf[self.id[self.is_scope]]
@@ -58,13 +58,13 @@ class ScopeEntries:
         return text
 
     def op(self) -> Indices:
-        """The number of each node's op; scopes have none, which is one more than there are."""
+        """Return the number of each node's op; for scopes, the number of ops."""
         op = np.full(len(self), len(self.atlas.ops), np.int64)
         op[~self.is_scope] = self.atlas.op[self.id[~self.is_scope]]
         return op
 
     def label(self, row: int) -> str:
-        """What one is called within its scope; the node that a scope is named for stands in brackets."""
+        """Return the name within the scope; in brackets for the node that has the name of the scope itself."""
         atlas, identity = self.atlas, int(self.id[row])
         if self.is_scope[row]:
             return atlas.text(int(atlas.scope_leaf[identity]))
@@ -72,11 +72,11 @@ class ScopeEntries:
         return f"({leaf})" if atlas.is_head[identity] else leaf
 
     def name(self, row: int) -> str:
-        """The whole name of one."""
+        """Return the full name of an entry."""
         identity = int(self.id[row])
         return self.atlas.scope_name(identity) if self.is_scope[row] else self.atlas.name(identity)
 
-    def places(self) -> tuple[Indices, Indices]:
-        """Where each one's own name begins and ends among the texts of the atlas."""
+    def spans(self) -> tuple[Indices, Indices]:
+        """Return start and end of each entry's own name in the texts of the atlas."""
         first, text = self.atlas.texts_first, self.text
         return first[text], first[text + 1]

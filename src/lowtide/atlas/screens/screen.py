@@ -1,10 +1,10 @@
-"""A screen: what lies in a scope or a fold, as so few items and bundled edges that they can be drawn and read."""
+"""A screen: the content of a scope or a fold, as a bounded number of items and bundled edges."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,19 +19,19 @@ from lowtide.atlas.screens.folding import RANGE, SERIES, FoldError, FoldGroup, f
 from lowtide.atlas.screens.scope_entries import ScopeEntries
 from lowtide.errors import LowtideError
 
-# So many bundles are drawn at the most: the heaviest.
+# Only the heaviest bundles are drawn.
 MOST_EDGES = 400
 _NUMBER = re.compile(r"_?\d+")
-# A group is of a phase if nearly all of it is.
+# A group has a phase if this share of its nodes has it.
 _MOSTLY = 0.95
 
 Values = Callable[[Indices], Floats]
-"""What colours nodes: an amount for each of some nodes, which is summed over a group."""
+"""Returns an amount for each of some nodes; it is summed over a group and shown as its colour."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One thing on a screen: a node, a scope, or a fold of several."""
+    """An item of a screen: a node, a scope, or a fold of several entries."""
 
     key: str
     kind: str
@@ -51,7 +51,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """What is shown of one scope or fold."""
+    """The content of one scope or fold."""
 
     part: int
     path: str
@@ -61,7 +61,7 @@ class Screen:
     children: int
     items: list[Item]
     edges: list[tuple[int, int, int, int, int]]
-    """From item, to item, how many edges, how many bytes, how many of them only wait."""
+    """Source item, target item, number of edges, bytes, number of control edges."""
     incoming: list[tuple[int, int, int]]
     outgoing: list[tuple[int, int, int]]
     hidden_items: int = 0
@@ -69,12 +69,12 @@ class Screen:
     notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The screen as plain data."""
+        """Return the screen as plain data."""
         return asdict(self)
 
 
 def make_screen(atlas: Atlas, part: int = 0, path: str = "", fold: str = "", values: Values | None = None) -> Screen:
-    """The screen of a scope, or of a fold in it."""
+    """Return the screen of a scope, or of a fold in it."""
     scope = atlas.find_scope(path, part) if 0 <= part < len(atlas.parts) else None
     if scope is None:
         raise LowtideError("there is no such scope in the graph", given=path or f"part {part}", cure="search for it")
@@ -85,24 +85,20 @@ def make_screen(atlas: Atlas, part: int = 0, path: str = "", fold: str = "", val
         raise LowtideError(str(error), cure="open the scope that it is in") from error
     groups = fold_members(members, fold, prefix)
     title = fold.rpartition("|")[2] or path.rpartition("/")[2] or atlas.parts[part] or "graph"
-    return _draw(atlas, groups, part, path, fold, title, len(members), values)
+    return _build_screen(atlas, groups, part, path, fold, title, len(members), values)
 
 
 def make_node_screen(
     atlas: Atlas, nodes: Indices, part: int, title: str, hidden: int = 0, values: Values | None = None
 ) -> Screen:
-    """A screen of some nodes, wherever they lie."""
+    """Return a screen of some nodes of any scopes."""
     members = ScopeEntries.of_nodes(atlas, np.sort(nodes))
     groups = [FoldGroup(members.take(np.array([row]))) for row in range(len(members))]
-    screen = _draw(atlas, groups, part, "", "", title, len(members), values, whole_names=True)
-    return Screen(**{**_shallow(screen), "hidden_items": hidden})
+    screen = _build_screen(atlas, groups, part, "", "", title, len(members), values, full_names=True)
+    return replace(screen, hidden_items=hidden)
 
 
-def _shallow(screen: Screen) -> dict[str, Any]:
-    return {name: getattr(screen, name) for name in Screen.__slots__}
-
-
-def _draw(
+def _build_screen(
     atlas: Atlas,
     groups: list[FoldGroup],
     part: int,
@@ -112,7 +108,7 @@ def _draw(
     children: int,
     values: Values | None,
     *,
-    whole_names: bool = False,
+    full_names: bool = False,
 ) -> Screen:
     if not groups:
         return Screen(part, path, fold, title, 0, 0, [], [], [], [])
@@ -123,7 +119,7 @@ def _draw(
         len(groups),
     )
     totals = _totals(atlas, ranges, values)
-    items = [_item(atlas, group, row, path, fold, totals, whole_names=whole_names) for row, group in enumerate(groups)]
+    items = [_item(atlas, group, row, path, fold, totals, full_names=full_names) for row, group in enumerate(groups)]
     bundles = bundle(atlas, ranges)
     heaviest = np.argsort(-bundles.count, kind="stable")[:MOST_EDGES]
     return Screen(
@@ -157,7 +153,7 @@ class _Totals:
     nodes: Indices
     bytes: Indices
     phase: Floats
-    """How many nodes of each phase, by group."""
+    """The number of nodes of each phase, by group."""
     device: list[str | None]
     value: Floats | None
 
@@ -182,15 +178,13 @@ def _totals(atlas: Atlas, ranges: Ranges, values: Values | None) -> _Totals:
         nodes_in.astype(np.int64),
         sizes.astype(np.int64),
         phases.reshape(count, len(PHASES)),
-        # All on one device, or on none that could be named.
+        # The device is given if all nodes of the group have the same.
         [atlas.devices[int(row.argmax())] or None if np.count_nonzero(row) == 1 else None for row in is_on],
         None if values is None else value,
     )
 
 
-def _item(
-    atlas: Atlas, group: FoldGroup, row: int, path: str, fold: str, totals: _Totals, *, whole_names: bool
-) -> Item:
+def _item(atlas: Atlas, group: FoldGroup, row: int, path: str, fold: str, totals: _Totals, *, full_names: bool) -> Item:
     members = group.members
     nodes = int(totals.nodes[row])
     share = totals.phase[row] / max(nodes, 1)
@@ -215,7 +209,7 @@ def _item(
     return Item(
         name,
         "node",
-        name if whole_names else members.label(0),
+        name if full_names else members.label(0),
         op=atlas.op_of(identity),
         dtype=atlas.dtype_of(identity),
         shape=shape_text(outputs[0].shape) or None if outputs else None,
@@ -225,13 +219,13 @@ def _item(
 
 
 def fold_label(group: FoldGroup) -> str:
-    """What a fold is called: the first and the last of a series, the op of a cluster, what its names begin with."""
+    """Label a fold: the first and last of a series or range, the op, or the common prefix of the names."""
     members, step = group.members, group.step
     if step.startswith("*op "):
         return step.removeprefix("*op ")
     if step.startswith("*"):
         return {"*scopes": "scopes", "*other": "other ops", "*rest": "others"}[step]
     first, last = members.label(0), members.label(len(members) - 1)
-    # Names that differ in their numbers alone are told by the first and the last of them.
+    # Names that differ only in numbers are described by the first and the last.
     is_numbered = _NUMBER.sub("", first) == _NUMBER.sub("", last)
     return f"{first} … {last}" if group.kind == RANGE or (group.kind == SERIES and is_numbered) else f"{step}…"

@@ -1,4 +1,4 @@
-"""Screens that take long to make lie beside the index: those of scopes and folds with very many nodes."""
+"""Stored screens of large scopes and folds, which take long to compute; they are written with the index."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any
 from lowtide.atlas.atlas import Atlas
 from lowtide.atlas.screens.screen import Values, make_screen
 
-# A screen of fewer nodes is made while somebody waits for it; of a huge graph only those with a share of its nodes are
-# made before, since it has hundreds of large scopes.
+# Smaller screens are computed on request. In a huge graph only screens with a share of its nodes are stored, since it
+# has hundreds of large scopes.
 _LEAST_HEAVY, _HEAVY_SHARE, _SURELY_HEAVY = 25_000, 0.02, 200_000
 _FILE = "screens.json"
-# Folds in folds of the same nodes would be written again and again.
+# Nested folds contain the same nodes again, so their number is bounded.
 _MOST_SCREENS = 400
 
 
 def screen_data(
     atlas: Atlas, part: int = 0, path: str = "", fold: str = "", values: Values | None = None
 ) -> dict[str, Any]:
-    """The screen of a scope or a fold as plain data: as it lies there, or made now."""
+    """Return the screen of a scope or a fold as plain data, stored or computed."""
     if values is None:
         stored = _stored(atlas.folder, atlas.header.get("seconds")).get(_key(part, path, fold))
         if stored is not None:
@@ -30,7 +30,7 @@ def screen_data(
 
 
 def write_heavy_screens(atlas: Atlas) -> None:
-    """Make the screens of all that has very many nodes, and write them beside the columns."""
+    """Compute the screens of all large scopes and folds, and write them to the folder of the index."""
     heavy = min(max(_LEAST_HEAVY, _HEAVY_SHARE * len(atlas)), _SURELY_HEAVY)
     waiting = [
         (part, "", "")
@@ -58,7 +58,7 @@ def _key(part: int, path: str, fold: str) -> str:
 
 @lru_cache(maxsize=8)
 def _stored(folder: Path, built: float | None) -> dict[str, Any]:
-    """What was written; `built` tells one index in a folder from the next."""
+    """Read the stored screens; `built` distinguishes successive indexes in one folder."""
     try:
         stored: dict[str, Any] = json.loads((folder / _FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
