@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lowtide.errors import LowtideError
 from lowtide.sources.graphs.find_graphs import find_graphs
-from lowtide.sources.graphs.found import Found
+from lowtide.sources.graphs.found_graphs import FoundGraphs
 from tests.unit.protos import GRAPH, event, events, message, node, number, record, summary
 
 TEXT = b"""
@@ -90,7 +90,7 @@ def find(name, data):
             found = find_graphs(path, Path(folder) / "cache")
         except LowtideError:
             return None
-        assert isinstance(found, Found)
+        assert isinstance(found, FoundGraphs)
         for span in found.spans:
             assert 0 <= span.start <= span.end < 1 << 50
             assert span.start <= span.path.stat().st_size

@@ -5,8 +5,8 @@ import os
 import pytest
 
 from lowtide.errors import LowtideError
-from lowtide.sources.graphs.find_graphs import Found, Span, find_graphs
-from lowtide.sources.graphs.found import CUT
+from lowtide.sources.graphs.find_graphs import FoundGraphs, Span, find_graphs
+from lowtide.sources.graphs.found_graphs import CUT
 from tests.unit.protos import CPU, FIRST_EVENT, GRAPH, VERSIONS, event, events, message, node, number, record, summary
 
 OTHER = node("a", "Const", device=CPU) + VERSIONS
@@ -40,7 +40,7 @@ def test_a_span_has_exact_offsets(tmp_path):
     path.write_bytes(events(event(message(4, GRAPH))))
     # Behind the first record come a header of 12, a time of 9, and a tag and a length of one byte each.
     start = 12 + len(FIRST_EVENT) + 4 + 12 + 9 + 2
-    assert find_graphs(path, tmp_path) == Found("events", (Span(path, start, start + len(GRAPH), "graph"),))
+    assert find_graphs(path, tmp_path) == FoundGraphs("events", (Span(path, start, start + len(GRAPH), "graph"),))
 
 
 def test_an_event_file_is_known_by_its_content(find):
@@ -127,7 +127,7 @@ def test_a_file_that_is_made_of_graphs_alone_stays_within_bounds(find):
     metadata = message(3) * 30_000
     _, graphs, notes = find("tfevents", events(*[event(message(8, message(2, metadata)))] * 2))
     assert len(graphs) == 10_000
-    assert notes == ("it holds more than 10,000 graphs; the others are left out",)
+    assert notes == ("the file has more than 10,000 graphs; the others are left out",)
 
 
 def test_an_empty_event_file(find):
@@ -212,7 +212,7 @@ def test_what_is_not_there_is_refused(tmp_path):
 
 
 def test_tides_and_plans_are_recognised(tide_file, plan_file, tmp_path):
-    assert find_graphs(tide_file, tmp_path) == Found("tide")
-    assert find_graphs(plan_file, tmp_path) == Found("plan")
-    assert find_graphs(tide_file.rename(tmp_path / "renamed"), tmp_path) == Found("tide")
-    assert find_graphs(plan_file.rename(tmp_path / "renamed"), tmp_path) == Found("plan")
+    assert find_graphs(tide_file, tmp_path) == FoundGraphs("tide")
+    assert find_graphs(plan_file, tmp_path) == FoundGraphs("plan")
+    assert find_graphs(tide_file.rename(tmp_path / "renamed"), tmp_path) == FoundGraphs("tide")
+    assert find_graphs(plan_file.rename(tmp_path / "renamed"), tmp_path) == FoundGraphs("plan")

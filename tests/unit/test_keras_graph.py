@@ -219,7 +219,7 @@ def test_models_in_models_without_end(read):
         model = sequential(f"m{depth}", model) | {"name": f"m{depth}"}
     (span,) = read(model).spans
     assert len(nodes_of(span)) == 1
-    assert "models lie in each other deeper than 30" in span.notes[0]
+    assert "models are nested deeper than 30" in span.notes[0]
 
 
 def test_a_description_that_unpacks_to_too_much_is_not_read(read):
@@ -233,7 +233,7 @@ def test_an_event_file_of_models_alone_stays_within_bounds(tmp_path):
     path.write_bytes(events(*[summary("keras", "graph_keras_model", model)] * 150))
     found = find_graphs(path, tmp_path / "cache")
     assert len(found.spans) == len(list((tmp_path / "cache").glob("*.graph"))) == 100
-    assert found.notes == ("it holds more than 100 Keras models; the others are left out",)
+    assert found.notes == ("the file has more than 100 Keras models; the others are left out",)
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 and no more", b"\x89HDF\r\n\x1a\n"])

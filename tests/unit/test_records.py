@@ -2,13 +2,13 @@
 
 import pytest
 
-from lowtide.sources.graphs.tfrecords import Record, read_records
+from lowtide.sources.graphs.tfrecords import TFRecord, read_records
 from tests.unit.protos import record
 
 ONE, TWO, THREE = b"first", b"the second", b"3rd"
 FILE = record(ONE) + record(TWO) + record(THREE)
 # Each record has a header of 12 bytes and a footer of 4.
-RECORDS = [Record(12, 17, True), Record(33, 43, True), Record(59, 62, True)]
+RECORDS = [TFRecord(12, 17, True), TFRecord(33, 43, True), TFRecord(59, 62, True)]
 
 
 def read(data):
@@ -63,5 +63,5 @@ def test_a_file_that_is_cut_gives_what_there_is(size):
 
 def test_a_record_of_several_pieces_is_checked_to_its_end():
     data = bytes(range(256)) * 10_000
-    assert read(record(data))[0] == [Record(12, 12 + len(data), True)]
-    assert read(flip(record(data), 12 + len(data) - 1))[0] == [Record(12, 12 + len(data), False)]
+    assert read(record(data))[0] == [TFRecord(12, 12 + len(data), True)]
+    assert read(flip(record(data), 12 + len(data) - 1))[0] == [TFRecord(12, 12 + len(data), False)]

@@ -8,7 +8,7 @@ import pytest
 from lowtide.errors import LowtideError
 from lowtide.sources.graphs import text_graph
 from lowtide.sources.graphs.find_graphs import find_graphs
-from lowtide.sources.graphs.found import CUT
+from lowtide.sources.graphs.found_graphs import CUT
 from lowtide.sources.protobuf.wire import walk_inside
 from tests.unit.protos import GRAPH, message, node, number, varint
 

@@ -10,7 +10,7 @@ from lowtide.atlas.index_cache import cache_folder, open_atlas
 from lowtide.errors import LowtideError
 from lowtide.progress import ProgressCallback
 from lowtide.sources.graphs.files import MODEL_FILES
-from lowtide.sources.graphs.find_graphs import Found, Span, find_files, find_graphs
+from lowtide.sources.graphs.find_graphs import FoundGraphs, Span, find_files, find_graphs
 
 _SHOWN = 5
 
@@ -38,7 +38,7 @@ def open_graph(path: Path, graph: str | int | None = None, tell: ProgressCallbac
     return OpenedGraph(atlas, notes)
 
 
-def _find(path: Path) -> tuple[Found, tuple[Span, ...]]:
+def _find(path: Path) -> tuple[FoundGraphs, tuple[Span, ...]]:
     if not path.exists():
         raise LowtideError("there is no such file", given=path, cure="give an event file, a SavedModel or a GraphDef")
     if path.is_dir() and not any((path / name).is_file() for name in MODEL_FILES):

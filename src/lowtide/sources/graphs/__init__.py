@@ -1,1 +1,4 @@
-"""Graphs in event files, SavedModels, GraphDefs, Keras files and run metadata."""
+"""Finds graphs in event files, SavedModels, GraphDefs, Keras files and run metadata.
+
+Imports `errors`, `program` and `sources/protobuf`; text GraphDefs also need TensorBoard's message classes.
+"""

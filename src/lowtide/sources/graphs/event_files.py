@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lowtide.errors import LowtideError
-from lowtide.sources.graphs.found import Findings, Found, Place
+from lowtide.sources.graphs.found_graphs import FoundGraphs, GraphCollector, GraphRange
 from lowtide.sources.graphs.keras_graph import find_keras_json
 from lowtide.sources.graphs.recognize import is_graph
 from lowtide.sources.graphs.run_metadata import find_run_graphs
 from lowtide.sources.graphs.saved_model import find_meta_graph
-from lowtide.sources.graphs.tfrecords import Record, read_length, read_records
+from lowtide.sources.graphs.tfrecords import TFRecord, read_length, read_records
 from lowtide.sources.protobuf.wire import BYTES, Buffer, WireError, read_text, walk, walk_inside
 
 BAD_CHECKSUM = "the record's checksum does not match"
@@ -25,21 +25,21 @@ _VALUE_TAG, _VALUE_TENSOR, _VALUE_METADATA = 1, 8, 9
 _PLUGIN_DATA, _PLUGIN_NAME = 1, 1
 _STRINGS = 8
 
-# What tf.summary.trace_export writes, with and without the times of a profile.
+# Plugins of tf.summary.trace_export, with and without the times of a profile.
 _RUN_METADATA_PLUGINS = ("graph_run_metadata", "graph_run_metadata_graph")
-# What Keras writes of a model beside the graph of its step.
+# The plugin of the conceptual graph that Keras writes beside the graph of its step.
 _KERAS_PLUGIN = "graph_keras_model"
 _GRAPH_PLUGINS = b"graph_"
 
 # The time, the step, and the tag of a summary.
 _BEFORE_SUMMARY = re.compile(rb"\x09.{8}(?:\x10[\x80-\xff]*+[\x00-\x7f])?\x2a", re.DOTALL)
 _SMALL = 1 << 16
-# Each becomes a file in the cache.
+# Each model becomes a file in the cache.
 _MOST_MODELS = 100
 
 
 class KerasModel(NamedTuple):
-    """Where the JSON of a Keras model lies."""
+    """The byte range of the JSON of a Keras model."""
 
     start: int
     end: int
@@ -47,22 +47,22 @@ class KerasModel(NamedTuple):
 
 
 def is_event_file(data: Buffer) -> bool:
-    """Whether the first record is an event: each has a time, and the first one the version of the format."""
+    """Whether the first record is an event with a time and the version of the format."""
     length = read_length(data, 0)
     return length is not None and data[12:13] == b"\x09" and data.find(b"brain.Event:", 12, 12 + min(length, 64)) > 0
 
 
-def find_event_graphs(data: Buffer, path: Path, cache: Path) -> Found:
+def find_event_graphs(data: Buffer, path: Path, cache: Path) -> FoundGraphs:
     """Find every graph of an event file, in the order in which they were written."""
-    findings = Findings(path, len(data))
+    findings = GraphCollector(path, len(data))
     for record in read_records(data, findings.note):
         if not _is_other_summary(data, record):
             _read_record(data, record, cache, findings)
     return findings.found("events")
 
 
-def _is_other_summary(data: Buffer, record: Record) -> bool:
-    """Whether a record is one of the many that hold a loss or the like: small, whole, and not of a graph."""
+def _is_other_summary(data: Buffer, record: TFRecord) -> bool:
+    """Whether a record is a scalar summary or the like: small, complete, and without a graph."""
     return (
         record.end - record.start < _SMALL
         and record.end <= len(data)
@@ -72,31 +72,33 @@ def _is_other_summary(data: Buffer, record: Record) -> bool:
     )
 
 
-def _read_record(data: Buffer, record: Record, cache: Path, findings: Findings) -> None:
+def _read_record(data: Buffer, record: TFRecord, cache: Path, findings: GraphCollector) -> None:
     notes = () if record.is_intact else (BAD_CHECKSUM,)
     if notes:
         findings.note(f"the checksum of the record at byte {record.start:,} does not match")
     try:
         for place in _event_graphs(data, record.start, record.end):
-            if isinstance(place, Place):
+            if isinstance(place, GraphRange):
                 findings.add(place, notes)
             else:
                 _add_keras_model(data, place, cache, findings, notes)
     except WireError as error:
-        # That the file is cut is noted already.
+        # A cut file has a note already.
         if record.end <= len(data):
             findings.note(f"the record at byte {record.start:,} is damaged: {error}")
 
 
-def _add_keras_model(data: Buffer, model: KerasModel, cache: Path, findings: Findings, notes: tuple[str, ...]) -> None:
+def _add_keras_model(
+    data: Buffer, model: KerasModel, cache: Path, findings: GraphCollector, notes: tuple[str, ...]
+) -> None:
     label = f"{model.tag} · conceptual graph of the Keras model"
     if sum(span.path != findings.path for span in findings.spans) >= _MOST_MODELS:
-        findings.note(f"it holds more than {_MOST_MODELS} Keras models; the others are left out")
+        findings.note(f"the file has more than {_MOST_MODELS} Keras models; the others are left out")
         return
     try:
         found = find_keras_json(data, model.start, model.end, label, findings.path, cache)
     except LowtideError as error:
-        # The other graphs of the file need no cache.
+        # The other graphs of the file do not need the cache.
         findings.note(str(error))
         return
     for span in found.spans:
@@ -105,12 +107,12 @@ def _add_keras_model(data: Buffer, model: KerasModel, cache: Path, findings: Fin
         findings.note(note)
 
 
-def _event_graphs(data: Buffer, start: int, end: int) -> Iterator[Place | KerasModel]:
+def _event_graphs(data: Buffer, start: int, end: int) -> Iterator[GraphRange | KerasModel]:
     for number, kind, first, last in walk(data, start, end):
         if kind != BYTES:
             continue
         if number == _GRAPH:
-            yield Place(first, last, "graph")
+            yield GraphRange(first, last, "graph")
         elif number == _META_GRAPH:
             for place in find_meta_graph(data, first, last):
                 yield place._replace(label=f"meta graph · {place.label}")
@@ -121,7 +123,7 @@ def _event_graphs(data: Buffer, start: int, end: int) -> Iterator[Place | KerasM
                 yield from _summary_graphs(data, *value)
 
 
-def _tagged_run_metadata(data: Buffer, start: int, end: int) -> Iterator[Place]:
+def _tagged_run_metadata(data: Buffer, start: int, end: int) -> Iterator[GraphRange]:
     tag, metadata = "run", None
     for number, kind, first, last in walk(data, start, end):
         if (number, kind) == (1, BYTES):
@@ -134,14 +136,14 @@ def _tagged_run_metadata(data: Buffer, start: int, end: int) -> Iterator[Place]:
 
 @dataclass
 class _SummaryValue:
-    """The parts of a summary that matter here, in whatever order they were written."""
+    """The parts of a summary that identify a graph, in any order."""
 
     tag: str = ""
     plugin: str | None = None
     content: tuple[int, int] | None = None
 
 
-def _summary_graphs(data: Buffer, start: int, end: int) -> Iterator[Place | KerasModel]:
+def _summary_graphs(data: Buffer, start: int, end: int) -> Iterator[GraphRange | KerasModel]:
     value = _SummaryValue()
     damage: WireError | None = None
     try:
@@ -171,7 +173,7 @@ def _read_summary_value(data: Buffer, start: int, end: int, value: _SummaryValue
 
 
 def _is_run_metadata(data: Buffer, value: _SummaryValue, *, is_whole: bool) -> bool:
-    """Whether a summary holds graphs. Its kind stands behind its content, so that of one that is cut it is guessed."""
+    """Whether a summary contains graphs; the plugin follows the content, so it is guessed for a cut summary."""
     if value.plugin is not None or is_whole or value.content is None:
         return value.plugin in _RUN_METADATA_PLUGINS
     try:

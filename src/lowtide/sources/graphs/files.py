@@ -1,4 +1,4 @@
-"""The files below a folder that can be looked at."""
+"""Finds the files below a folder that `lowtide view` can show."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")
 
 _SUFFIXES = (".pb", ".pbtxt", ".meta", ".keras", ".tide", ".plan")
-# What lies beside models and summaries under the same endings, and holds no graph.
+# Files of models and summaries with the same suffixes that contain no graph.
 _OTHERS = re.compile(r"fingerprint\.pb|keras_metadata\.pb|projector_config\.pbtxt|.*\.xplane\.pb")
 _SKIPPED_FOLDERS = frozenset(("__pycache__", "node_modules", "site-packages"))
-# The mark of a folder whose content can be made again: https://bford.info/cachedir/
+# Marks a cache folder: https://bford.info/cachedir/
 CACHE_MARK = "CACHEDIR.TAG"
 
 _DEEPEST = 64
@@ -21,9 +21,9 @@ _MOST_ENTRIES = 1_000_000
 
 
 def find_files(path: Path) -> Iterator[Path]:
-    """Yield every file below a folder that `find_graphs` would read, in the order a person would sort them.
+    """Yield every file below a folder that `find_graphs` would read, in natural order.
 
-    Links that lead out of the folder, hidden files and caches are left out, and all beyond a million entries.
+    Links that lead out of the folder, hidden files, caches and all files beyond a million entries are left out.
     """
     root = path.resolve()
     left = _MOST_ENTRIES
@@ -49,7 +49,7 @@ def _names(folder: Path) -> list[str]:
     try:
         return os.listdir(folder)
     except OSError:
-        # A folder that may not be read, or is gone by now, holds nothing for this reader.
+        # A folder that cannot be read or was deleted counts as empty.
         return []
 
 
@@ -64,7 +64,7 @@ def _is_wanted(path: Path, root: Path, depth: int) -> bool:
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    """Numbers in names count as numbers: run_2 comes before run_10."""
+    """Return a sort key in which run_2 comes before run_10."""
     parts = re.split(r"(\d+)", name)
-    # A number longer than any that is meant sorts as text, since reading one takes longer with every digit.
+    # Very long numbers sort as text, since converting them takes quadratic time.
     return [(int(part), "") if part.isdecimal() and len(part) < 20 else (-1, part) for part in parts]

@@ -1,4 +1,4 @@
-"""Every graph of a file, found without TensorFlow and without copying one."""
+"""Finds every graph of a file, without TensorFlow and without copying it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from lowtide.errors import LowtideError
 from lowtide.sources.graphs.event_files import find_event_graphs, is_event_file
 from lowtide.sources.graphs.files import MODEL_FILES, find_files
-from lowtide.sources.graphs.found import Found, Span
+from lowtide.sources.graphs.found_graphs import FoundGraphs, Span
 from lowtide.sources.graphs.keras_graph import CONFIG, find_keras_graph
 from lowtide.sources.graphs.mapped_file import map_file
 from lowtide.sources.graphs.recognize import GRAPH, META_GRAPH, SAVED_MODEL, recognize
@@ -16,17 +16,17 @@ from lowtide.sources.graphs.saved_model import find_meta_file_graphs, find_saved
 from lowtide.sources.graphs.text_graph import find_text_graphs, first_field
 from lowtide.sources.protobuf.wire import Buffer
 
-__all__ = ["Found", "Span", "find_files", "find_graphs"]
+__all__ = ["FoundGraphs", "Span", "find_files", "find_graphs"]
 
 _ZIP = b"PK\x03\x04"
-# The files of lowtide's own; they are told apart by their header's name.
+# lowtide's own files, identified by the name of their header.
 _OWN = {".tide": "tide.json", ".plan": "plan.json"}
 
 
-def find_graphs(path: Path, cache: Path) -> Found:
-    """Find the graphs of a file, or of a SavedModel's folder; what must be converted first is kept in `cache`.
+def find_graphs(path: Path, cache: Path) -> FoundGraphs:
+    """Find the graphs of a file or of a SavedModel's folder; converted graphs are kept in `cache`.
 
-    Damage is told in the notes. A file that holds none of what lowtide knows is an error.
+    Notes describe damage. A file of unknown content is an error.
     """
     file = _model_file(path) if path.is_dir() else path
     with map_file(file) as data:
@@ -47,9 +47,9 @@ def _model_file(folder: Path) -> Path:
     raise LowtideError("no SavedModel is in this folder", given=folder, cure="give a file, or a folder of an export")
 
 
-def _find(path: Path, data: Buffer, cache: Path) -> Found | None:
+def _find(path: Path, data: Buffer, cache: Path) -> FoundGraphs | None:
     if path.suffix in _OWN:
-        return Found(path.suffix[1:])
+        return FoundGraphs(path.suffix[1:])
     if data[:4] == _ZIP or path.suffix == ".keras":
         return _find_in_archive(path, cache)
     if "tfevents" in path.name or is_event_file(data):
@@ -62,11 +62,11 @@ def _find(path: Path, data: Buffer, cache: Path) -> Found | None:
     if message == META_GRAPH or (message is None and path.suffix == ".meta"):
         return find_meta_file_graphs(data, path)
     if message == GRAPH:
-        return Found("graph", (Span(path, 0, len(data), "graph"),))
+        return FoundGraphs("graph", (Span(path, 0, len(data), "graph"),))
     return None
 
 
-def _find_in_archive(path: Path, cache: Path) -> Found | None:
+def _find_in_archive(path: Path, cache: Path) -> FoundGraphs | None:
     try:
         with zipfile.ZipFile(path) as archive:
             members = frozenset(archive.namelist())
@@ -74,5 +74,5 @@ def _find_in_archive(path: Path, cache: Path) -> Found | None:
         members = frozenset()
     for suffix, header in _OWN.items():
         if header in members:
-            return Found(suffix[1:])
+            return FoundGraphs(suffix[1:])
     return find_keras_graph(path, cache) if CONFIG in members or path.suffix == ".keras" else None

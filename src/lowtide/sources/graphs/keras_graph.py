@@ -1,4 +1,4 @@
-"""Keras models as graphs: one node for each layer, nested models as scopes, from the JSON that Keras saves."""
+"""Keras models as graphs, from the JSON that Keras saves: a node for each layer, a scope for each nested model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import IO, Any
 
 from lowtide.program.dtypes import DTYPES
 from lowtide.sources.graphs.converted import convert
-from lowtide.sources.graphs.found import Findings, Found, Place
+from lowtide.sources.graphs.found_graphs import FoundGraphs, GraphCollector, GraphRange
 from lowtide.sources.graphs.keras_layers import Layer, Level, read_model
 from lowtide.sources.protobuf.encode import dtype_attribute, encode_node, shapes_attribute, text_attribute
 from lowtide.sources.protobuf.wire import Buffer, read_text
@@ -31,7 +31,7 @@ _UNREADABLE = (
     EOFError,
     zipfile.BadZipFile,
     zlib.error,
-    NotImplementedError,  # a way to compress that is not known
+    NotImplementedError,  # unknown compression
     RuntimeError,  # encrypted
     ValueError,
     KeyError,
@@ -39,45 +39,49 @@ _UNREADABLE = (
 )
 
 
-def find_keras_graph(path: Path, cache: Path) -> Found:
+def find_keras_graph(path: Path, cache: Path) -> FoundGraphs:
     """Find the layers of a `.keras` file; they are written into the cache."""
 
-    def write(out: IO[bytes], findings: Findings) -> None:
+    def write(out: IO[bytes], findings: GraphCollector) -> None:
         try:
             with zipfile.ZipFile(path) as archive, archive.open(CONFIG) as member:
                 text = member.read(_LARGEST_CONFIG + 1)
         except _UNREADABLE as error:
-            findings.note(f"its {CONFIG} cannot be read: {_in_one_line(error)}")
+            findings.note(f"its {CONFIG} cannot be read: {_one_line(error)}")
             return
         _write_model(text, out, findings, None)
 
     return convert(path, "keras", cache, "keras", write)
 
 
-def find_keras_json(data: Buffer, start: int, end: int, label: str, path: Path, cache: Path) -> Found:
-    """Find the layers of a model whose JSON lies in an event file."""
+def find_keras_json(data: Buffer, start: int, end: int, label: str, path: Path, cache: Path) -> FoundGraphs:
+    """Find the layers of a model whose JSON is in an event file."""
 
-    def write(out: IO[bytes], findings: Findings) -> None:
+    def write(out: IO[bytes], findings: GraphCollector) -> None:
         _write_model(data[start : min(end, start + _LARGEST_CONFIG + 1)], out, findings, label)
 
     return convert(path, f"keras at {start}", cache, "keras", write)
 
 
-def _write_model(text: bytes, out: IO[bytes], findings: Findings, label: str | None) -> None:
+def _write_model(text: bytes, out: IO[bytes], findings: GraphCollector, label: str | None) -> None:
     if len(text) > _LARGEST_CONFIG:
         findings.note(f"the description of the Keras model is larger than {_LARGEST_CONFIG >> 20} MiB; it is not read")
         return
     try:
         model = json.loads(text)
     except _UNREADABLE as error:
-        findings.note(f"the description of the Keras model cannot be read: {_in_one_line(error)}")
+        findings.note(f"the description of the Keras model cannot be read: {_one_line(error)}")
         return
     level = read_model(model)
     if level is None:
         findings.note("the description of the Keras model does not name its layers")
         return
     _write_level(level, out)
-    findings.add(Place(0, out.tell(), label or f"Keras model {_legible(level.name)}".rstrip(), tuple(level.notes)))
+    findings.add(
+        GraphRange(
+            0, out.tell(), label or f"Keras model {_without_surrogates(level.name)}".rstrip(), tuple(level.notes)
+        )
+    )
 
 
 def _write_level(level: Level, out: IO[bytes]) -> None:
@@ -108,14 +112,14 @@ def _attribute(key: str, value: Any) -> tuple[str, bytes]:
 
 
 def _dtype(value: Any) -> str:
-    """The name of a dtype, or of the policy that stands for one."""
+    """Return the name of a dtype or of a dtype policy."""
     if isinstance(value, dict) and isinstance(value.get("config"), dict):
         value = value["config"].get("name")
     return value if isinstance(value, str) else ""
 
 
 def _value_text(value: Any) -> str:
-    """A value as a person would write it: an initializer by its name, a long list by its length."""
+    """Return a short text for a value: the name of an initializer, the length of a long list."""
     if isinstance(value, dict):
         value = _dtype(value) or value.get("class_name", f"{len(value)} values")
     if isinstance(value, list) and len(value) > _LONGEST_LIST:
@@ -124,11 +128,11 @@ def _value_text(value: Any) -> str:
     return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}…"
 
 
-def _in_one_line(error: BaseException) -> str:
+def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split())[:_LONGEST_TEXT]
 
 
-def _legible(name: str) -> str:
-    """A name without halves of characters, which JSON can hold and no file or page can."""
+def _without_surrogates(name: str) -> str:
+    """Return a name without surrogates, which JSON allows and UTF-8 does not."""
     data = name.encode("utf-8", "replace")
     return read_text(data, 0, len(data))

@@ -1,4 +1,4 @@
-"""The layers of a Keras model and what each is called with, from the JSON of Keras 3 and of Keras 2."""
+"""The layers of a Keras model and their inputs, from the JSON of Keras 3 and Keras 2."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 Json = dict[str, Any]
 Shape = tuple[int | None, ...]
 
-# Models in models in models; nobody looks deeper.
+# The deepest nesting of models that is read.
 _DEEPEST = 30
 
 
@@ -23,7 +23,7 @@ class Reference(NamedTuple):
 
 @dataclass
 class Layer:
-    """One layer: what it is, and what it is called with."""
+    """One layer with its inputs."""
 
     path: str
     class_name: str
@@ -33,13 +33,13 @@ class Layer:
     inside: Level | None = None
     """The layers of a model that is used as a layer."""
     fed: list[str] = field(default_factory=list)
-    """What a nested model is called with, of a layer that takes it in."""
+    """Inputs of the enclosing model that this layer receives."""
     shapes: dict[int, Shape] = field(default_factory=dict)
 
 
 @dataclass
 class Level:
-    """One model: its layers in their order, and which outputs are its own."""
+    """One model: its layers in order, its inputs and its outputs."""
 
     name: str
     scope: str
@@ -50,7 +50,7 @@ class Level:
     by_name: dict[str, Layer] = field(default_factory=dict)
 
     def find(self, reference: Reference) -> tuple[Layer, int] | None:
-        """The layer and output that a reference means: of a nested model, one of its own layers."""
+        """Return the layer and output of a reference; for a nested model, the layer inside it."""
         level = self
         while (layer := level.by_name.get(reference.layer)) is not None and layer.inside is not None:
             level = layer.inside
@@ -60,7 +60,7 @@ class Level:
         return None if layer is None else (layer, reference.output)
 
     def tensor(self, reference: Reference) -> str:
-        """What a graph calls the tensor that a reference means, also where it means nothing that is there."""
+        """Return the name of the tensor of a reference, even if its layer does not exist."""
         found = self.find(reference)
         if found is None:
             return f"{self.scope}{reference.layer}"
@@ -68,22 +68,22 @@ class Level:
         return layer.path if output == 0 else f"{layer.path}:{output}"
 
     def feed(self, tensors: list[str]) -> None:
-        """Give what the model is called with to the layers that take it in."""
-        takers = [layer for each in self.inputs if (layer := self.by_name.get(each.layer)) is not None]
-        for position, tensor in enumerate(tensors if takers else ()):
-            taker = takers[position % len(takers)]
-            if taker.inside is not None:
-                taker.inside.feed([tensor])
+        """Pass the inputs of the model to its input layers."""
+        input_layers = [layer for each in self.inputs if (layer := self.by_name.get(each.layer)) is not None]
+        for position, tensor in enumerate(tensors if input_layers else ()):
+            layer = input_layers[position % len(input_layers)]
+            if layer.inside is not None:
+                layer.inside.feed([tensor])
             else:
-                taker.fed.append(tensor)
+                layer.fed.append(tensor)
 
 
 def read_model(model: Any) -> Level | None:
-    """The layers of a model; None if it does not say."""
+    """Return the layers of a model; None if the JSON has none."""
     if not isinstance(model, dict) or not _is_model(model):
         return None
     level = _read_level(model, "", 0)
-    _tell_shapes(level)
+    _set_shapes(level)
     return level
 
 
@@ -94,7 +94,7 @@ def _is_model(layer: Json) -> bool:
 
 def _read_level(model: Json, scope: str, depth: int) -> Level:
     config = model["config"]
-    # The oldest Sequential is nothing but a list.
+    # The oldest form of Sequential is a plain list.
     described = config if isinstance(config, list) else config["layers"]
     settings: Json = config if isinstance(config, dict) else {}
     level = Level(_text(settings.get("name")), scope, [], [], [], [])
@@ -125,7 +125,7 @@ def _read_layer(described: Json, name: str, scope: str, depth: int, notes: list[
     layer = Layer(scope + name, class_name, config if isinstance(config, dict) else {}, inputs, len(calls))
     if _is_model(described):
         if depth == _DEEPEST:
-            notes.append(f"models lie in each other deeper than {_DEEPEST}; the layers of {layer.path} are left out")
+            notes.append(f"models are nested deeper than {_DEEPEST}; the layers of {layer.path} are left out")
         else:
             layer.inside = _read_level(described, f"{layer.path}/", depth + 1)
             notes += layer.inside.notes
@@ -139,7 +139,7 @@ def _layer_name(described: Json, position: int) -> str:
 
 
 def _references(call: Any) -> Iterator[Reference]:
-    """The tensors of one call: of Keras 3 among its arguments, of Keras 2 as lists that begin with a name."""
+    """Yield the tensors of one call: in Keras 3 among its arguments, in Keras 2 as lists that begin with a name."""
     if isinstance(call, list):
         yield from _old_references(call)
         return
@@ -158,7 +158,7 @@ def _references(call: Any) -> Iterator[Reference]:
 
 
 def _old_references(value: Any) -> Iterator[Reference]:
-    """Lists of a name, a call and an output, however deep they lie in other lists."""
+    """Yield the references in nested lists; each is a list of a name, a call and an output."""
     waiting = [value]
     while waiting:
         value = waiting.pop()
@@ -172,8 +172,8 @@ def _old_references(value: Any) -> Iterator[Reference]:
             waiting += reversed(value.values())
 
 
-def _tell_shapes(level: Level) -> None:
-    """Give each layer the shapes that are known of its outputs: from what reads them, and from its own settings."""
+def _set_shapes(level: Level) -> None:
+    """Set the known output shapes of each layer, from its consumers and its configuration."""
     for layer in level.layers:
         if (own := _shape(layer.config.get("batch_shape", layer.config.get("batch_input_shape")))) is not None:
             layer.shapes.setdefault(0, own)
@@ -181,7 +181,7 @@ def _tell_shapes(level: Level) -> None:
             if reference.shape is not None and (found := level.find(reference)) is not None:
                 found[0].shapes.setdefault(found[1], reference.shape)
         if layer.inside is not None:
-            _tell_shapes(layer.inside)
+            _set_shapes(layer.inside)
 
 
 def _built_shape(described: Json) -> Shape | None:

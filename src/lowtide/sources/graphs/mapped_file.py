@@ -1,4 +1,4 @@
-"""A file as bytes that are read when they are looked at."""
+"""Memory-mapped files."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from lowtide.sources.protobuf.wire import Buffer
 
 @contextmanager
 def map_file(path: Path) -> Iterator[Buffer]:
-    """Give the content of a file, as long as it was when this was called."""
+    """Map a file into memory, with its size at the time of the call."""
     try:
-        # Opening a pipe would wait for somebody to write into it.
+        # Opening a pipe would block until another process writes to it.
         if path.exists() and not path.is_file():
             raise LowtideError("not a file that can be read", given=path, cure="give a file")
         with path.open("rb") as file:
-            # Nothing can be mapped of a file that is empty.
+            # An empty file cannot be mapped.
             if path.stat().st_size == 0:
                 yield b""
                 return
@@ -30,7 +30,7 @@ def map_file(path: Path) -> Iterator[Buffer]:
 
 
 def release(data: Buffer, start: int, end: int) -> None:
-    """Let go of pages that were read, so that a walk through a file takes no more memory than its window."""
+    """Release pages that were read, so that a walk through a file takes constant memory."""
     first, last = start // mmap.PAGESIZE * mmap.PAGESIZE, end // mmap.PAGESIZE * mmap.PAGESIZE
     if isinstance(data, mmap.mmap) and first < last and hasattr(mmap, "MADV_DONTNEED"):
         data.madvise(mmap.MADV_DONTNEED, first, last - first)

@@ -1,7 +1,7 @@
-"""Which message a file holds that does not say so: a GraphDef, a MetaGraphDef or a SavedModel.
+"""Recognizes whether a file without a suffix or header is a GraphDef, a MetaGraphDef or a SavedModel.
 
-The three have the same field numbers, so the answer lies one level below: in what a node, a graph and a meta graph
-look like. A few fields are enough, and a damaged one does not hide the others.
+The three messages have the same field numbers, so their nested messages are compared: nodes, graphs and meta graphs. A
+few fields are enough, and a damaged one does not hide the others.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Field = tuple[int, int, int, int]
 
 
 def recognize(data: Buffer) -> str | None:
-    """What the bytes of a file are, or None."""
+    """Return which message the data are, or None."""
     fields = list(_first_fields(data, 0, OPEN_END))
     if _is_graph(data, fields):
         return GRAPH
@@ -34,7 +34,7 @@ def recognize(data: Buffer) -> str | None:
 
 
 def is_graph(data: Buffer, start: int, end: int) -> bool:
-    """Whether a GraphDef that is not empty lies here."""
+    """Whether the byte range is a GraphDef that is not empty."""
     return _is_graph(data, list(_first_fields(data, start, end)))
 
 
@@ -57,7 +57,7 @@ def _holds_graph(data: Buffer, start: int, end: int) -> bool:
 
 
 def _is_node(data: Buffer, start: int, end: int) -> bool:
-    """Whether there is a name, and an op. The list of ops of a meta graph has the number of the op, but is no text."""
+    """Whether there are a name and an op; field 2 of a meta graph's first message is not text."""
     name = op = None
     for number, kind, first, last in _first_fields(data, start, end):
         if kind != BYTES:
@@ -86,7 +86,7 @@ def _is_version(data: Buffer, start: int, end: int) -> bool:
 
 
 def _first_fields(data: Buffer, start: int, end: int) -> Iterator[Field]:
-    """The first fields, up to one that cannot be read."""
+    """Yield the first fields, up to one that cannot be read."""
     try:
         yield from islice(walk(data, start, end), _LOOKED_AT)
     except WireError:

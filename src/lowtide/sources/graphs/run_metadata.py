@@ -1,11 +1,11 @@
-"""The graphs in a RunMetadata: what TensorFlow made of each function, before and after it optimized it."""
+"""The graphs in a RunMetadata: each function before and after optimization, and its partitions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
 
-from lowtide.sources.graphs.found import Place
+from lowtide.sources.graphs.found_graphs import GraphRange
 from lowtide.sources.protobuf.wire import BYTES, Buffer, WireError, read_text, walk, walk_inside
 
 _PARTITION_GRAPHS, _FUNCTION_GRAPHS = 3, 4
@@ -13,14 +13,14 @@ _PARTITION, _BEFORE, _AFTER = 1, 2, 3
 _NODE, _DEVICE = 1, 4
 
 _THIS_MACHINE = "/job:localhost/replica:0/task:0/device:"
-# More than a program has; a damaged file can claim one for every two of its bytes.
+# More than a program has; a damaged file can claim one for every two bytes.
 _MOST = 10_000
 
 Bounds = tuple[int, int]
 
 
-def find_run_graphs(data: Buffer, start: int, end: int, tag: str) -> Iterator[Place]:
-    """Yield each graph of the RunMetadata that lies here; damage is raised when what can be read was yielded."""
+def find_run_graphs(data: Buffer, start: int, end: int, tag: str) -> Iterator[GraphRange]:
+    """Yield each graph of a RunMetadata; damage is raised after the readable graphs."""
     outer, damage = _gather(data, start, end, (_PARTITION_GRAPHS, _FUNCTION_GRAPHS))
     functions = outer[_FUNCTION_GRAPHS]
     partitions_of_functions: list[int] = []
@@ -30,7 +30,7 @@ def find_run_graphs(data: Buffer, start: int, end: int, tag: str) -> Iterator[Pl
         name = tag if len(functions) == 1 else f"{tag} · function {position} of {len(functions)}"
         for number, when in ((_BEFORE, "before"), (_AFTER, "after")):
             for graph in inner[number]:
-                yield Place(*graph, f"{name} · {when} optimization")
+                yield GraphRange(*graph, f"{name} · {when} optimization")
         yield from _partitions(data, inner[_PARTITION], name)
         partitions_of_functions += _lengths(inner[_PARTITION])
     # TensorFlow lists the partitions of all functions a second time, one after the other.
@@ -43,7 +43,7 @@ def find_run_graphs(data: Buffer, start: int, end: int, tag: str) -> Iterator[Pl
 def _gather(
     data: Buffer, start: int, end: int, numbers: tuple[int, ...]
 ) -> tuple[dict[int, list[Bounds]], WireError | None]:
-    """Where the messages with these field numbers lie, and why there may be more."""
+    """Return the byte ranges of the messages with these field numbers, and the error that ended the walk."""
     places: dict[int, list[Bounds]] = {number: [] for number in numbers}
     try:
         for number, kind, first, last in walk(data, start, end):
@@ -54,15 +54,15 @@ def _gather(
     return places, None
 
 
-def _partitions(data: Buffer, graphs: list[Bounds], name: str) -> Iterator[Place]:
+def _partitions(data: Buffer, graphs: list[Bounds], name: str) -> Iterator[GraphRange]:
     for position, graph in enumerate(graphs, 1):
         device = _device(data, *graph)
         where = "" if device is None else f" ({device})"
-        yield Place(*graph, f"{name} · partition {position} of {len(graphs)}{where}")
+        yield GraphRange(*graph, f"{name} · partition {position} of {len(graphs)}{where}")
 
 
 def _device(data: Buffer, start: int, end: int) -> str | None:
-    """The device of the first node; a partition lies on one. The name of this machine tells nothing."""
+    """Return the device of the first node, which all nodes of a partition share, without the name of this machine."""
     try:
         for node in islice(walk_inside(data, start, end, _NODE), 1):
             for device in walk_inside(data, *node, _DEVICE):

@@ -1,4 +1,4 @@
-"""SavedModels and MetaGraphDefs: the graphs in them, with the tags they are loaded by and their signatures."""
+"""The graphs in SavedModels and MetaGraphDefs, with their tags and signatures."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from lowtide.sources.graphs.found import Findings, Found, Place
+from lowtide.sources.graphs.found_graphs import FoundGraphs, GraphCollector, GraphRange
 from lowtide.sources.protobuf.wire import BYTES, OPEN_END, Buffer, WireError, read_text, walk, walk_inside
 
 _META_GRAPHS = 2
@@ -14,13 +14,13 @@ _INFO, _GRAPH, _SIGNATURE = 1, 2, 5
 _TAGS = 4
 _KEY = 1
 
-# A model has a handful; a damaged file may have any number.
+# Models have a few; a damaged file may have any number.
 _MOST_NAMES = 50
 
 
-def find_saved_model_graphs(data: Buffer, path: Path) -> Found:
+def find_saved_model_graphs(data: Buffer, path: Path) -> FoundGraphs:
     """Find the graph of each meta graph of a SavedModel."""
-    findings = Findings(path, len(data))
+    findings = GraphCollector(path, len(data))
     try:
         for bounds in walk_inside(data, 0, OPEN_END, _META_GRAPHS):
             for place in find_meta_graph(data, *bounds):
@@ -30,9 +30,9 @@ def find_saved_model_graphs(data: Buffer, path: Path) -> Found:
     return _checked(findings).found("saved_model")
 
 
-def find_meta_file_graphs(data: Buffer, path: Path) -> Found:
-    """Find the graph of a file with one MetaGraphDef, as checkpoints have beside them."""
-    findings = Findings(path, len(data))
+def find_meta_file_graphs(data: Buffer, path: Path) -> FoundGraphs:
+    """Find the graph of a file with one MetaGraphDef, such as the .meta file of a checkpoint."""
+    findings = GraphCollector(path, len(data))
     try:
         for place in find_meta_graph(data, 0, OPEN_END):
             findings.add(place)
@@ -41,8 +41,8 @@ def find_meta_file_graphs(data: Buffer, path: Path) -> Found:
     return _checked(findings).found("graph")
 
 
-def find_meta_graph(data: Buffer, start: int, end: int) -> Iterator[Place]:
-    """Yield the graph of a MetaGraphDef; damage is raised when what can be read was yielded."""
+def find_meta_graph(data: Buffer, start: int, end: int) -> Iterator[GraphRange]:
+    """Yield the graph of a MetaGraphDef; damage is raised after it."""
     graph: tuple[int, int] | None = None
     tags: list[str] = []
     signatures: list[str] = []
@@ -61,13 +61,13 @@ def find_meta_graph(data: Buffer, start: int, end: int) -> Iterator[Place]:
         damage = error
     if graph is not None:
         notes = (f"signatures: {', '.join(signatures)}",) if signatures else ()
-        yield Place(*graph, ", ".join(tags) or "graph", notes)
+        yield GraphRange(*graph, ", ".join(tags) or "graph", notes)
     if damage is not None:
         raise damage
 
 
 def _names(data: Buffer, start: int, end: int, number: int) -> list[str]:
-    """The texts with this field number; a damaged one says nothing about the graph, which comes later."""
+    """Return the strings with this field number up to a damaged one, which is ignored: the graph follows."""
     names: list[str] = []
     try:
         for place in islice(walk_inside(data, start, end, number), _MOST_NAMES):
@@ -81,7 +81,7 @@ def _damage(error: WireError) -> str:
     return f"it is damaged: {error}"
 
 
-def _checked(findings: Findings) -> Findings:
+def _checked(findings: GraphCollector) -> GraphCollector:
     if not findings.spans:
         findings.note("it holds no graph")
     return findings

@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from lowtide.errors import LowtideError
 from lowtide.sources.graphs.converted import convert
-from lowtide.sources.graphs.found import CUT, Findings, Found, Place
+from lowtide.sources.graphs.found_graphs import CUT, FoundGraphs, GraphCollector, GraphRange
 from lowtide.sources.protobuf.wire import Buffer
 
 _SAVED_MODEL_FIELDS = ("saved_model_schema_version", "meta_graphs")
@@ -47,7 +47,7 @@ def first_field(data: Buffer) -> str | None:
     return name if name in (*_SAVED_MODEL_FIELDS, *_META_GRAPH_FIELDS, *_GRAPH_FIELDS) else None
 
 
-def find_text_graphs(data: Buffer, path: Path, cache: Path) -> Found:
+def find_text_graphs(data: Buffer, path: Path, cache: Path) -> FoundGraphs:
     """Find the graphs of a file in text form; they are written into the cache as GraphDefs."""
     if len(data) > _LARGEST_TEXT:
         raise LowtideError(
@@ -56,7 +56,7 @@ def find_text_graphs(data: Buffer, path: Path, cache: Path) -> Found:
     first = first_field(data)
     kind = "saved_model" if first in _SAVED_MODEL_FIELDS else "text graph"
 
-    def write(out: IO[bytes], findings: Findings) -> None:
+    def write(out: IO[bytes], findings: GraphCollector) -> None:
         classes = _message_classes(path)
         message = classes["SavedModel" if kind == "saved_model" else _message_name(first)]()
         problem, is_cut = _parse_file(data, path, message)
@@ -180,7 +180,7 @@ def _repaired_lines(data: Buffer, end: int) -> list[str]:
     return content.decode("utf-8", "replace").split("\n")
 
 
-def _write_graphs(message: Any, out: IO[bytes], findings: Findings, notes: tuple[str, ...]) -> None:
+def _write_graphs(message: Any, out: IO[bytes], findings: GraphCollector, notes: tuple[str, ...]) -> None:
     for meta in message.meta_graphs if hasattr(message, "meta_graphs") else [message]:
         graph = getattr(meta, "graph_def", meta)
         if graph is not meta and not meta.HasField("graph_def"):
@@ -193,4 +193,4 @@ def _write_graphs(message: Any, out: IO[bytes], findings: Findings, notes: tuple
         about = (f"signatures: {', '.join(signatures)}",) if signatures else ()
         start = out.tell()
         out.write(content)
-        findings.add(Place(start, out.tell(), ", ".join(tags) or "graph", about), notes)
+        findings.add(GraphRange(start, out.tell(), ", ".join(tags) or "graph", about), notes)

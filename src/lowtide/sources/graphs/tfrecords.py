@@ -1,4 +1,4 @@
-"""The framing of TFRecord files: a length with its checksum, so many bytes, and their checksum."""
+"""The framing of TFRecord files: a length with its checksum, the data, and their checksum."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from lowtide.sources.protobuf.wire import OPEN_END, Buffer
 
 _HEADER = struct.Struct("<QI")
 _FOOTER = struct.Struct("<I")
-# How much of a record is looked at in one piece.
+# The number of bytes whose checksum is computed at once.
 _PIECE = 1 << 20
-# How many bytes of a file are searched for the next record, where lengths cannot be believed.
+# The number of bytes that are searched for the next record after a damaged length.
 _SEARCHED = 1 << 20
 
 
-class Record(NamedTuple):
-    """Where the data of a record lie, and what its checksums say of it."""
+class TFRecord(NamedTuple):
+    """The byte range of the data of a record, and whether its checksums match."""
 
     start: int
     end: int
     """Past the end of a file that is cut."""
     is_intact: bool
-    """Whether the checksums match, as far as they are there."""
+    """Whether the checksums that are present match."""
 
 
-def read_records(data: Buffer, note: Callable[[str], None]) -> Iterator[Record]:
-    """Yield every record that can be made out, and note what is wrong with the file."""
+def read_records(data: Buffer, note: Callable[[str], None]) -> Iterator[TFRecord]:
+    """Yield every readable record, and note what is wrong with the file."""
     position, left = 0, _SEARCHED
     released = 0
     while position + _HEADER.size <= len(data):
         length = read_length(data, position)
-        believed = length is not None
+        is_trusted = length is not None
         if length is None:
             length = _claimed_length(data, position)
         if length is None:
@@ -48,7 +48,7 @@ def read_records(data: Buffer, note: Callable[[str], None]) -> Iterator[Record]:
             continue
         start = position + _HEADER.size
         end = start + length
-        yield Record(start, end, believed and _matches(data, start, end))
+        yield TFRecord(start, end, is_trusted and _matches(data, start, end))
         position = end + _FOOTER.size
         if position - released > _PIECE:
             release(data, released, min(position, len(data)))
@@ -58,7 +58,7 @@ def read_records(data: Buffer, note: Callable[[str], None]) -> Iterator[Record]:
 
 
 def read_length(data: Buffer, position: int) -> int | None:
-    """The length of the record whose header is here; None if the header's checksum does not match."""
+    """Return the length in a record's header; None if the header's checksum does not match."""
     header = data[position : position + _HEADER.size]
     if len(header) < _HEADER.size:
         return None
@@ -67,7 +67,7 @@ def read_length(data: Buffer, position: int) -> int | None:
 
 
 def _claimed_length(data: Buffer, position: int) -> int | None:
-    """The length in a header that is damaged, if it leads to the next record or to the end of the file."""
+    """Return the length in a damaged header if it leads to the next record or to the end of the file."""
     (length,) = struct.unpack_from("<Q", data, position)
     behind = position + _HEADER.size + length + _FOOTER.size
     return length if behind == len(data) or read_length(data, behind) is not None else None
@@ -82,7 +82,7 @@ def _find_header(data: Buffer, position: int, searched: int) -> int | None:
 
 
 def _matches(data: Buffer, start: int, end: int) -> bool:
-    """Whether the data have the checksum behind them. Of data that are cut nothing is known."""
+    """Whether the data match the checksum that follows; True if the data are cut."""
     footer = data[end : end + _FOOTER.size] if end < len(data) else b""
     if len(footer) < _FOOTER.size:
         return True
@@ -96,5 +96,5 @@ def _matches(data: Buffer, start: int, end: int) -> bool:
 
 
 def masked_checksum(checksum: int) -> int:
-    """A checksum as it is stored: turned and shifted, so that checksums of checksums stay useful."""
+    """Return a checksum as TFRecord files store it: rotated and offset."""
     return ((checksum >> 15 | checksum << 17) + 0xA282EAD8) & 0xFFFFFFFF

@@ -1,1 +1,1 @@
-"""Recorded allocations (`.xplane.pb`) and the modules that XLA compiled."""
+"""Reads profiles (`.xplane.pb`) and the modules that XLA compiled. Imports `errors`, `program` and `protobuf/`."""

@@ -1,4 +1,4 @@
-"""The compiled modules that a profile (`.xplane.pb`) names: TensorFlow's profiler adds each one that was there."""
+"""The compiled modules in a profile (`.xplane.pb`): TensorFlow's profiler adds every module that exists."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _METADATA_PLANE = b"/host:metadata"
 
 @dataclass(frozen=True)
 class Signature:
-    """What a compiled module takes, and the largest block that it asks the allocator for when it runs."""
+    """The parameters of a compiled module, and the largest block that it requests when it runs."""
 
     parameters: tuple[Shape, ...]
     largest_block: int
 
 
 def read_signatures(path: str | Path) -> tuple[Signature, ...]:
-    """The modules of a profile; none where its end is missing."""
+    """Return the signatures of the modules in a profile; empty if the profile is cut."""
     try:
         return tuple(_signature(data) for data in _modules(Path(path).read_bytes()))
     except WireError:
@@ -48,5 +48,5 @@ def _signature(data: bytes) -> Signature:
 
 
 def _parts(data: bytes, wanted: int) -> list[bytes]:
-    """The messages that a message has in one of its fields."""
+    """Return the messages in one field of a message."""
     return [value for number, value in read_fields(data) if number == wanted and isinstance(value, bytes)]

@@ -1,8 +1,8 @@
-"""Read what XLA decided about memory from a serialized HloProto.
+"""Reads the buffer assignment of a compiled step from a serialized HloProto.
 
-TensorFlow hands out a compiled step as an HloProto: the optimised module together with its buffer assignment.
-Only the fields that say something about memory are decoded; weights that were folded into the module, sharding and
-window descriptions are stepped over, so a module of tens of megabytes reads in a moment.
+TensorFlow returns a compiled step as an HloProto: the optimised module with its buffer assignment. Only the fields
+about memory are decoded; folded weights, sharding and window descriptions are skipped, so a module of tens of megabytes
+is read quickly.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _EVENT_KINDS = {0: "allocate", 1: "free", 2: "share"}
 
 @dataclass(frozen=True, slots=True)
 class LogicalBuffer:
-    """A value that needs memory: where it is defined and how large it is."""
+    """A value that needs memory, with its defining instruction and its size."""
 
     identity: int
     size: int
@@ -29,7 +29,7 @@ class LogicalBuffer:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Where in an allocation a logical buffer lies."""
+    """The range of a logical buffer in an allocation."""
 
     buffer: int
     offset: int
@@ -51,7 +51,7 @@ class Allocation:
 
     @property
     def is_requested_at_run_time(self) -> bool:
-        """Whether running the module asks the device's allocator for it.
+        """Whether running the module requests it from the device's allocator.
 
         Parameters are the caller's tensors, constants belong to the compiled module (host memory on the CPU), and
         thread-local values live on the stack of the generated code.
@@ -71,7 +71,7 @@ class HeapEvent:
 
 @dataclass(frozen=True, slots=True)
 class CompiledModule:
-    """What the buffer assignment of a compiled module says."""
+    """The buffer assignment of a compiled module."""
 
     name: str
     instructions: dict[str, Instruction]
@@ -84,12 +84,12 @@ class CompiledModule:
     parameters: tuple[Shape, ...]
 
     def instruction_of(self, buffer: int) -> Instruction | None:
-        """The instruction that defines a logical buffer."""
+        """Return the instruction that defines a logical buffer."""
         logical = self.buffers.get(buffer)
         return None if logical is None else self.instructions.get(logical.instruction)
 
     def written(self) -> frozenset[str]:
-        """The TensorFlow nodes whose results have a buffer; what was fused into another instruction has none."""
+        """Return the TensorFlow nodes whose results have a buffer; nodes fused into another instruction have none."""
         found = set()
         for instruction in self.instructions.values():
             name = instruction.op_name or (instruction.origin.op_name if instruction.origin is not None else None)
@@ -178,7 +178,7 @@ def _read_logical_buffer(data: bytes) -> tuple[int, _RawBuffer]:
 
 
 def read_allocation(data: bytes) -> Allocation:
-    """One allocation of a BufferAssignmentProto."""
+    """Read one allocation of a BufferAssignmentProto."""
     numbers: dict[int, int] = {}
     assigned: list[Slice] = []
     for field, value in read_fields(data):

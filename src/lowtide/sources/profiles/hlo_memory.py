@@ -1,7 +1,7 @@
-"""What happens inside the temporary block of a compiled module.
+"""The contents of the temporary block of a compiled module.
 
-XLA asks the allocator for its temporary memory in one piece and lays all intermediate values out in it. From the
-outside the step is one opaque block; the trace of XLA's own heap simulation says which value lies where, and when.
+XLA requests its temporary memory in one piece and places all intermediate values in it. The trace of XLA's heap
+simulation says which value is where, and when.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lowtide.sources.profiles.hlo_module import Instruction
 
 @dataclass(frozen=True, slots=True)
 class HeldValue:
-    """A value that lies in the temporary block at its fullest moment."""
+    """A value in the temporary block at its peak."""
 
     name: str
     instruction: Instruction | None
@@ -28,7 +28,7 @@ class HeldValue:
 
 @dataclass(frozen=True)
 class TemporaryBlock:
-    """One block of temporary memory, seen from inside."""
+    """One block of temporary memory and its contents."""
 
     size: int
     # Bytes of values alive after each event of the heap simulation, and the instruction of each event.
@@ -39,22 +39,22 @@ class TemporaryBlock:
 
     @property
     def unused_bytes(self) -> int:
-        """What the fullest moment leaves unused: gaps of the layout, and alignment."""
+        """The bytes that are unused at the peak: gaps of the layout, and alignment."""
         return self.size - sum(value.size for value in self.held)
 
 
 def open_block(module: CompiledModule, allocation: Allocation) -> TemporaryBlock:
-    """Find the values that fill an allocation at its fullest moment."""
+    """Return the contents of an allocation at its peak."""
     slices = {piece.buffer: piece for piece in allocation.assigned}
     events = _events_of(module, slices)
     canonical = _canonical_buffers(events)
-    # Values that the heap simulation does not mention are laid out beside it; they may live all the time.
+    # Values that the heap simulation does not mention may be alive all the time.
     always = [piece for buffer, piece in slices.items() if buffer not in canonical]
     base = sum(piece.size for piece in always)
     live = np.zeros(len(events), np.int64)
     users: dict[int, list[int]] = {}
     current, peak, peak_event = base, -1, None
-    fullest: list[int] = []
+    at_peak: list[int] = []
     for position, event in enumerate(events):
         root = canonical[event.buffer]
         sharers = users.setdefault(root, [])
@@ -67,19 +67,19 @@ def open_block(module: CompiledModule, allocation: Allocation) -> TemporaryBlock
         live[position] = current
         if current > peak:
             peak, peak_event = current, position
-            fullest = []
-        if current == peak and not fullest:
-            fullest = [sharers[-1] for sharers in users.values() if sharers]
-    held = _without_overlap([slices[buffer] for buffer in fullest] + always)
+            at_peak = []
+        if current == peak and not at_peak:
+            at_peak = [sharers[-1] for sharers in users.values() if sharers]
+    held = _without_overlap([slices[buffer] for buffer in at_peak] + always)
     values = tuple(_describe(module, piece) for piece in held)
     return TemporaryBlock(allocation.size, live, [event.instruction for event in events], peak_event, values)
 
 
 def _events_of(module: CompiledModule, slices: dict[int, Slice]) -> list[HeapEvent]:
-    """The events of the heaps that were laid out in this allocation.
+    """Return the events of the heaps in this allocation.
 
-    A trace names the allocation it belongs to by a number from before the temporary blocks were merged into one,
-    so the traces are told apart by the values in them.
+    A trace refers to its allocation by a number from before the temporary blocks were merged, so traces are matched by
+    the values in them.
     """
     known: set[int] = set()
     events = []
@@ -107,7 +107,7 @@ def _canonical_buffers(events: list[HeapEvent]) -> dict[int, int]:
 
 
 def _without_overlap(pieces: list[Slice]) -> list[Slice]:
-    """Drop pieces that lie on top of another one, so that the sizes add up to bytes of the block."""
+    """Drop pieces that overlap another one, so that the sizes add up to bytes of the block."""
     kept: list[Slice] = []
     end = 0
     for piece in sorted(pieces, key=lambda piece: (piece.offset, -piece.size)):

@@ -1,4 +1,4 @@
-"""The instructions of an HLO module: their types, and which TensorFlow node each of them came from."""
+"""The instructions of an HLO module with their types and the TensorFlow nodes they came from."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cached_property
 
 from lowtide.sources.protobuf.wire import read_fields, read_varint, signed
 
-# xla.PrimitiveType by number, in the names that TensorFlow users know.
+# xla.PrimitiveType by number, with TensorFlow's names.
 _ELEMENT_TYPES = {
     1: "bool",
     2: "int8",
@@ -44,14 +44,14 @@ _ELEMENT_TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The type of one HLO value; `parts` holds the elements of a tuple."""
+    """The type of one HLO value; `parts` are the elements of a tuple."""
 
     dtype: str
     dimensions: tuple[int, ...]
     parts: tuple[Shape, ...] = ()
 
     def part(self, index: tuple[int, ...]) -> Shape:
-        """The shape at a shape index, or this shape where the index leads outside of it."""
+        """Return the shape at a shape index, or this shape if the index is outside of it."""
         shape = self
         for position in index:
             if position >= len(shape.parts):
@@ -62,7 +62,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One HLO instruction, as far as it explains a buffer."""
+    """One HLO instruction: the fields that explain a buffer."""
 
     name: str
     opcode: str
@@ -71,13 +71,13 @@ class Instruction:
     op_name: str | None  # the TensorFlow node, "resnet50_1/conv1_conv_1/convolution"
     source: str | None  # "file.py:12"
     parameter_number: int | None
-    # For an instruction that XLA made up (a copy, a fusion of transposes): where its data come from.
+    # For an instruction that XLA inserted (a copy, a fusion of transposes): where its data come from.
     origin: Origin | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The nearest TensorFlow node or parameter behind an instruction that names none itself."""
+    """The nearest TensorFlow node or parameter before an instruction that names none itself."""
 
     op_type: str | None
     op_name: str | None
@@ -85,12 +85,12 @@ class Origin:
 
 
 def text(value: int | bytes) -> str:
-    """A field that holds a name."""
+    """Return the value of a string field."""
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
 def integers(value: int | bytes) -> list[int]:
-    """A repeated integer field, packed or not."""
+    """Return the values of a repeated integer field, packed or not."""
     if isinstance(value, int):
         return [signed(value)]
     numbers = []
@@ -102,7 +102,7 @@ def integers(value: int | bytes) -> list[int]:
 
 
 def number(value: int | bytes) -> int:
-    """A field that holds one integer."""
+    """Return the value of an integer field."""
     return signed(value) if isinstance(value, int) else integers(value)[0]
 
 
@@ -123,7 +123,7 @@ def _read_shape(data: bytes) -> Shape:
     return Shape(_ELEMENT_TYPES.get(element, "unknown"), tuple(dimensions), tuple(parts))
 
 
-def _read_instruction(data: bytes) -> _Node:
+def _read_instruction(data: bytes) -> _InstructionNode:
     texts: dict[int, str] = {}
     shape = Shape("unknown", ())
     metadata: tuple[str | None, str | None, str | None] = (None, None, None)
@@ -148,7 +148,7 @@ def _read_instruction(data: bytes) -> _Node:
     opcode = texts.get(2, "")
     number_if_parameter = parameter_number if opcode == "parameter" else None
     instruction = Instruction(texts.get(1, ""), opcode, shape, *metadata, number_if_parameter)
-    return _Node(identity, instruction, tuple(operands), tuple(called))
+    return _InstructionNode(identity, instruction, tuple(operands), tuple(called))
 
 
 def _read_metadata(data: bytes) -> tuple[str | None, str | None, str | None]:
@@ -166,7 +166,7 @@ def _read_metadata(data: bytes) -> tuple[str | None, str | None, str | None]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Node:
+class _InstructionNode:
     identity: int
     instruction: Instruction
     operands: tuple[int, ...]
@@ -174,12 +174,12 @@ class _Node:
 
     @property
     def fused(self) -> tuple[int, ...]:
-        """The computations that a fusion stands for; a loop or a call has instructions of its own inside."""
+        """The computations of a fusion; those of a loop or a call have buffers of their own."""
         return self.called if self.instruction.opcode == "fusion" else ()
 
 
 class HloModule:
-    """A module whose instructions are decoded when they are asked for."""
+    """A module whose instructions are decoded on demand."""
 
     def __init__(self, data: bytes) -> None:
         self.name = ""
@@ -187,7 +187,7 @@ class HloModule:
         self.outputs: Shape | None = None
         self.parameters: tuple[Shape, ...] = ()
         self._raw: dict[int, bytes] = {}
-        self._nodes: dict[int, _Node] = {}
+        self._nodes: dict[int, _InstructionNode] = {}
         self._computations: dict[int, list[int]] = {}
         self._identities: dict[str, int] = {}
         for field, value in read_fields(data):
@@ -216,11 +216,11 @@ class HloModule:
         self._computations[key] = identities
 
     def identity(self, identity: int, name: str) -> int:
-        """The id of an instruction that is known by id or, in older modules, by name."""
+        """Return the id of an instruction that is given by id or, in older modules, by name."""
         return self._identities.get(name, identity) if name else identity
 
     def instruction(self, identity: int) -> Instruction | None:
-        """The instruction with an id, and where it came from if it does not say so itself."""
+        """Return the instruction with an id, with its origin if it names no TensorFlow node."""
         node = self._node(identity)
         if node is None:
             return None
@@ -229,14 +229,14 @@ class HloModule:
             return replace(instruction, origin=self._origin(node) or self._purpose(node))
         return instruction
 
-    def _node(self, identity: int) -> _Node | None:
+    def _node(self, identity: int) -> _InstructionNode | None:
         node = self._nodes.get(identity)
         if node is None and identity in self._raw:
             node = self._nodes[identity] = _read_instruction(self._raw[identity])
         return node
 
-    def _purpose(self, node: _Node) -> Origin | None:
-        """What is made of nothing, such as a count from 0 on, is named after the first that uses it."""
+    def _purpose(self, node: _InstructionNode) -> Origin | None:
+        """Return the origin of the first user, for an instruction without operands such as iota."""
         waiting = [node.identity]
         for identity in waiting:
             for user in self._users.get(identity, ()):
@@ -258,11 +258,11 @@ class HloModule:
         return users
 
     @cached_property
-    def _callers(self) -> dict[int, _Node]:
-        """For each instruction of a loop's or a function's computation, the instruction that runs it."""
-        found: dict[int, _Node] = {}
+    def _callers(self) -> dict[int, _InstructionNode]:
+        """For each instruction in the computation of a loop or a function, the instruction that runs it."""
+        found: dict[int, _InstructionNode] = {}
         for identity, data in self._raw.items():
-            # Few instructions call anything, and those that do say so by name.
+            # Few instructions call a computation, and their opcode names it.
             if not any(word in data for word in _CALLING):
                 continue
             node = self._node(identity)
@@ -270,16 +270,16 @@ class HloModule:
                 found |= {inner: node for key in node.called for inner in self._computations.get(key, ())}
         return found
 
-    def _origin(self, node: _Node) -> Origin | None:
+    def _origin(self, node: _InstructionNode) -> Origin | None:
         for _ in range(_LONGEST_SEARCH):
-            # The root of a fused computation is its last instruction, and says best what the fusion is for.
+            # The root of a fused computation is its last instruction, and describes the fusion best.
             fused = [inner for key in node.fused for inner in reversed(self._computations.get(key, []))]
             for identity in (node.identity, *fused):
                 found = self._node(identity)
                 if found is not None and found.instruction.op_name not in (None, _PARAMETERS_NAME):
                     return Origin(found.instruction.op_type, found.instruction.op_name, None)
             if node.instruction.parameter_number is not None:
-                # What enters a loop's body or a function is named after the loop, or the call.
+                # A parameter of a loop's body or a function gets the origin of the loop or the call.
                 caller = self._callers.get(node.identity)
                 if caller is None:
                     return Origin(None, None, node.instruction.parameter_number)
@@ -294,7 +294,7 @@ class HloModule:
 
 # TensorFlow gives all parameters of a module this op name.
 _PARAMETERS_NAME = "XLA_Args"
-# How far to look back for a TensorFlow node; what is further away explains nothing.
+# The number of steps to search for a TensorFlow node; a farther one explains nothing.
 _LONGEST_SEARCH = 8
 _CALLING = (b"while", b"call", b"conditional")
 
@@ -310,7 +310,7 @@ def _identify(data: bytes) -> tuple[int, str]:
 
 
 def read_program_shape(data: bytes) -> tuple[tuple[Shape, ...], Shape | None]:
-    """The parameters and the outputs of a module."""
+    """Return the parameters and the outputs of a module."""
     parameters: list[Shape] = []
     outputs = None
     for field, value in read_fields(data):

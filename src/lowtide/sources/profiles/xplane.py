@@ -1,10 +1,9 @@
-"""The allocator's own record: the memory events of a profile (`.xplane.pb`), without TensorFlow.
+"""The memory events, marks and kernels of a profile (`.xplane.pb`), read without TensorFlow.
 
 TensorFlow's profiler writes a MemoryAllocation or MemoryDeallocation for each call of a BFC allocator, with the
-allocator's state after it, and an event "node:Op" for each kernel that computes, with how long it took. Among them lie
-the marks that lowtide's recorder set to tell steps apart. A profile is an XSpace of planes (devices), lines (threads)
-and events; an event refers to its name and to the names of its values (stats) by numbers that each plane defines for
-itself.
+allocator's state after it, and an event "node:Op" for each kernel, with its duration. lowtide's recorder adds marks
+that separate the steps. A profile is an XSpace of planes (devices), lines (threads) and events; an event refers to its
+name and to the names of its values (stats) by numbers that each plane defines.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ from lowtide.sources.protobuf.wire import WireError, read_fields, read_varint, s
 MARK = "lowtide_mark"
 _ALLOCATION, _DEALLOCATION, _MARK = range(3)
 _EVENT_NAMES = {b"MemoryAllocation": _ALLOCATION, b"MemoryDeallocation": _DEALLOCATION, MARK.encode(): _MARK}
-# The name of a node, and of its op. Names of C++ functions have two colons, and other events blanks.
+# The name of a node and its op. Names of C++ functions have two colons, and other events have blanks.
 _KERNEL = re.compile(rb"([^\s:]+):[A-Za-z_]\w*")
 
-# How far an event may be from its place by time. The time is taken while the allocator is locked,
-# so only clocks of two cores that disagree can swap events, and by little.
+# The largest distance of an event from its position by time. The time is taken while the allocator is locked,
+# so only small differences between the clocks of two cores can swap events.
 _LONGEST_SWAP = 64
 
 StatValue = int | float | str
@@ -38,7 +37,7 @@ Stats = dict[str, StatValue]
 
 @dataclass(frozen=True, slots=True)
 class AllocationRecord:
-    """Every allocation and free of the recorded time, in the order they happened; one row each."""
+    """Every recorded allocation and free, in the order they happened; one row each."""
 
     time_ps: NDArray[np.int64]  # since the profile began
     is_allocation: NDArray[np.bool_]
@@ -61,7 +60,7 @@ class AllocationRecord:
         return len(self.time_ps)
 
     def take(self, rows: Sequence[int] | NDArray[np.integer]) -> AllocationRecord:
-        """The given rows, in the given order."""
+        """Return the given rows, in the given order."""
         index = np.asarray(rows, np.int64)
         columns: list[Any] = []
         for each in fields(self):
@@ -73,9 +72,9 @@ class AllocationRecord:
         return AllocationRecord(*columns)
 
     def breaks(self) -> list[int]:
-        """Rows whose bytes in use do not follow from the row before of the same allocator.
+        """Return the rows whose bytes in use do not follow from the previous row of the same allocator.
 
-        There is none in a complete record; events are lost if the profiler's buffers overflow.
+        A complete record has none; events are lost if the profiler's buffers overflow.
         """
         before: dict[str, int] = {}
         broken = []
@@ -89,7 +88,7 @@ class AllocationRecord:
 
 @dataclass(frozen=True)
 class Mark:
-    """A moment of the profile that the recorder gave a number."""
+    """A moment of the profile that the recorder marked with a number."""
 
     time_ps: int
     number: int
@@ -97,11 +96,11 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class KernelRecord:
-    """Every kernel that computed in the recorded time; one row each, in no order."""
+    """Every recorded kernel; one row each, in no order."""
 
-    names: list[str]  # of nodes, each once
-    name: NDArray[np.int64]  # which of them it is
-    time_ps: NDArray[np.int64]  # when it began, since the profile began
+    names: list[str]  # of nodes, without duplicates
+    name: NDArray[np.int64]  # index into `names`
+    time_ps: NDArray[np.int64]  # start, since the profile began
     duration_ps: NDArray[np.int64]
 
     def __len__(self) -> int:
@@ -109,7 +108,7 @@ class KernelRecord:
 
     @staticmethod
     def of(rows: Sequence[tuple[str, int, int]]) -> KernelRecord:
-        """From the name, begin and duration of each."""
+        """Build the record from the name, start and duration of each kernel."""
         names: dict[str, int] = {}
         table = np.array([(names.setdefault(row[0], len(names)), *row[1:]) for row in rows], np.int64)
         return KernelRecord(list(names), *table.reshape(-1, 3).T)
@@ -117,7 +116,7 @@ class KernelRecord:
 
 @dataclass(frozen=True)
 class Profile:
-    """What the allocator did, the moments that were marked, in the order of time, and how long kernels took."""
+    """The allocations, the marks in the order of time, and the kernels of a profile."""
 
     allocations: AllocationRecord
     marks: tuple[Mark, ...]
@@ -182,7 +181,7 @@ def _plane_rows(plane: bytes, kernels: list[tuple[str, int, int]]) -> Iterator[t
 
 
 def _metadata(entry: bytes) -> tuple[int, bytes]:
-    """The number and name in an entry of a plane's map of event or stat metadata."""
+    """Return the number and name in an entry of a plane's map of event or stat metadata."""
     identifier, name = 0, b""
     for number, value in read_fields(entry):
         if number == 1 and isinstance(value, int):
@@ -211,8 +210,8 @@ def _line_rows(
         elif number == 3 and isinstance(value, int):
             start_ps = signed(value) * 1000
     for event in events:
-        # Some events are about neither memory nor kernels. Their number comes first, as the fields are written in
-        # order, so that they are passed over without reading the rest.
+        # Events about neither memory nor kernels are skipped without reading them: fields are written in order, so
+        # the number comes first.
         if event[:1] == b"\x08" and (known := read_varint(event, 1)[0]) not in kinds:
             if known in nodes:
                 moments = dict(read_fields(event))
@@ -240,7 +239,7 @@ def _stat_reader(names: dict[int, str]) -> Callable[[bytes], tuple[str, StatValu
     known: dict[bytes, tuple[str, StatValue]] = {}
 
     def read(data: bytes) -> tuple[str, StatValue]:
-        # Operations, types and shapes recur, byte for byte.
+        # Operations, types and shapes are repeated byte for byte.
         found = known.get(data)
         if found is None:
             found = known[data] = _stat(data, names)
@@ -321,8 +320,8 @@ def _changes(record: AllocationRecord) -> list[int]:
 def _order_by_bytes_in_use(record: AllocationRecord) -> list[int] | None:
     """Repair the order by time with the chain of bytes in use; None if there is nothing to do.
 
-    An event that does not continue the chain waits while a later one of another thread, a short
-    way on, does. Where none does, events are missing and the order by time is all there is.
+    An event that does not continue the chain is deferred if one of another thread, a few rows later, does. If none
+    does, events are missing, and the order by time is kept.
     """
     if not record.breaks():
         return None
@@ -350,7 +349,7 @@ def _continuing(
     before_event: list[int],
     expected: int,
 ) -> int:
-    """Where in the waiting rows, from the end, is the first that continues the chain; else -1."""
+    """Return the index from the end of the first waiting row that continues the chain; else -1."""
     first = waiting[-1]
     passed = {thread[first]}
     for back in range(2, min(len(waiting), _LONGEST_SWAP) + 1):
@@ -367,5 +366,5 @@ def _continuing(
 
 def _expect_bytes(value: int | bytes) -> bytes:
     if isinstance(value, int):
-        raise WireError("a number where a message belongs: this is not a profile (.xplane.pb)")
+        raise WireError("found a number instead of a message: this is not a profile (.xplane.pb)")
     return value

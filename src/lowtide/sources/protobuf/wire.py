@@ -7,7 +7,7 @@ from mmap import mmap
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
-# Where a message ends that ends with its file, though the file may end too early.
+# The end of a message that extends to the end of its file, which may be cut.
 OPEN_END = 1 << 48
 
 Buffer = bytes | mmap
@@ -18,7 +18,7 @@ class WireError(ValueError):
 
 
 def read_varint(data: Buffer | memoryview, position: int) -> tuple[int, int]:
-    """Read an unsigned integer; returns it with the position behind it."""
+    """Read an unsigned integer; return it with the position after it."""
     value = shift = 0
     try:
         while True:
@@ -35,21 +35,21 @@ def read_varint(data: Buffer | memoryview, position: int) -> tuple[int, int]:
 
 
 def signed(value: int) -> int:
-    """The int64 that was written as this unsigned number."""
+    """Return the int64 that was written as this unsigned number."""
     return value - (1 << 64) if value >> 63 else value
 
 
 def read_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield each field's number and value: int for a varint, the raw bytes for all else."""
+    """Yield each field's number and value: an int for a varint, else the raw bytes."""
     for number, kind, value, end in walk(data, 0, len(data)):
         yield number, value if kind == VARINT else data[value:end]
 
 
 def walk(data: Buffer, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yield each field's number, its kind, its value if a varint or else where its bytes start, and where it ends.
+    """Yield each field's number, wire type, value (of a varint) or start of its bytes, and end.
 
-    Nothing is copied, so a field can be larger than memory. Where `data` end before `end`, the walk is over; the end
-    of a field that was cut is where it should have been. The last bytes of a walk that was cut may be a WireError.
+    Nothing is copied, so a field can be larger than memory. If the data end before `end`, the walk stops there; a cut
+    field has its expected end. The last bytes of cut data may raise a WireError.
     """
     position, stop = start, min(end, len(data))
     while position < stop:
@@ -76,13 +76,13 @@ def walk(data: Buffer, start: int, end: int) -> Iterator[tuple[int, int, int, in
 
 
 def walk_inside(data: Buffer, start: int, end: int, number: int) -> Iterator[tuple[int, int]]:
-    """Yield where each message, text or bytes with this field number starts and ends."""
+    """Yield the start and end of each message, string or bytes with this field number."""
     for found, kind, first, last in walk(data, start, end):
         if found == number and kind == BYTES:
             yield first, last
 
 
 def read_text(data: Buffer, start: int, end: int, longest: int = 200) -> str:
-    """The text at this place, or the beginning of one that is longer than any name should be."""
+    """Return the text in a byte range; a longer one than `longest` is cut."""
     text = data[start : min(end, start + longest)].decode("utf-8", "replace")
     return f"{text}…" if end - start > longest else text

@@ -1,4 +1,4 @@
-"""Protocol buffers' wire format, many messages at once: the fields of thousands of messages as columns."""
+"""Reads the fields of many protocol buffer messages at once, as columns."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ Bytes = npt.NDArray[np.uint8]
 Places = npt.NDArray[np.int64]
 Marks = npt.NDArray[np.bool_]
 
-# So few messages are walked one by one: a round over columns costs as much as some dozens of fields.
+# Fewer messages are walked one by one: a round over columns costs as much as some dozens of fields.
 _FEW = 24
 _FIXED = {FIXED64: 8, FIXED32: 4}
 
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """Fields of many messages, ordered by message and then as they lie in it.
+    """Fields of many messages, ordered by message and then by position.
 
-    Of a varint, `start` is its value, as a signed integer of 64 bits; of all else it is the place of the first byte of
-    the content, and `end` the place behind the last one.
+    For a varint, `start` is its value as a signed 64-bit integer; else `start` is the position of the first byte of the
+    content and `end` the position after the last one.
     """
 
     owner: Places
@@ -32,18 +32,18 @@ class Fields:
     start: Places
     end: Places
     broken: Places
-    """The messages that end in the middle of a field, or are no messages; their fields up to there are given."""
+    """The messages that end in the middle of a field or are damaged; their fields up to there are included."""
 
     def __len__(self) -> int:
         return len(self.owner)
 
     def of(self, number: int, kind: int = BYTES) -> Fields:
-        """The fields of one number and kind alone."""
+        """Return the fields of one number and wire type."""
         return self.where((self.number == number) & (self.kind == kind))
 
     def where(self, chosen: Marks) -> Fields:
-        """The chosen fields alone."""
-        # Five columns are taken faster by place than by mark.
+        """Return the chosen fields."""
+        # Indexing five columns by position is faster than by mask.
         places = np.flatnonzero(chosen)
         return Fields(
             self.owner[places],
@@ -56,10 +56,10 @@ class Fields:
 
 
 def scan(data: Bytes, starts: Places, ends: Places) -> Fields:
-    """Read the fields of all messages `data[starts[i]:ends[i]]`; nothing beyond a message is ever looked at."""
+    """Read the fields of all messages `data[starts[i]:ends[i]]`; nothing outside the messages is read."""
     position = starts.astype(np.int64, copy=True)
     ends = np.minimum(ends, len(data))
-    found = _Found(len(starts))
+    found = _FieldCollector(len(starts))
     active = np.flatnonzero(position < ends)
     while len(active) > _FEW:
         (tag, start, end, after), bad = _next_fields(data, position[active], ends[active])
@@ -71,14 +71,14 @@ def scan(data: Bytes, starts: Places, ends: Places) -> Fields:
         active = active[after < ends[active]]
     for message in active.tolist():
         columns, is_broken = _walk(data, message, int(position[message]), int(ends[message]))
-        found.add_alone(*columns)
+        found.add_message(*columns)
         if is_broken:
             found.broken.append(np.array([message]))
-    return found.together()
+    return found.build()
 
 
-class _Found:
-    """Fields that were found so far: in each round one of each message, at last some messages alone."""
+class _FieldCollector:
+    """Collects fields: in each round one of each message, at the end all of single messages."""
 
     def __init__(self, messages: int) -> None:
         self._count = np.zeros(messages, np.int64)
@@ -90,15 +90,15 @@ class _Found:
         self._rounds.append((owner, self._count[owner], *columns))
         self._count[owner] += 1
 
-    def add_alone(self, owner: Places, *columns: Places) -> None:
-        """Add all that is left of one message."""
+    def add_message(self, owner: Places, *columns: Places) -> None:
+        """Add the remaining fields of one message."""
         if len(owner):
             place = self._count[owner[0]] + np.arange(len(owner))
             self._rounds.append((owner, place, *columns))
             self._count[owner[0]] += len(owner)
 
-    def together(self) -> Fields:
-        """All fields, by message and as they lie in it: which of its fields each is was counted on the way."""
+    def build(self) -> Fields:
+        """Return all fields, ordered by message and position."""
         first = np.cumsum(self._count) - self._count
         total = int(self._count.sum())
         number, kind = np.empty(total, np.int32), np.empty(total, np.int8)
@@ -111,7 +111,7 @@ class _Found:
 
 
 def read_varints(data: Bytes, position: Places, ends: Places) -> tuple[Places, Places, Marks]:
-    """Read an unsigned integer at each position; the values, the places behind them, and which could not be read."""
+    """Read an unsigned integer at each position; return values, positions after them, and which are unreadable."""
     inside = position < ends
     byte = data[np.where(inside, position, 0)] if len(data) else np.zeros(len(position), np.uint8)
     value = (byte & 0x7F).astype(np.uint64)
@@ -138,10 +138,10 @@ _Row = tuple[Places, Places, Places, Places]
 
 
 def _next_fields(data: Bytes, position: Places, ends: Places) -> tuple[_Row, Marks]:
-    """The field at each position: tag, start, end and the place behind it; and which of them are broken."""
+    """Return the field at each position (tag, start, end and the position after it) and which are damaged."""
     tag, at, bad = read_varints(data, position, ends)
     kind = tag & 7
-    # The number behind the tag is a value or a length; fixed numbers have none, and reading it there does no harm.
+    # A value or a length follows the tag; fixed-size fields have neither, and reading one does no harm.
     number, behind, unread = read_varints(data, at, ends)
     is_number, is_bytes = kind == VARINT, kind == BYTES
     fixed = np.where(kind == FIXED64, 8, np.where(kind == FIXED32, 4, 0))
@@ -158,8 +158,8 @@ def _next_fields(data: Bytes, position: Places, ends: Places) -> tuple[_Row, Mar
 
 
 def _walk(data: Bytes, message: int, position: int, end: int) -> tuple[tuple[Places, ...], bool]:
-    """The fields of one message, and whether it is broken."""
-    # A copy of the message would be as large as the weights in it; its lengths are all that is read.
+    """Return the fields of one message, and whether it is damaged."""
+    # Copying the message would copy the weights in it; only tags and lengths are read.
     view = data.data
     rows: list[tuple[int, int, int, int]] = []
     is_broken = False

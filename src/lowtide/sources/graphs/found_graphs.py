@@ -1,4 +1,4 @@
-"""What a search for graphs found: where each GraphDef lies, what it is called, and what is wrong with it."""
+"""The graphs found in a file: the byte range, the label and the damage of each GraphDef."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from typing import NamedTuple
 
 CUT = "the file ends in the middle of it"
 
-# Far more than a person can look at, and few enough for a file that is made of nothing else.
+# More than a person can look at, and a bound for files that claim any number of graphs.
 _MOST_SPANS = 10_000
 _MOST_NOTES = 50
 
 
 @dataclass(frozen=True)
 class Span:
-    """A serialized GraphDef lies at `path[start:end]`."""
+    """The bytes `start` to `end` of a file, which are a serialized GraphDef."""
 
     path: Path
     start: int
     end: int
-    """Where it should end: past the end of a file that is cut or still being written."""
+    """The expected end: past the end of a file that is cut or still being written."""
     label: str
     notes: tuple[str, ...] = ()
     """What is wrong with it."""
 
 
 @dataclass(frozen=True)
-class Found:
-    """What a file holds: its kind, its graphs, and what is wrong with the file."""
+class FoundGraphs:
+    """The kind of a file, its graphs, and what is wrong with it."""
 
     kind: str
     spans: tuple[Span, ...] = ()
     notes: tuple[str, ...] = ()
 
 
-class Place(NamedTuple):
-    """Where a reader saw a GraphDef in the bytes that it walked."""
+class GraphRange(NamedTuple):
+    """The byte range of a GraphDef in the data that a reader walks."""
 
     start: int
     end: int
@@ -46,8 +46,8 @@ class Place(NamedTuple):
 
 
 @dataclass
-class Findings:
-    """Gathers what a reader finds in one file, within bounds that no file can pass."""
+class GraphCollector:
+    """Collects the graphs and notes of one file, within fixed bounds."""
 
     path: Path
     file_bytes: int
@@ -55,22 +55,26 @@ class Findings:
     notes: list[str] = field(default_factory=list)
     _labels: dict[str, int] = field(default_factory=dict)
 
-    def add(self, place: Place, notes: Iterable[str] = ()) -> None:
+    def add(self, place: GraphRange, notes: Iterable[str] = ()) -> None:
+        """Add a graph of the file itself."""
         cut = (CUT,) if place.end > self.file_bytes else ()
         self.add_span(Span(self.path, place.start, place.end, place.label, (*place.notes, *notes, *cut)))
 
     def add_span(self, span: Span) -> None:
+        """Add a graph of any file, with a distinct label."""
         if len(self.spans) == _MOST_SPANS:
-            self.note(f"it holds more than {_MOST_SPANS:,} graphs; the others are left out")
+            self.note(f"the file has more than {_MOST_SPANS:,} graphs; the others are left out")
         else:
             self.spans.append(replace(span, label=self._distinct(span.label)))
 
     def note(self, text: str) -> None:
+        """Add a note, once."""
         if text not in self.notes and len(self.notes) < _MOST_NOTES:
             self.notes.append(text)
 
-    def found(self, kind: str) -> Found:
-        return Found(kind, tuple(self.spans), tuple(self.notes))
+    def found(self, kind: str) -> FoundGraphs:
+        """Return what was collected."""
+        return FoundGraphs(kind, tuple(self.spans), tuple(self.notes))
 
     def _distinct(self, label: str) -> str:
         count = self._labels[label] = self._labels.get(label, 0) + 1
