@@ -1,1 +1,1 @@
-"""Cuts: a chosen part of a graph, how it is selected, counted and collapsed."""
+"""Cuts: selections of nodes, contracted paths, collapsed scopes, counts. Imports `index` and `screens`."""

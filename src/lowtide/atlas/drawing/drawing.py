@@ -1,4 +1,4 @@
-"""A cut as a drawing: boxes with texts and colours, and curves between them; every sort of picture is made from it."""
+"""A cut as a drawing, from which SVG and PNG are made: boxes with texts and colours, and curves between them."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from lowtide.tide.kinds import COLOURS
 from lowtide.units import format_bytes
 
 MOST_BOXES = 200
-"""More than this nobody can read; then an overview of fewer is drawn."""
+"""Larger cuts are unreadable; an overview is drawn instead."""
 _OVERVIEW = 60
 _MOST_EDGES = 400
-# What surely fits into a box in the widest of common fonts.
+# Letters that fit in a box in the widest of the common fonts.
 _LETTERS, _SMALL_LETTERS = 22, 24
 
 MARGIN, TOP, BOTTOM = 28.0, 92.0, 52.0
 _LEAST_WIDTH = 640.0
 
-# What a box is coloured as; the colours are those of the kinds of memory.
+# The colour of each role of a box: the colours of the kinds of memory.
 _ROLES = {
     "forward": COLOURS["activations"],
     "backward": COLOURS["gradients"],
@@ -45,7 +45,7 @@ _ROLE_OF_OP = {
 
 @dataclass(frozen=True)
 class DrawnBox:
-    """A box: its upper left corner, its colour, two lines of text, and its whole tooltip."""
+    """A box: its upper left corner, its colour, two lines of text, and its tooltip."""
 
     x: float
     y: float
@@ -58,7 +58,7 @@ class DrawnBox:
 
 @dataclass(frozen=True)
 class EdgeCurve:
-    """An edge: a Bézier curve as points, three for each piece behind the first; how it is drawn, and its tooltip."""
+    """An edge: a Bézier curve (a start point, then three points for each segment), its line style and its tooltip."""
 
     points: list[Point]
     width: float
@@ -68,7 +68,7 @@ class EdgeCurve:
 
 @dataclass(frozen=True)
 class Drawing:
-    """All there is to draw, in pixels."""
+    """A complete drawing, in pixels."""
 
     width: float
     height: float
@@ -81,7 +81,7 @@ class Drawing:
 
 
 def draw(cut: Cut) -> Drawing:
-    """Lay a cut out; what is too large to be read is collapsed or folded first, and the notes say so."""
+    """Lay out a cut; a cut that is too large is collapsed or folded first, and the notes say so."""
     shown = collapse_to_fit(cut, MOST_BOXES, _OVERVIEW)
     notes = shown.notes[len(cut.notes) :]
     boxes, bundles = list(shown.boxes()), [edge for edge in shown.bundles() if edge.source != edge.target]
@@ -140,7 +140,7 @@ def _draw_edge(edge: Edge, boxes: list[Box], route: list[Point]) -> EdgeCurve:
 
 
 def _curve(route: list[Point]) -> list[Point]:
-    """Curves that leave and reach every point of a route straight down."""
+    """Return curves that pass every point of a route vertically."""
     points = [route[0]]
     for (x, y), (next_x, next_y) in pairwise(route):
         half = (next_y - y) / 2
@@ -149,7 +149,7 @@ def _curve(route: list[Point]) -> list[Point]:
 
 
 def shorten(text: str, most: int = _LETTERS) -> str:
-    """The end of a name, from a border of its path on where there is one; other texts lose their end."""
+    """Shorten a text: a path loses its first components, other texts lose their middle."""
     if len(text) <= most:
         return text
     parts = text.split("/")

@@ -1,7 +1,7 @@
-"""A layered layout: boxes in rows so that edges lead down, ordered so that few of them cross.
+"""A layered (Sugiyama) layout: boxes in rows so that edges lead down, ordered so that few edges cross.
 
-Rows by the longest path from the top, no row wider than a page; edges over several rows bend around the boxes of each.
-Orders by the mean place of neighbours, and places as near to the neighbours as the order allows.
+The row of a box is its longest path from the top, with a bounded row width; long edges bend around boxes. Rows are
+ordered by the barycentre of the neighbours, and boxes are placed as near to their neighbours as the order allows.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-# So many boxes are in a row at the most, and so often orders and places are improved.
+# The most boxes in a row, and the number of sweeps that improve order and positions.
 ROW = 9
 _SWEEPS = 12
 
@@ -23,7 +23,7 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the middle of each box is, and the points that each edge runs through."""
+    """The centre of each box, and the points of each edge."""
 
     boxes: list[Point]
     routes: list[list[Point]]
@@ -32,7 +32,7 @@ class Layout:
 
 
 def lay_out(count: int, edges: Sequence[Pair]) -> Layout:
-    """Place so many boxes and the edges between them."""
+    """Lay out `count` boxes and the edges between them."""
     if not count:
         return Layout([], [[] for _ in edges], 0.0, 0.0)
     down = _break_cycles(count, edges)
@@ -51,7 +51,7 @@ def lay_out(count: int, edges: Sequence[Pair]) -> Layout:
 
 
 def _break_cycles(count: int, edges: Sequence[Pair]) -> list[Pair]:
-    """The edges, with those turned around that close a circle."""
+    """Return the edges, with those reversed that close a cycle."""
     after: list[list[int]] = [[] for _ in range(count)]
     for source, target in edges:
         after[source].append(target)
@@ -69,13 +69,13 @@ def _break_cycles(count: int, edges: Sequence[Pair]) -> list[Pair]:
                 if state[box] == 1:
                     state[box] = 2
                     finished.append(box)
-    # What is finished last comes first; an edge to something earlier would go up.
+    # Reverse postorder; an edge to an earlier box would lead up.
     place = {box: number for number, box in enumerate(reversed(finished))}
     return [(source, target) if place[source] <= place[target] else (target, source) for source, target in edges]
 
 
 def _rows(count: int, edges: Sequence[Pair]) -> list[int]:
-    """The row of each box: below all that it reads, and near to what reads it."""
+    """Return the row of each box: below its inputs, and near its readers."""
     before: list[list[int]] = [[] for _ in range(count)]
     after: list[list[int]] = [[] for _ in range(count)]
     for source, target in edges:
@@ -100,7 +100,7 @@ def _rows(count: int, edges: Sequence[Pair]) -> list[int]:
             wanted += 1
         row[box] = wanted
         used[wanted] += 1
-    # Rows that nobody is in are left out.
+    # Empty rows are removed.
     number = {each: place for place, each in enumerate(sorted(set(row)))}
     return [number[each] for each in row]
 
@@ -117,7 +117,7 @@ def _topological(before: list[list[int]], after: list[list[int]]) -> list[int]:
 
 
 def _bend(row: list[int], edges: Sequence[Pair]) -> tuple[list[list[int]], list[list[int]]]:
-    """The items of each row, boxes and bends; and the items that each edge runs through."""
+    """Return the items (boxes and bends) of each row, and the items along each edge."""
     rows: list[list[int]] = [[] for _ in range(max(row) + 1)]
     for box, number in enumerate(row):
         rows[number].append(box)
@@ -150,7 +150,7 @@ def _neighbours(chains: list[list[int]], count: int) -> _Neighbours:
 
 
 def _order(rows: list[list[int]], neighbours: _Neighbours) -> None:
-    """Sort each row by the mean place of what its items are joined to, down and up again."""
+    """Sort each row by the mean position of its neighbours, in alternating sweeps down and up."""
     place = {item: float(number) for row in rows for number, item in enumerate(row)}
     for sweep in range(_SWEEPS):
         joined = neighbours.above if sweep % 2 == 0 else neighbours.below
@@ -162,7 +162,7 @@ def _order(rows: list[list[int]], neighbours: _Neighbours) -> None:
 
 
 def _place(rows: list[list[int]], neighbours: _Neighbours, boxes: int) -> list[float]:
-    """Where the middle of each item is: near its neighbours, in the order of its row, and not over another."""
+    """Return the centre of each item: near its neighbours, in the order of its row, without overlap."""
     x = [0.0] * sum(map(len, rows))
     for row in rows:
         at = 0.0
@@ -182,11 +182,11 @@ def _place(rows: list[list[int]], neighbours: _Neighbours, boxes: int) -> list[f
 
 
 def _spread(wanted: list[float], apart: list[float]) -> list[float]:
-    """The places nearest to the wanted ones, by the sum of squares, that keep order and distances."""
+    """Return the least-squares positions that keep the order and the minimum distances."""
     shift = [0.0]
     for each in apart:
         shift.append(shift[-1] + each)
-    # Without distances it is a regression that must not fall: runs that would are averaged.
+    # Isotonic regression after subtracting the distances: pool adjacent violators.
     runs: list[tuple[float, int]] = []
     for place, offset in zip(wanted, shift, strict=True):
         mean, size = place - offset, 1
@@ -199,14 +199,14 @@ def _spread(wanted: list[float], apart: list[float]) -> list[float]:
 
 
 def _route(points: list[Point], *, reverse: bool) -> list[Point]:
-    """From the lower edge of the upper box to the upper edge of the lower one; turned around if the edge was."""
+    """Return the points from the bottom of the upper box to the top of the lower one; reversed if the edge was."""
     (first_x, first_y), (last_x, last_y) = points[0], points[-1]
     route = [(first_x, first_y + BOX_HEIGHT / 2), *points[1:-1], (last_x, last_y - BOX_HEIGHT / 2)]
     return route[::-1] if reverse else route
 
 
 def _distances(row: list[int], boxes: int) -> list[float]:
-    """How far apart the middles of neighbours in a row are at least; edges may run close to each other."""
+    """Return the minimum distances of adjacent centres in a row; bends may be close to each other."""
     widths = [BOX_WIDTH if item < boxes else _BEND_WIDTH for item in row]
     return [(one + other) / 2 + (_GAP if max(one, other) > _BEND_WIDTH else 0.0) for one, other in pairwise(widths)]
 

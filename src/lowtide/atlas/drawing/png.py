@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 _PAGE, _INK, _MUTED, _LINE = "#ffffff", "#10242d", "#5c717b", "#a4aeb8"
 _BOX, _BOX_LINE, _GROUP, _GROUP_LINE = "#f6fafb", "#c5d4da", "#edf4f6", "#a9bec7"
-# Twice as fine as an SVG's pixels, unless the picture would be larger than viewers open.
+# Twice the resolution of the SVG, unless the picture would be too large for viewers.
 _FINE, _LARGEST = 2, 16_000
 _STEPS = 12
 
 
 def write_png(cut: Cut, path: Path) -> tuple[str, ...]:
-    """Draw a cut and write it; returns what was folded or left out."""
+    """Draw a cut and write it; return notes on what was folded or left out."""
     try:
         from PIL import Image, ImageDraw
     except ImportError as error:
@@ -74,7 +74,7 @@ class _Painter:
             if curve.dash is None or number % 2 == 0:
                 self.canvas.line([self.at(*begin), self.at(*end)], _LINE, width)
         x, y = points[-1]
-        # Every curve ends straight down or up.
+        # Every curve ends vertically.
         back = -7 if points[-2][1] < y else 7
         self.canvas.polygon([self.at(x, y), self.at(x - 3.5, y + back), self.at(x + 3.5, y + back)], _LINE)
 

@@ -31,14 +31,14 @@ _TIP = (
 
 
 def write_svg(cut: Cut, path: Path) -> tuple[str, ...]:
-    """Draw a cut and write it; returns what was folded or left out."""
+    """Draw a cut and write it; return notes on what was folded or left out."""
     drawing = draw(cut)
     path.write_text(render_svg(drawing), encoding="utf-8")
     return drawing.notes
 
 
 def render_svg(drawing: Drawing) -> str:
-    """The SVG text; names are data, and become nothing else."""
+    """Return the SVG text; all names are escaped."""
     width, height = round(drawing.width), round(drawing.height)
     label = _clean(f"{drawing.title}: {drawing.subtitle}")
     size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'

@@ -1,1 +1,1 @@
-"""A cut in other forms: files that other programs read, and graphs of other libraries."""
+"""Exports of a cut: files for other programs, and graphs of other libraries. Imports `cuts` and `drawing`."""

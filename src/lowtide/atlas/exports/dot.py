@@ -9,7 +9,7 @@ from lowtide.units import format_bytes
 
 
 def write_dot(cut: Cut, path: Path) -> tuple[str, ...]:
-    """Write boxes and edges a line at a time; what only waits is dashed, what leads through others dotted."""
+    """Write boxes and edges line by line; control edges are dashed, paths through nodes left out are dotted."""
     with path.open("w", encoding="utf-8") as file:
         file.write(f"digraph {_quoted(cut.atlas.source.path.name)} {{\n")
         file.write('node [shape=box, style=rounded, fontname="sans-serif"];\n')

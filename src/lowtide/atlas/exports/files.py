@@ -1,4 +1,4 @@
-"""Which file a cut is written to, by its ending."""
+"""Write a cut to a file in the format of its suffix."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ENDINGS = tuple(_WRITERS)
 
 
 def check_ending(path: Path, limit_attributes: int | str | None = None) -> None:
-    """Refuse what cannot be written, before any time is spent on what to write."""
+    """Raise an error if the file cannot be written, before any work is done."""
     if path.suffix not in _WRITERS:
         raise LowtideError("no graph is written to such a file", given=path, cure=f"end it in {', '.join(ENDINGS)}")
     if limit_attributes is not None and path.suffix != ".pb":
@@ -40,7 +40,7 @@ def check_ending(path: Path, limit_attributes: int | str | None = None) -> None:
 def write(
     cut: Cut, path: Path, limit_attributes: int | str | None = None, notes: tuple[str, ...] = ()
 ) -> tuple[str, ...]:
-    """Write a cut; returns what there is to know of the file. It takes its place when it is complete."""
+    """Write a cut and return notes about the file. The file is replaced atomically when it is complete."""
     check_ending(path, limit_attributes)
     options: dict[str, object] = {} if limit_attributes is None else {"limit": parse_bytes(limit_attributes)}
     if path.suffix == ".json":
@@ -61,7 +61,7 @@ def write(
 
 
 def _umask() -> int:
-    """What new files of this process are not allowed; it can only be read by setting it."""
+    """Return the umask of this process, which can only be read by setting it."""
     mask = os.umask(0)
     os.umask(mask)
     return mask

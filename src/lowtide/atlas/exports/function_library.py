@@ -1,4 +1,4 @@
-"""The functions that written nodes call, copied whole."""
+"""The functions that the written nodes call, copied completely."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _GRADIENT = 2
 def write_library(
     file: BinaryIO, atlas: Atlas, called: Mask, data: Bytes, start: int, end: int, limit: int | None
 ) -> int:
-    """Write the functions of the called parts; how many attributes were emptied."""
+    """Write the called functions; return the number of emptied attributes."""
     names = {atlas.parts[part] for part in np.flatnonzero(called).tolist()}
     pieces = []
     emptied, part = 0, 0
@@ -40,7 +40,7 @@ def write_library(
 
 
 def called_parts(atlas: Atlas, nodes: Indices) -> Mask:
-    """Which functions some nodes call, directly or through others."""
+    """Mark the functions that some nodes call, directly or through other functions."""
     node, part = _calls(atlas)
     called = np.zeros(len(atlas.parts), np.bool_)
     called[part[np.isin(node, nodes)]] = True
@@ -54,7 +54,7 @@ def called_parts(atlas: Atlas, nodes: Indices) -> Mask:
 
 
 def _calls(atlas: Atlas) -> tuple[Indices, Indices]:
-    """Which node calls which part: by an attribute, or because its op is the name of the function."""
+    """Return callers and called parts: a node calls a function by an attribute or by its op."""
     number = {name: part for part, name in enumerate(atlas.parts) if part}
     by_op = np.array([number.get(op, 0) for op in atlas.ops], np.int64)
     callers = np.flatnonzero(by_op[atlas.op]) if by_op.any() else np.zeros(0, np.int64)

@@ -1,8 +1,8 @@
-"""A cut as a GraphDef that TensorFlow imports: the chosen nodes as they lie in the file, with other inputs at the cuts.
+"""A cut as a GraphDef that TensorFlow imports: the selected nodes as in the file, with inputs rewired at the cuts.
 
-Nodes that stay as they are are copied in long pieces. What a node reads of others that were left out is handed on by
-those that only hand on, or comes from a kept node before them that gives the same dtype and shape; else a placeholder
-of the name, dtype and shape of what was left out stands for it, and control edges keep the connection.
+Unchanged nodes are copied in long spans. An input from a node that was left out is replaced by the input of that node
+if it only passes it on, or by an upstream selected node with the same dtype and shape. Otherwise a placeholder with the
+name, dtype and shape of the missing output replaces it, and control edges keep the nodes connected.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from lowtide.sources.protobuf.wire_columns import scan
 GRAPH_VERSIONS = 4
 
 _COLOCATION = np.uint64(hash_text("_class"))
-# So many nodes are looked at together, and so many bytes are copied at a time.
+# Nodes examined at a time, and bytes copied at a time.
 _CHUNK = 1 << 16
 _COPIED = 1 << 22
 _PAGE = 1 << 16
 
 
 def write_graph_def(cut: Cut, path: Path, limit: int | None = None) -> tuple[str, ...]:
-    """Write the chosen nodes of the main graph, and the functions that they call; `limit` empties larger attributes."""
+    """Write the selected nodes of the main graph and the functions they call; `limit` empties larger attributes."""
     if cut.grouping is not None:
         raise LowtideError("a collapsed graph has no nodes for a .pb", cure="write .json, or leave the collapsing out")
     low, high = cut.atlas.part_range(0)
@@ -76,7 +76,7 @@ class _GraphDefWriter:
         return (*rewiring.notes, *_emptied_note(emptied, self.limit))
 
     def _write_nodes(self, file: BinaryIO, rewiring: Rewiring) -> int:
-        """Write the chosen nodes in the order of the file; how many attributes were emptied."""
+        """Write the selected nodes in the order of the file; return the number of emptied attributes."""
         order = np.argsort(self.start[self.nodes], kind="stable")
         emptied = 0
         for low in range(0, len(order), _CHUNK):
@@ -98,7 +98,7 @@ class _GraphDefWriter:
         return emptied
 
     def _needs_patch(self, nodes: Indices) -> Mask:
-        """Which nodes have an attribute that is too large, or one that binds them to the device of another node."""
+        """Mark the nodes with an attribute that is too large, or with a colocation constraint."""
         marks = np.zeros(len(nodes), np.bool_)
         if self.limit is None and not self.is_cut:
             return marks
@@ -113,7 +113,7 @@ class _GraphDefWriter:
         return marks
 
     def _copy(self, file: BinaryIO, nodes: Indices) -> None:
-        """Copy nodes as they are; those that follow each other in the file in one piece."""
+        """Copy nodes unchanged; nodes that are adjacent in the file are copied together."""
         if not len(nodes):
             return
         start, length = self.start[nodes], self.length[nodes]
@@ -121,14 +121,14 @@ class _GraphDefWriter:
         follows = begin[1:] == end[:-1]
         borders = np.concatenate([[0], np.flatnonzero(~follows) + 1, [len(nodes)]]).tolist()
         for low, high in pairwise(borders):
-            # The header is written anew: there are other ways to write a length, and then it begins elsewhere.
+            # The first header is re-encoded: its length may be encoded in more bytes than necessary.
             file.write(encode_header(GRAPH_NODE, int(length[low])))
             first, last = int(start[low]), int(end[high - 1])
             for position in range(first, last, _COPIED):
                 file.write(self.data[position : min(position + _COPIED, last)].data)
 
     def _other_fields(self) -> Iterator[tuple[int, int, int]]:
-        """The fields of the GraphDef that are no nodes: number, start and end."""
+        """Yield number, start and end of the fields of the GraphDef that are not nodes."""
         low, high = self.atlas.part_range(0)
         start = np.sort(self.start[low:high])
         length = self.length[low:high][np.argsort(self.start[low:high], kind="stable")]
@@ -137,7 +137,7 @@ class _GraphDefWriter:
         begins = np.concatenate([start, [finish]])
         expected = np.concatenate([start - header_bytes(length), [finish]])
         for place in np.flatnonzero(ends[: len(expected)] != expected).tolist():
-            # Up to the node's own first byte, so that its header is read as the last field.
+            # Up to the first byte of the next node, so that its header is read as the last field.
             yield from self._fields(int(ends[place]), int(begins[place]), finish)
 
     def _fields(self, position: int, stop: int, end: int) -> Iterator[tuple[int, int, int]]:
@@ -155,7 +155,7 @@ class _GraphDefWriter:
 
 
 def header_bytes(length: Indices) -> Indices:
-    """How many bytes the tag and the length of a node take, as they are commonly written."""
+    """Return the bytes of the tag and the shortest encoding of the length of each node."""
     size = np.full(len(length), 2, np.int64)
     for power in range(7, 35, 7):
         size += length >= 1 << power

@@ -19,14 +19,14 @@ _NODE_KEYS = {
     "bytes": "long",
 }
 _EDGE_KEYS = {"count": "long", "control": "long", "edge_bytes": "long", "through": "boolean"}
-# Characters that no XML file may have, not even escaped.
+# Characters that XML does not allow, not even escaped.
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 _HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n<graphml xmlns="http://graphml.graphdrawing.org/xmlns">\n'
 
 
 def write_graphml(cut: Cut, path: Path) -> tuple[str, ...]:
-    """Write boxes and edges a line at a time; what is not known has no data."""
+    """Write boxes and edges line by line; unknown values are omitted."""
     with path.open("w", encoding="utf-8") as file:
         file.write(_HEAD)
         for place, keys in (("node", _NODE_KEYS), ("edge", _EDGE_KEYS)):

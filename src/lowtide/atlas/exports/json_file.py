@@ -1,4 +1,4 @@
-"""A cut as JSON, written a line at a time."""
+"""A cut as JSON, written line by line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SCHEMA_VERSION = 1
 
 
 def write_json(cut: Cut, path: Path, notes: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Write boxes and edges; an edge says by their numbers which boxes it joins."""
+    """Write boxes and edges; an edge refers to boxes by number."""
     source = cut.atlas.source
     head = {
         "schema_version": SCHEMA_VERSION,

@@ -16,7 +16,7 @@ _CURE = 'run: pip install "lowtide[graph]"'
 
 
 def to_networkx(cut: Cut) -> networkx.DiGraph[str]:
-    """Nodes by name with what is known of each, edges with counts and bytes."""
+    """Convert to NetworkX: nodes by name with their facts, edges with counts and bytes."""
     try:
         import networkx
     except ImportError as error:
@@ -26,7 +26,7 @@ def to_networkx(cut: Cut) -> networkx.DiGraph[str]:
     for box in cut.boxes():
         facts = box._asdict()
         name = facts.pop("name")
-        # A damaged file may have a name twice.
+        # A damaged file may have duplicate names.
         while name in network:
             name += "'"
         names.append(name)
@@ -36,7 +36,7 @@ def to_networkx(cut: Cut) -> networkx.DiGraph[str]:
 
 
 def to_rustworkx(cut: Cut) -> rustworkx.PyDiGraph[dict[str, Any], dict[str, Any]]:
-    """Each node is a dictionary with its name and what is known of it, each edge one with counts and bytes."""
+    """Convert to rustworkx: each node is a dictionary of name and facts, each edge one of counts and bytes."""
     try:
         import rustworkx
     except ImportError as error:

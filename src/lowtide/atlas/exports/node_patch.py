@@ -1,4 +1,4 @@
-"""Changes to the bytes of one node: other inputs, no colocation, large attributes emptied."""
+"""Patch a serialized node: replace inputs, remove colocation, empty large attributes."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ from lowtide.sources.protobuf.wire import BYTES, FIXED32, FIXED64, VARINT, WireE
 _TENSOR_HEAD = (1, 2, 3)
 
 TOO_LARGE = "_too_large_attrs"
-"""The attribute in which TensorBoard, too, names what was too large."""
+"""The attribute that lists emptied attributes, as in TensorBoard."""
 COLOCATION = "_class"
 
 
 @dataclass(frozen=True)
 class Patch:
-    """What to change in a node."""
+    """The changes to a node."""
 
     inputs: Mapping[int, str | None] = field(default_factory=dict)
-    """By place, what an input is replaced with; None takes it away."""
+    """The replacement of an input, by position; None removes it."""
     added: Sequence[str] = ()
-    """Inputs behind all others."""
+    """Inputs to append."""
     is_cut: bool = False
-    """Whether nodes may be gone that this one is bound to; then it is bound to none."""
+    """Whether nodes were left out; then colocation with other nodes is removed."""
     limit: int | None = None
-    """Attributes that take more bytes are emptied."""
+    """Attributes with more bytes are emptied."""
 
 
 def patch_node(node: memoryview, patch: Patch) -> tuple[bytes, int]:
-    """The node with the changes, and how many attributes were emptied."""
+    """Return the changed node, and the number of emptied attributes."""
     pieces: list[bytes | memoryview] = []
     emptied: list[str] = []
     place = 0
@@ -65,7 +65,7 @@ def patch_node(node: memoryview, patch: Patch) -> tuple[bytes, int]:
 
 
 def encode_header(number: int, length: int) -> bytes:
-    """Tag and length of a message."""
+    """Encode tag and length of a message."""
     return encode_tag(number) + encode_varint(length)
 
 
@@ -87,12 +87,12 @@ def _attribute(whole: memoryview, entry: memoryview, patch: Patch, emptied: list
     if smaller is None:
         return whole
     emptied.append(name)
-    # What begins with an underscore is not the op's own, and may be missing.
+    # Attributes that start with an underscore are not declared by the op and may be omitted.
     return b"" if name.startswith("_") else encode_bytes(NODE_ATTRIBUTE, _entry(name, smaller))
 
 
 def _emptied(value: memoryview) -> bytes | None:
-    """An AttrValue of the same kind with nothing in it; None for functions and dtypes, on which the inputs depend."""
+    """Return an empty AttrValue of the same kind; None for functions and dtypes, which determine the inputs."""
     for number, kind, _, first, last in fields(value):
         inner = value[first:last]
         if kind != BYTES or number == VALUE_FUNCTION:
@@ -101,7 +101,7 @@ def _emptied(value: memoryview) -> bytes | None:
             return None
         if number != VALUE_TENSOR:
             return encode_bytes(number, b"")
-        # A tensor without content is one of zeros, of the same dtype and shape.
+        # A tensor without content reads as zeros of its dtype and shape.
         kept = [inner[low:end] for field_, _, low, _, end in fields(inner) if field_ in _TENSOR_HEAD]
         return encode_bytes(VALUE_TENSOR, b"".join(kept))
     return None
@@ -112,7 +112,7 @@ def _entry(name: str, value: bytes) -> bytes:
 
 
 def fields(data: memoryview) -> Iterator[tuple[int, int, int, int, int]]:
-    """Number, kind, where the field begins, where its content begins, and where it ends; as far as they go."""
+    """Yield number, kind, start, content start and end of each field, up to the first damaged one."""
     position, end = 0, len(data)
     try:
         while position < end:

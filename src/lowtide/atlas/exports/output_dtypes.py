@@ -1,4 +1,4 @@
-"""The dtype of any output of a node, as far as its attributes and what is known of ops tell."""
+"""The dtype of any output of a node, from its attributes and a table of ops."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lowtide.sources.protobuf.wire_columns import Fields, scan
 
 _FLOAT, _INT32, _INT64, _BOOL, _UINT64 = 1, 3, 9, 10, 23
 
-# Outputs that have a dtype of their own, whatever an attribute says; by the beginning of the op and the port.
+# Outputs with a fixed dtype, whatever the attributes say; by op and port.
 _FIXED = {
     ("Where", 0): _INT64,
     ("Rank", 0): _INT32,
@@ -39,7 +39,7 @@ _FIXED = {
     ("TensorListPopBack", 0): VARIANT,
     ("IteratorGetNextAsOptional", 0): VARIANT,
 }
-# Which attribute tells the dtype of a later output.
+# The attribute that holds the dtype of the outputs after the first.
 _NAMED = {
     "FusedBatchNormV2": "U",
     "FusedBatchNormV3": "U",
@@ -57,14 +57,14 @@ _REFERENCES = re.compile(
     r"Variable(V2)?|TemporaryVariable|Assign(Add|Sub)?|Ref(Identity|Switch|Merge|Enter|Exit|NextIteration|Select)"
     r"|Scatter(Update|Add|Sub|Mul|Div|Min|Max|NdUpdate|NdAdd|NdSub)|(Sparse)?Apply[A-Z].*"
 )
-# Lists with one dtype for each output.
+# Attributes that list the dtype of each output.
 _LISTS = tuple(
     np.uint64(hash_text(key)) for key in ("Tout", "output_types", "Toutput_types", "component_types", "dtypes", "T")
 )
 
 
 def output_dtype(atlas: Atlas, data: Bytes, node: int, port: int) -> int:
-    """TensorFlow's number for the dtype of an output; 0 where nothing tells."""
+    """Return TensorFlow's number for the dtype of an output; 0 where it is unknown."""
     op, first = atlas.op_of(node), int(atlas.dtype[node])
     if (op, port) in _FIXED:
         return _FIXED[op, port]
@@ -87,7 +87,7 @@ def output_dtype(atlas: Atlas, data: Bytes, node: int, port: int) -> int:
 
 
 def gives_references(op: str, port: int) -> bool:
-    """Whether an output of an op of TensorFlow 1 is a variable itself, which a placeholder cannot stand for."""
+    """Return whether an output is a TensorFlow 1 reference to a variable, which a placeholder cannot replace."""
     return port == 0 and _REFERENCES.fullmatch(op) is not None
 
 
@@ -101,7 +101,7 @@ def _attributes(atlas: Atlas, data: Bytes, node: int) -> list[tuple[np.uint64, i
 
 
 def _types(data: Bytes, start: int, end: int) -> list[int]:
-    """A list of dtypes, packed as numbers below 128 or one field each."""
+    """Read a list of dtypes, packed as numbers below 128 or as one field each."""
     fields = scan(data, np.array([start]), np.array([end]))
     packed = fields.of(LIST_TYPE)
     types = [int(byte) for low, high in zip(packed.start, packed.end, strict=True) for byte in data[low:high]]

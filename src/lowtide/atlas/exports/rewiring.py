@@ -1,4 +1,4 @@
-"""What the inputs of kept nodes become where they read nodes that were left out."""
+"""Rewire the inputs of kept nodes that read nodes left out."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from lowtide.atlas.exports.stand_ins import StandIn, make_stand_ins, missing_sta
 from lowtide.atlas.index.arrays import Bytes, Hashes, Indices, Mask, csr_entries
 from lowtide.atlas.index.references import CONTROL
 
-# They give what they are given, whatever becomes of it.
-_HAND_ON = ("Identity", "CheckNumerics", "StopGradient", "PreventGradient", "Snapshot")
-# Back edges of loops; what leads over them would close a circle that TensorFlow does not import.
+# Ops that pass on their first input.
+_PASS_THROUGH = ("Identity", "CheckNumerics", "StopGradient", "PreventGradient", "Snapshot")
+# Back edges of loops; a path over one would close a cycle, which TensorFlow does not import.
 _BACK = "NextIteration"
 _LONGEST = 1000
 
 
 @dataclass(frozen=True)
 class Rewiring:
-    """What is different about the nodes to be written, by row; and what stands for what is gone."""
+    """The changes to the written nodes, by row, and the stand-ins for outputs that are missing."""
 
     replaced: dict[int, dict[int, str | None]]
-    """By row and place what an input becomes; None takes it away."""
+    """By row and position, the replacement of an input; None removes it."""
     added: dict[int, list[str]]
-    """By row the inputs behind all others."""
+    """By row, the inputs to append."""
     stand_ins: list[StandIn]
     is_changed: Mask
-    """Of each row whether it is in one of these."""
+    """Whether each row changes."""
     notes: tuple[str, ...] = ()
 
 
 def no_rewiring(count: int) -> Rewiring:
-    """Nothing is different about so many nodes."""
+    """Return no changes for `count` nodes."""
     return Rewiring({}, {}, [], np.zeros(count, np.bool_))
 
 
 @dataclass(frozen=True)
 class _Inputs:
-    """Inputs that read what is gone: of which row, at which place, and what."""
+    """Inputs that read nodes left out: row and position of the input, source node and port."""
 
     row: Indices
     place: Indices
@@ -57,19 +57,19 @@ class _Inputs:
 
 @dataclass(frozen=True)
 class _Wires:
-    """Inputs with what they read instead, and the paths that are left for nodes to be waited for."""
+    """Inputs with their new sources, and the remaining paths, which become control edges."""
 
     inputs: _Inputs
     source: Indices
     port: Indices
     left: _Inputs
-    """Those for which there is nothing to read."""
+    """Inputs without a new source."""
     wait_row: Indices
     wait_source: Indices
 
 
 def rewire(cut: Cut, nodes: Indices, data: Bytes) -> Rewiring:
-    """Find what becomes of every input of `nodes` that reads a node outside of them."""
+    """Find the replacement of every input of `nodes` that reads a node outside of them."""
     atlas = cut.atlas
     kept = np.zeros(len(atlas) + 1, np.bool_)
     kept[nodes] = True
@@ -105,9 +105,9 @@ def rewire(cut: Cut, nodes: Indices, data: Bytes) -> Rewiring:
 def _find_wires(
     atlas: Atlas, shapes: OutputShapes, kept: Mask, read: _Inputs, paths: tuple[Indices, Indices]
 ) -> _Wires:
-    """Read what was handed on, or a kept node before that gives the same; what remains of the paths is waited for."""
+    """Find new sources: through pass-through nodes, or an upstream kept node with the same dtype and shape."""
     path_source, path_row = paths
-    source, port = _handed_on(atlas, kept, read)
+    source, port = _trace_back(atlas, kept, read)
     is_handed = kept[source]
     rest = read.where(~is_handed)
     match = _matching(atlas, shapes, rest, path_source, path_row)
@@ -128,9 +128,9 @@ def _gone_inputs(atlas: Atlas, nodes: Indices, kept: Mask) -> _Inputs:
     return _Inputs(row, place, source, atlas.input_port[places].astype(np.int64)).where(~kept[source])
 
 
-def _handed_on(atlas: Atlas, kept: Mask, read: _Inputs) -> tuple[Indices, Indices]:
-    """Of each input what it comes to, back through nodes that only hand on."""
-    hands_on = np.append(np.array([op in _HAND_ON for op in atlas.ops], np.bool_)[atlas.op], False)
+def _trace_back(atlas: Atlas, kept: Mask, read: _Inputs) -> tuple[Indices, Indices]:
+    """Follow each input back through pass-through nodes; return its source and port."""
+    hands_on = np.append(np.array([op in _PASS_THROUGH for op in atlas.ops], np.bool_)[atlas.op], False)
     source, port = read.source.copy(), read.port.copy()
     for _ in range(_LONGEST):
         active = np.flatnonzero(~kept[source] & hands_on[source])
@@ -147,7 +147,7 @@ def _handed_on(atlas: Atlas, kept: Mask, read: _Inputs) -> tuple[Indices, Indice
 
 
 def _paths(cut: Cut, nodes: Indices) -> tuple[Indices, Indices]:
-    """The edges that lead through what is gone: from which node, to which row."""
+    """Return the contracted paths: source node and target row."""
     atlas, edges = cut.atlas, cut.edges
     through = np.flatnonzero(edges.is_through)
     source, target = cut.nodes[edges.source[through]], cut.nodes[edges.target[through]]
@@ -159,10 +159,10 @@ def _paths(cut: Cut, nodes: Indices) -> tuple[Indices, Indices]:
 
 
 def _matching(atlas: Atlas, shapes: OutputShapes, rest: _Inputs, path_source: Indices, path_row: Indices) -> Indices:
-    """Of each input a kept node before it whose first output has the dtype and the shape that is read, or none."""
-    nobody = len(atlas)
-    found = np.full(len(rest.row), nobody, np.int64)
-    wanted = np.flatnonzero((rest.port == 0) & (rest.source < nobody))
+    """Find for each input an upstream kept node whose first output has the same dtype and shape."""
+    none = len(atlas)
+    found = np.full(len(rest.row), none, np.int64)
+    wanted = np.flatnonzero((rest.port == 0) & (rest.source < none))
     wanted = wanted[shapes.is_complete(rest.source[wanted])]
     offered = np.flatnonzero(shapes.is_complete(path_source))
     if not len(wanted) or not len(offered):
@@ -177,7 +177,7 @@ def _matching(atlas: Atlas, shapes: OutputShapes, rest: _Inputs, path_source: In
 
 
 def _keys(atlas: Atlas, shapes: OutputShapes, row: Indices, node: Indices) -> Hashes:
-    """A number for a row with a dtype and a shape."""
+    """Hash row, dtype and shape."""
     dtype = atlas.dtype[node].astype(np.uint64)
     key = (row.astype(np.uint64) << np.uint64(8) | dtype) * np.uint64(0x9E3779B97F4A7C15)
     return key ^ shapes.hash(node)

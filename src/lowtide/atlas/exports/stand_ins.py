@@ -1,4 +1,4 @@
-"""Placeholders for what was left out: of the name, the dtype and the shape of the output that somebody still reads."""
+"""Stand-ins for outputs that were left out but are still read: placeholders of the same name, dtype and shape."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _UNKNOWN_SHAPE = encode_integer(3, 1)
 
 @dataclass(frozen=True)
 class StandIn:
-    """A node of no inputs that gives one output."""
+    """A node without inputs and with one output."""
 
     name: str
     op: str
@@ -34,10 +34,10 @@ class StandIn:
     shape: bytes
     """A serialized TensorShapeProto."""
     copied: bytes | None = None
-    """The node itself, where it is one that shapes depend on."""
+    """The node itself if it is a small constant on which shapes depend."""
 
     def encode(self) -> bytes:
-        """It as a field of a GraphDef."""
+        """Encode the node as a field of a GraphDef."""
         if self.copied is not None:
             return encode_bytes(GRAPH_NODE, self.copied)
         attributes = {"dtype": dtype_attribute(self.dtype), "shape": encode_bytes(VALUE_SHAPE, self.shape)}
@@ -47,7 +47,7 @@ class StandIn:
 def make_stand_ins(
     atlas: Atlas, data: Bytes, shapes: OutputShapes, node: Indices, port: Indices, reader: Indices
 ) -> tuple[list[StandIn], dict[tuple[int, int], str]]:
-    """One for each output that is read; also their names, by node and port."""
+    """Return a stand-in for each output that is read, and their names by node and port."""
     pairs, first = np.unique(node << 16 | port, return_index=True)
     node, port, reader = pairs >> 16, pairs & 0xFFFF, reader[first]
     place, is_known = shapes.place(node, port)
@@ -67,7 +67,7 @@ def make_stand_ins(
 
 
 def _copy_of_constant(atlas: Atlas, data: Bytes, node: int) -> bytes | None:
-    """A small constant of whole numbers, without what it waits for; None if the node is something else.
+    """Return a small integer constant without its control inputs; None for other nodes.
 
     Sizes and axes are such constants, and without their values TensorFlow refuses many of the nodes that read them.
     """
@@ -79,7 +79,7 @@ def _copy_of_constant(atlas: Atlas, data: Bytes, node: int) -> bytes | None:
 
 
 def missing_stand_ins(atlas: Atlas, place: Indices, reader: Indices) -> list[StandIn]:
-    """One for each name that inputs have and no node of the file; nothing is known of it but who reads it."""
+    """Return a stand-in for each name that inputs refer to but no node has."""
     made: dict[str, StandIn] = {}
     for at, reads in zip(place.tolist(), reader.tolist(), strict=True):
         inputs = read_node(atlas, reads).inputs

@@ -1,1 +1,1 @@
-"""The index of a graph: columns in files, built from a GraphDef in one pass and found again later."""
+"""The index of a graph: columns in files, built from a GraphDef in one pass. Imports nothing else of the atlas."""
