@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ortools.sat.python import cp_model
 
-from lowtide.planning.remat.problem import Problem
+from lowtide.planning.problem import Problem
 
 # Costs are whole numbers to the solver.
 _SCALE = 1000

@@ -17,10 +17,10 @@ from pathlib import Path
 
 from benchmarks.fit.exact import Exact, solve
 from benchmarks.fit.synthetic import Net, chain, conv_bn_relu, random_net, residual, u_shape
+from lowtide.planning.problem import Problem, measure
 from lowtide.planning.remat.checkpoints import segments, square_root, turning_point
-from lowtide.planning.remat.problem import Problem, measure
+from lowtide.planning.remat.remat_search import Answer, lower
 from lowtide.planning.remat.schedule_state import Draft
-from lowtide.planning.remat.search import Answer, lower
 
 RESULTS = Path(__file__).parent / "results" / "optimality.md"
 

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from lowtide.planning.remat.problem import Problem
+from lowtide.planning.problem import Problem
 
 # What the gradient of an op reads besides the gradient that arrives: what it read, what it made, nothing, or both.
 INPUT, OUTPUT, NOTHING, BOTH = "input", "output", "nothing", "both"

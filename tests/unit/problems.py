@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 import re
 
-from lowtide.planning.remat.problem import Problem
+from lowtide.planning.problem import Problem
 
 _LINE = re.compile(r"(\w+) = \((.*?)\)\s*([\d+]*)\s*(.*)")
 

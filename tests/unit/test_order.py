@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 
 from lowtide.errors import LowtideError
+from lowtide.planning.memory_profile import Gauge
 from lowtide.planning.order.flow_network import SINK, SOURCE, Network
 from lowtide.planning.order.list_scheduling import growing_last, in_order, shrinking_first
 from lowtide.planning.order.memory_cut import lowest_before
-from lowtide.planning.order.memory_profile import Gauge
 from lowtide.planning.order.order import lowest_order
 from lowtide.planning.order.tasks import find_tasks
 from lowtide.planning.order.weight_updates import run_updates_early

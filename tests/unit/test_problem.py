@@ -2,7 +2,7 @@
 
 import pytest
 
-from lowtide.planning.remat.problem import build_problem, measure
+from lowtide.planning.problem import build_problem, measure
 from tests.unit.graphs import make_work
 from tests.unit.problems import make_problem
 

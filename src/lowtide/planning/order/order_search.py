@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lowtide.planning.memory_profile import Bytes, Gauge
 from lowtide.planning.order.list_scheduling import growing_last, in_order, shrinking_first
 from lowtide.planning.order.memory_cut import lowest_before
-from lowtide.planning.order.memory_profile import Bytes, Gauge
 from lowtide.planning.order.tasks import TaskId, Tasks
 
 # How many cuts are tried: so many tasks may be looked at, but at least a few cuts.

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from lowtide.planning.order.memory_profile import Gauge
+from lowtide.planning.memory_profile import Gauge
 from lowtide.planning.order.tasks import TaskId, Tasks
 
 # Where a group would raise the peak, less of it is moved, or nothing; so often that is tried.

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from lowtide.planning.remat.problem import Problem, measure
+from lowtide.planning.problem import Problem, measure
 
 # A cut may move by this part of a segment, to where less crosses it.
 _ROOM = 0.3

@@ -19,7 +19,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.planning.remat.problem import Instance, Problem
+from lowtide.planning.problem import Instance, Problem
 
 # The slot of each task that changes: `Draft.never` where it is not to run again.
 Change = Mapping[int, int]

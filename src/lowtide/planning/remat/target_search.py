@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lowtide.planning.remat.problem import Problem
-from lowtide.planning.remat.search import Answer, lower
+from lowtide.planning.problem import Problem
+from lowtide.planning.remat.remat_search import Answer, lower
 from lowtide.progress import Progress, ProgressCallback
 
 # A first search is quick; what costs more than this share of the step is worth a longer one.

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from lowtide.planning.remat.problem import Instance, Problem
+from lowtide.planning.problem import Instance, Problem
 from lowtide.planning.rewrite.ancestors import Past
 from lowtide.planning.rewrite.concurrency import NONE, Leeway, instances_at_once
 from lowtide.planning.rewrite.control_edges import Holding, has_circle, hold_in_order

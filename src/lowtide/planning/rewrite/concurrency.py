@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.planning.remat.problem import Instance, Problem, measure
+from lowtide.planning.problem import Instance, Problem, measure
 from lowtide.planning.rewrite.ancestors import Past
 from lowtide.program.graph import Shape
 from lowtide.simulator.costs import BYTES_PER_US

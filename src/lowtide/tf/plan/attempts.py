@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from lowtide.planning.plan import ORDER, RECOMPUTE, Action, FrontierPoint, NoPlanError, Outlook, Plan
-from lowtide.planning.remat.search import Answer, frontier, lower
+from lowtide.planning.remat.remat_search import Answer, frontier, lower
 from lowtide.planning.remat.target_search import LOWER_AIMS, Aims
 from lowtide.planning.rewrite.concurrency import FIRM, IDLE, LOOSE, NONE, TIGHTER, Leeway
 from lowtide.progress import Progress, ProgressCallback

@@ -13,8 +13,8 @@ import tensorflow as tf
 from lowtide.errors import LowtideError
 from lowtide.planning.measured_costs import ESTIMATED, MeasuredTimes
 from lowtide.planning.order.order import lowest_order
-from lowtide.planning.remat.problem import Problem, build_problem, measure
-from lowtide.planning.remat.search import Answer
+from lowtide.planning.problem import Problem, build_problem, measure
+from lowtide.planning.remat.remat_search import Answer
 from lowtide.planning.rewrite.build_rewrite import realize
 from lowtide.planning.rewrite.concurrency import NONE, Leeway, holding_us
 from lowtide.planning.rewrite.fusion import fused_nodes

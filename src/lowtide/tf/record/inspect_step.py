@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from lowtide.errors import LowtideError
-from lowtide.planning.remat.search import lower
+from lowtide.planning.remat.remat_search import lower
 from lowtide.planning.remat.target_search import QUICK_EFFORT
 from lowtide.program.dtypes import element_bytes
 from lowtide.program.graph import Shape

@@ -2,8 +2,8 @@
 
 import pytest
 
+from lowtide.planning.problem import Problem
 from lowtide.planning.remat import target_search as aim
-from lowtide.planning.remat.problem import Problem
 from lowtide.planning.remat.target_search import Aims
 
 LAYERS = 8

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lowtide.planning.remat.problem import build_problem
+from lowtide.planning.problem import build_problem
 from lowtide.planning.rewrite.build_rewrite import _among, realize
 from lowtide.planning.rewrite.concurrency import FIRM, LOOSE, NONE, Leeway
 from lowtide.planning.rewrite.fusion import fused_nodes

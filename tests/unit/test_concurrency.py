@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from lowtide.planning.remat.problem import Problem, measure
+from lowtide.planning.problem import Problem, measure
 from lowtide.planning.rewrite.ancestors import Past
 from lowtide.planning.rewrite.concurrency import FIRM, LOOSE, NONE, holding_us, instances_at_once
 

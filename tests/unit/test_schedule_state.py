@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from lowtide.planning.remat.problem import measure
+from lowtide.planning.problem import measure
 from lowtide.planning.remat.schedule_state import Draft
 from tests.unit.problems import make_problem, random_problem
 

@@ -12,10 +12,10 @@ import random
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
+from lowtide.planning.problem import Flood, Instance, Problem, measure
 from lowtide.planning.remat.candidate_moves import removal
 from lowtide.planning.remat.checkpoints import segments, square_root, turning_point
 from lowtide.planning.remat.greedy_search import Descent
-from lowtide.planning.remat.problem import Flood, Instance, Problem, measure
 from lowtide.planning.remat.schedule_state import Draft
 
 # Hears how far the work is, from 0 to 1.

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from lowtide.planning.problem import measure
 from lowtide.planning.remat.checkpoints import segments, square_root, turning_point
-from lowtide.planning.remat.problem import measure
+from lowtide.planning.remat.remat_search import Recomputation, frontier, lower
 from lowtide.planning.remat.schedule_state import Draft
-from lowtide.planning.remat.search import Recomputation, frontier, lower
 from tests.unit.problems import make_problem, random_problem
 
 # Bytes in use: 100, 200, 300, 310, 220, 120.
