@@ -1,4 +1,4 @@
-"""The cheapest course there is: the problem as intervals in time, for the solver CP-SAT.
+"""The cheapest schedule there is: the problem as intervals in time, for the solver CP-SAT.
 
 The model is the planner's own (the base order, each task at most twice), but freer in one thing: what runs again may
 do so in any slot, not only before a reader. Each value has one life or two, a life lasts until its last reader, and
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ortools.sat.python import cp_model
 
-from lowtide.planning.problem import Problem
+from lowtide.planning.problem import PlanningProblem
 
 # Costs are whole numbers to the solver.
 _SCALE = 1000
@@ -19,7 +19,7 @@ _SCALE = 1000
 
 @dataclass
 class Exact:
-    """What the solver found, and below what no course can be."""
+    """What the solver found, and below what no schedule can be."""
 
     cost_us: float | None
     bound_us: float
@@ -29,8 +29,8 @@ class Exact:
     """Where each task that runs again does so."""
 
 
-def solve(problem: Problem, budget_bytes: int, seconds: float, slots: dict[int, int] | None = None) -> Exact:
-    """Solve a problem; `slots` is a course to begin with: where each task that runs again does so."""
+def solve(problem: PlanningProblem, budget_bytes: int, seconds: float, slots: dict[int, int] | None = None) -> Exact:
+    """Solve a problem; `slots` is a schedule to begin with: where each task that runs again does so."""
     builder = _Builder(problem, budget_bytes)
     if slots is not None:
         builder.begin_with(slots)
@@ -51,18 +51,18 @@ def solve(problem: Problem, budget_bytes: int, seconds: float, slots: dict[int, 
 
 
 class _Builder:
-    def __init__(self, problem: Problem, budget_bytes: int) -> None:
+    def __init__(self, problem: PlanningProblem, budget_bytes: int) -> None:
         self.problem = problem
         self.count = len(problem)
         self.width = self.count + 1
         self.end = self.count * self.width - 1
         self.model = cp_model.CpModel()
-        self.maker = problem.makers()
+        self.maker = problem.makers
         self.again: dict[int, cp_model.IntVar] = {}
         self.slot: dict[int, cp_model.IntVar] = {}
         self.intervals: list[tuple[cp_model.IntervalVar, int]] = []
         for task in range(self.count - 1):
-            if problem.recomputable[task] and problem.makes[task]:
+            if problem.can_remat[task] and problem.makes[task]:
                 self.again[task] = self.model.new_bool_var(f"again{task}")
                 self.slot[task] = self.model.new_int_var(task + 1, self.count - 1, f"slot{task}")
         self.first_end = [
@@ -135,7 +135,7 @@ class _Builder:
         model = self.model
         key = self._copy_key(task) if copy else self._key(task)
         used: dict[int, list[cp_model.IntVar]] = {}
-        for made, source in self.problem.takes[task]:
+        for made, source in self.problem.reuses[task]:
             first, second = self.reading[task, source, copy]
             ways = []
             for reads, end in ((first, self.first_end[source]), (second, self.second_end.get(source))):

@@ -1,4 +1,4 @@
-"""How far from the cheapest course the search is, on graphs that an exact solver can still solve.
+"""How far from the cheapest schedule the search is, on graphs that an exact solver can still solve.
 
     python -m benchmarks.fit.optimality [--seconds 60] [--only chain]
 
@@ -17,10 +17,11 @@ from pathlib import Path
 
 from benchmarks.fit.exact import Exact, solve
 from benchmarks.fit.synthetic import Net, chain, conv_bn_relu, random_net, residual, u_shape
-from lowtide.planning.problem import Problem, measure
+from lowtide.planning.memory_profile import profile_schedule
+from lowtide.planning.problem import PlanningProblem
 from lowtide.planning.remat.checkpoints import segments, square_root, turning_point
-from lowtide.planning.remat.remat_search import Answer, lower
-from lowtide.planning.remat.schedule_state import Draft
+from lowtide.planning.remat.remat_search import RematSolution, find_schedule
+from lowtide.planning.remat.schedule_state import ScheduleState
 
 RESULTS = Path(__file__).parent / "results" / "optimality.md"
 
@@ -46,7 +47,7 @@ GRAPHS: dict[str, Net] = {
 
 @dataclass
 class Row:
-    """One graph and budget; costs are extra microseconds, None where a method has no course within the budget."""
+    """One graph and budget; costs are extra microseconds, None where a method has no schedule within the budget."""
 
     graph: str
     tasks: int
@@ -67,27 +68,27 @@ class Row:
         return max(1.0, self.cost / self.exact.cost_us)
 
 
-def root_course(problem: Problem) -> tuple[int, float]:
+def root_course(problem: PlanningProblem) -> tuple[int, float]:
     """Peak and cost of square-root checkpointing."""
-    draft = Draft(problem, 0)
-    draft.reset(segments(problem, square_root(problem), turning_point(problem)))
-    flood = measure(problem, draft.course())
-    return flood.peak_bytes, flood.extra_us
+    state = ScheduleState(problem, 0)
+    state.reset(segments(problem, square_root(problem), turning_point(problem)))
+    profile = profile_schedule(problem, state.schedule())
+    return profile.peak_bytes, profile.extra_us
 
 
-def budgets(problem: Problem, root_peak: int) -> Iterable[int]:
-    plain = measure(problem, range(len(problem))).peak_bytes
-    lowest = lower(problem, 0).flood.peak_bytes
+def budgets(problem: PlanningProblem, root_peak: int) -> Iterable[int]:
+    plain = profile_schedule(problem, range(len(problem))).peak_bytes
+    lowest = find_schedule(problem, 0).profile.peak_bytes
     shares = {plain - round((plain - lowest) * share) for share in (0.25, 0.5, 0.75, 0.95)}
     if lowest <= root_peak < plain:
         shares.add(root_peak)
     return sorted(shares - {plain}, reverse=True)
 
 
-def slots_of(answer: Answer) -> dict[int, int]:
+def slots_of(solution: RematSolution) -> dict[int, int]:
     """Where each task that runs again does so."""
     slots, waiting = {}, []
-    for instance in answer.course:
+    for instance in solution.schedule:
         if instance < 0:
             waiting.append(~instance)
         else:
@@ -96,16 +97,16 @@ def slots_of(answer: Answer) -> dict[int, int]:
     return slots
 
 
-def compare(name: str, problem: Problem, seconds: float) -> Iterable[Row]:
-    plain = measure(problem, range(len(problem))).peak_bytes
+def compare(name: str, problem: PlanningProblem, seconds: float) -> Iterable[Row]:
+    plain = profile_schedule(problem, range(len(problem))).peak_bytes
     root_peak, root_cost = root_course(problem)
     for budget in budgets(problem, root_peak):
         began = time.perf_counter()
-        answer = lower(problem, budget)
+        solution = find_schedule(problem, budget)
         found = time.perf_counter()
-        exact = solve(problem, budget, seconds, slots_of(answer) if answer.within else None)
+        exact = solve(problem, budget, seconds, slots_of(solution) if solution.within else None)
         ended = time.perf_counter()
-        cost = answer.flood.extra_us if answer.within else None
+        cost = solution.profile.extra_us if solution.within else None
         root = root_cost if root_peak <= budget else None
         yield Row(name, len(problem), budget, plain, cost, exact, root, found - began, ended - found)
 
@@ -138,7 +139,7 @@ def summary(rows: list[Row]) -> str:
     proven = sum(row.exact.proven for row in rows)
     return (
         f"{len(rows)} budgets of {len({row.graph for row in rows})} graphs; "
-        f"the exact solver proved its answer in {proven}.\n"
+        f"the exact solver proved its solution in {proven}.\n"
         f"Cost over the exact cost: median {statistics.median(ratios):.3f}, worst {max(ratios):.3f}, "
         f"within 5% in {within} of {len(ratios)}.\n"
         f"Budgets that only the exact solver kept: {missed}. "

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from lowtide.planning.problem import Problem
+from lowtide.planning.problem import PlanningProblem
 
 # What the gradient of an op reads besides the gradient that arrives: what it read, what it made, nothing, or both.
 INPUT, OUTPUT, NOTHING, BOTH = "input", "output", "nothing", "both"
@@ -21,7 +21,7 @@ class _Op:
     backward: float
     workspace: int
     in_place: bool
-    recomputable: bool
+    can_remat: bool
 
 
 @dataclass
@@ -39,23 +39,23 @@ class Net:
         backward: float = 2.0,
         workspace: int = 0,
         in_place: bool = False,
-        recomputable: bool = True,
+        can_remat: bool = True,
     ) -> int:
-        self.ops.append(_Op(inputs, size, us, needs, backward, workspace, in_place, recomputable))
+        self.ops.append(_Op(inputs, size, us, needs, backward, workspace, in_place, can_remat))
         return len(self.ops) - 1
 
-    def problem(self) -> Problem:
-        step = Problem([], [], [], [], [], [], [], [])
+    def problem(self) -> PlanningProblem:
+        step = PlanningProblem()
         for index, op in enumerate(self.ops):
             takes = tuple((index, each) for each in op.inputs[:1] if op.in_place and self.ops[each].size == op.size)
-            _task(step, op.inputs, [op.size], op.us, op.workspace, takes, op.recomputable)
+            _task(step, op.inputs, [op.size], op.us, op.workspace, takes, op.can_remat)
         gradients: dict[int, int] = {}
         for index in reversed(range(len(self.ops))):
             self._gradient(step, index, gradients)
         step.total_us = sum(step.cost_us)
         return step
 
-    def _gradient(self, step: Problem, index: int, gradients: dict[int, int]) -> None:
+    def _gradient(self, step: PlanningProblem, index: int, gradients: dict[int, int]) -> None:
         op = self.ops[index]
         reads = [] if index not in gradients else [gradients[index]]
         if op.needs in (INPUT, BOTH):
@@ -78,21 +78,21 @@ class Net:
 
 
 def _task(
-    step: Problem,
+    step: PlanningProblem,
     reads: list[int] | tuple[int, ...],
     sizes: list[int],
     us: float,
     workspace: int,
     takes: tuple[tuple[int, int], ...],
-    recomputable: bool,
+    can_remat: bool,
 ) -> list[int]:
     made = list(range(len(step.sizes), len(step.sizes) + len(sizes)))
     step.reads.append(tuple(dict.fromkeys(reads)))
     step.makes.append(tuple(made))
-    step.takes.append(takes)
+    step.reuses.append(takes)
     step.cost_us.append(us)
     step.workspace.append(workspace)
-    step.recomputable.append(recomputable)
+    step.can_remat.append(can_remat)
     step.sizes += sizes
     step.lasting += [False] * len(sizes)
     return made

@@ -12,14 +12,14 @@ from __future__ import annotations
 import random
 import re
 
-from lowtide.planning.problem import Problem
+from lowtide.planning.problem import PlanningProblem
 
 _LINE = re.compile(r"(\w+) = \((.*?)\)\s*([\d+]*)\s*(.*)")
 
 
-def make_problem(text: str, base_bytes: int = 0) -> Problem:
+def make_problem(text: str, base_bytes: int = 0) -> PlanningProblem:
     """The problem of a text."""
-    problem = Problem([], [], [], [], [], [], [], [], base_bytes)
+    problem = PlanningProblem(base_bytes=base_bytes)
     value_of: dict[str, int] = {}
     for line in filter(None, (line.strip() for line in text.splitlines())):
         name, reads, sizes, rest = _LINE.fullmatch(line).groups()
@@ -33,18 +33,18 @@ def make_problem(text: str, base_bytes: int = 0) -> Problem:
             problem.lasting.append("lasts" in rest.split())
         problem.makes.append(tuple(made))
         sources = [value_of[each] for each in details.get("takes", "").split(",") if each]
-        problem.takes.append(tuple((made[0], source) for source in sources))
+        problem.reuses.append(tuple((made[0], source) for source in sources))
         problem.cost_us.append(float(details.get("us", 10)))
         problem.workspace.append(int(details.get("work", 0)))
-        problem.recomputable.append("fixed" not in rest.split())
+        problem.can_remat.append("fixed" not in rest.split())
     problem.total_us = sum(problem.cost_us)
     return problem
 
 
-def random_problem(seed: int, tasks: int = 14) -> Problem:
+def random_problem(seed: int, tasks: int = 14) -> PlanningProblem:
     """A problem with a bit of everything: several outputs, takes, workspaces, results, what must not run twice."""
     draw = random.Random(seed)
-    problem = Problem([], [], [], [], [], [], [], [], base_bytes=draw.choice((0, 100)))
+    problem = PlanningProblem(base_bytes=draw.choice((0, 100)))
     for _ in range(tasks):
         known = range(len(problem.sizes))
         reads = tuple(draw.sample(known, min(len(known), draw.choice((0, 1, 1, 2, 2, 3)))))
@@ -55,9 +55,9 @@ def random_problem(seed: int, tasks: int = 14) -> Problem:
         problem.reads.append(reads)
         problem.makes.append(tuple(made))
         pairs = [(value, read) for value in made for read in reads if problem.sizes[value] == problem.sizes[read]]
-        problem.takes.append(tuple(pairs) if draw.random() < 0.4 else ())
+        problem.reuses.append(tuple(pairs) if draw.random() < 0.4 else ())
         problem.cost_us.append(draw.choice((0.0, 1.0, 3.0, 10.0)))
         problem.workspace.append(draw.choice((0, 0, 15)))
-        problem.recomputable.append(draw.random() < 0.8)
+        problem.can_remat.append(draw.random() < 0.8)
     problem.total_us = sum(problem.cost_us)
     return problem

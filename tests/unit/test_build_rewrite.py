@@ -1,12 +1,12 @@
-"""From a course to edits: on graphs of a few nodes, by name."""
+"""From a schedule to edits: on graphs of a few nodes, by name."""
 
 from __future__ import annotations
 
 import pytest
 
 from lowtide.planning.problem import build_problem
-from lowtide.planning.rewrite.build_rewrite import _among, realize
-from lowtide.planning.rewrite.concurrency import FIRM, LOOSE, NONE, Leeway
+from lowtide.planning.rewrite.build_rewrite import _limits_without, build_rewrite
+from lowtide.planning.rewrite.concurrency import FIRM, LOOSE, NONE, Concurrency
 from lowtide.planning.rewrite.fusion import fused_nodes
 from lowtide.program.graph import Graph
 from lowtide.simulator.workload import build_workload
@@ -56,9 +56,9 @@ def rewrite_of(
     tied: bool = False,
     written: str | None = None,
     second: str = "",
-    leeway: Leeway = NONE,
+    concurrency: Concurrency = NONE,
 ):
-    """The edits for a course in file order, with some nodes again just before others.
+    """The edits for a schedule in file order, with some nodes again just before others.
 
     Under a compiler only the results of some nodes are `written` to memory; some nodes run on a second device.
     """
@@ -68,11 +68,11 @@ def rewrite_of(
     devices = [str(name in second.split()) for name in graph.names]
     problem = build_problem(work, range(len(graph)), frozenset(), 1 << 10, 0, fused, devices)
     tasks = {graph.names[node]: task for task, node in enumerate(problem.nodes)}
-    course: list[int] = []
+    schedule: list[int] = []
     for name, task in tasks.items():
-        course += [~tasks[other] for other, before in again.items() if before == name]
-        course.append(task)
-    return realize(work, problem, course, tied, leeway).rewrite
+        schedule += [~tasks[other] for other, before in again.items() if before == name]
+        schedule.append(task)
+    return build_rewrite(work, problem, schedule, tied, concurrency).rewrite
 
 
 def test_a_plain_course_of_a_chain_changes_nothing():
@@ -109,33 +109,33 @@ BRANCHES = "\n".join(["x _Arg", *(f"b{index} Exp x" for index in range(6)), "s A
 
 
 def test_with_leeway_all_run_at_once_that_memory_has_room_for():
-    assert rewrite_of(BRANCHES, {}, leeway=LOOSE).controls == ()
+    assert rewrite_of(BRANCHES, {}, concurrency=LOOSE).controls == ()
     # There is no room for two, and yet three may be under way.
     one_by_one = "\n".join(f"b{index} Exp x\ns{index} Sum b{index} x" for index in range(6))
-    controls = rewrite_of(f"x _Arg\n{one_by_one}\nr _Retval s5", {}, leeway=LOOSE).controls
+    controls = rewrite_of(f"x _Arg\n{one_by_one}\nr _Retval s5", {}, concurrency=LOOSE).controls
     assert ("s0", "b2") in controls
     assert ("s0", "b1") not in controls
 
 
-def test_joints_stand_for_many():
+def test_barriers_stand_for_many():
     many = [f"b{index}" for index in range(40)]
     lines = ["x _Arg", *(f"{name} Exp x" for name in many), *(f"c{name} Sum {name} x" for name in many)]
     late = [f"l{index}" for index in range(60)]
     text = "\n".join([*lines, *(f"{name} Sin b39" for name in late), f"s AddN {' '.join(late)}", "r _Retval s"])
-    rewrite = rewrite_of(text, {}, leeway=LOOSE)
-    joints = dict(rewrite.joints)
-    assert joints
-    assert all(name == f"{behind}/joint" for name, behind in joints.items())
-    assert {before for before, after in rewrite.controls if after not in joints} & joints.keys()
+    rewrite = rewrite_of(text, {}, concurrency=LOOSE)
+    barriers = dict(rewrite.barriers)
+    assert barriers
+    assert all(name == f"{behind}/joint" for name, behind in barriers.items())
+    assert {before for before, after in rewrite.controls if after not in barriers} & barriers.keys()
 
 
 def test_whoever_makes_the_peak_runs_alone():
-    controls = rewrite_of(BRANCHES, {}, leeway=FIRM).controls
+    controls = rewrite_of(BRANCHES, {}, concurrency=FIRM).controls
     assert {after for _, after in controls} == {"b5"}
     # Later there is more in use than ever here, so nobody has to wait for anybody.
     later = BRANCHES.replace("r _Retval s", "".join(f"t{index} Sin s\n" for index in range(40)))
     later += "\n".join(["u AddN " + " ".join(f"t{index}" for index in range(40)), "r _Retval u"])
-    controls = rewrite_of(later, {}, leeway=FIRM).controls
+    controls = rewrite_of(later, {}, concurrency=FIRM).controls
     assert not any(after.startswith("b") for _, after in controls)
     assert ("t38", "t39") in controls
     assert ("t0", "t1") not in controls
@@ -262,4 +262,4 @@ def test_each_device_is_held_to_an_order_of_its_own():
 def test_who_is_not_counted_makes_no_window_wider():
     """Of three that may be under way with c one is not counted, so c waits for all but the one other."""
     at_once = {"a": 1, "twin": 2, "b": 3, "c": 3, "d": 9}
-    assert _among(list(at_once), at_once, {"twin"}) == {"a": 1, "b": 2, "c": 2, "d": 8}
+    assert _limits_without(list(at_once), at_once, {"twin"}) == {"a": 1, "b": 2, "c": 2, "d": 8}

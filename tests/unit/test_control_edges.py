@@ -4,13 +4,13 @@ import random
 
 import pytest
 
-from lowtide.planning.rewrite.control_edges import STRIDE, has_circle, hold_in_order
+from lowtide.planning.rewrite.control_edges import STRIDE, enforce_order, has_cycle
 
 
-def ordering_edges(course, waits_for, at_once=None):
-    """The edges where one follows the other, or few run at once: there are no joints then."""
-    holding = hold_in_order(course, waits_for, at_once or dict.fromkeys(course, 1), lambda node: f"{node} done")
-    assert holding.joints == []
+def ordering_edges(schedule, waits_for, at_once=None):
+    """The edges where one follows the other, or few run at once: there are no barriers then."""
+    holding = enforce_order(schedule, waits_for, at_once or dict.fromkeys(schedule, 1), lambda node: f"{node} done")
+    assert holding.barriers == []
     return holding.edges
 
 
@@ -52,7 +52,7 @@ def test_a_course_against_the_graph_is_refused(waits_for):
 
 
 def test_a_graph_that_runs_in_circles_is_refused():
-    with pytest.raises(ValueError, match="circle"):
+    with pytest.raises(ValueError, match="cycle"):
         ordering_edges(["a"], {"a": ["s"], "s": ["t"], "t": ["s"]})
 
 
@@ -78,24 +78,24 @@ def test_who_has_to_be_alone_waits_for_all_before_it():
 
 def test_many_are_waited_for_by_way_of_joints():
     """Without them the last of these alone would wait for a hundred."""
-    course = list(range(200))
-    holding = hold_in_order(course, {}, dict.fromkeys(course, 100), lambda node: f"{node} done")
-    assert holding.joints[:2] == [("7 done", 7), ("15 done", 15)]
+    schedule = list(range(200))
+    holding = enforce_order(schedule, {}, dict.fromkeys(schedule, 100), lambda node: f"{node} done")
+    assert holding.barriers[:2] == [("7 done", 7), ("15 done", 15)]
     assert [before for before, after in holding.edges if after == "15 done"] == [*range(8, 16), "7 done"]
     assert [before for before, after in holding.edges if after == 199] == ["103 done"]
-    assert len(holding.edges) < 3 * len(course)
+    assert len(holding.edges) < 3 * len(schedule)
 
 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("windows", [(1, 2, 4), (1, 20, 30), (3, 17, 50)])
 def test_all_that_must_be_done_is_done_whatever_the_graph(seed, windows):
-    chance = random.Random(seed)
-    course = list(range(80))
-    waits_for = {node: [other for other in range(node) if chance.random() < 0.02] for node in course}
-    at_once = {node: chance.choice(windows) for node in course}
-    holding = hold_in_order(course, waits_for, at_once, lambda node: node + 0.5)
-    assert {behind for _, behind in holding.joints} <= set(range(STRIDE - 1, 80, STRIDE))
-    before = {node: set(waits_for[node]) for node in course} | {joint: set() for joint, _ in holding.joints}
+    rng = random.Random(seed)
+    schedule = list(range(80))
+    waits_for = {node: [other for other in range(node) if rng.random() < 0.02] for node in schedule}
+    at_once = {node: rng.choice(windows) for node in schedule}
+    holding = enforce_order(schedule, waits_for, at_once, lambda node: node + 0.5)
+    assert {behind for _, behind in holding.barriers} <= set(range(STRIDE - 1, 80, STRIDE))
+    before = {node: set(waits_for[node]) for node in schedule} | {barrier: set() for barrier, _ in holding.barriers}
     for first, second in holding.edges:
         before[second].add(first)
     for node in sorted(before):
@@ -105,7 +105,7 @@ def test_all_that_must_be_done_is_done_whatever_the_graph(seed, windows):
 
 
 def test_who_waits_for_itself():
-    assert not has_circle([("a", "b"), ("a", "c"), ("b", "d"), ("c", "d"), ("b", "d")])
-    assert has_circle([("a", "b"), ("b", "c"), ("c", "b")])
-    assert has_circle([("a", "a")])
-    assert not has_circle([])
+    assert not has_cycle([("a", "b"), ("a", "c"), ("b", "d"), ("c", "d"), ("b", "d")])
+    assert has_cycle([("a", "b"), ("b", "c"), ("c", "b")])
+    assert has_cycle([("a", "a")])
+    assert not has_cycle([])

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from lowtide.planning.rewrite.in_place import stay_in_place
+from lowtide.planning.rewrite.in_place import find_in_place_updates
 from lowtide.simulator.executor import execute
 from tests.unit.graphs import make_work
 
@@ -27,44 +27,44 @@ r = _Retval(back)
 SHAPES = {"w": (100, 100), "m": (100, 100)}
 
 
-def staying(text=MOMENTUM, courses=((),), copies=None, variables=None, **limits):
+def in_place(text=MOMENTUM, schedules=((),), copies=None, variables=None, **limits):
     work = make_work(text, variables=variables or SHAPES)
-    return stay_in_place(work, courses, copies or {}, **limits)
+    return find_in_place_updates(work, schedules, copies or {}, **limits)
 
 
 def test_a_slot_is_written_in_place_and_read_when_its_gradient_is_there():
-    found = staying()
+    found = in_place()
     assert found.assignments == [("am", (100, 100))]
     assert ("scaled", "rm") in found.controls
 
 
 def test_who_is_larger_than_a_limit_may_move():
-    assert staying(largest_bytes=40_000).assignments == [("am", (100, 100))]
-    assert staying(largest_bytes=39_999).assignments == []
+    assert in_place(largest_bytes=40_000).assignments == [("am", (100, 100))]
+    assert in_place(largest_bytes=39_999).assignments == []
 
 
 def test_a_small_update_waits_for_all_who_read_the_old_value():
-    found = staying(copies={"back/again": "back"})
+    found = in_place(copies={"back/again": "back"})
     assert {("y", "aw"), ("back", "aw"), ("back/again", "aw")} <= set(found.controls)
 
 
 def test_what_has_a_place_in_the_order_is_read_just_before_it():
-    found = staying(courses=(("y", "g", "back", "scaled", "kept", "sum", "am", "aw"),))
+    found = in_place(schedules=(("y", "g", "back", "scaled", "kept", "sum", "am", "aw"),))
     assert ("scaled", "rm") in found.controls
-    found = staying(courses=(("y", "g", "kept", "back", "scaled", "sum", "am", "aw"),))
+    found = in_place(schedules=(("y", "g", "kept", "back", "scaled", "sum", "am", "aw"),))
     assert ("g", "rm") in found.controls
 
 
 def test_an_update_in_the_order_waits_for_those_before_it_who_read_the_old_value():
-    found = staying(courses=(("y", "g", "back", "scaled", "kept", "sum", "am", "aw"),))
+    found = in_place(schedules=(("y", "g", "back", "scaled", "kept", "sum", "am", "aw"),))
     assert {before for before, after in found.controls if after == "aw"} == {"y", "back"}
-    found = staying(courses=(("y", "g", "scaled", "kept", "sum", "am", "aw", "back"),))
+    found = in_place(schedules=(("y", "g", "scaled", "kept", "sum", "am", "aw", "back"),))
     assert {before for before, after in found.controls if after == "aw"} == {"y"}
 
 
 def test_who_is_read_in_parts_is_copied_anyway():
     text = MOMENTUM.replace("m = _Arg() resource", "m = _Arg() resource\nidle = ResourceGather(m, x) [8, 100]")
-    assert staying(text).assignments == []
+    assert in_place(text).assignments == []
 
 
 def test_who_leads_to_the_change_of_many_variables_is_a_weight():
@@ -73,17 +73,17 @@ def test_who_leads_to_the_change_of_many_variables_is_a_weight():
         line for name in names for line in (f"{name} = _Arg() resource", f"a{name} = AssignAddVariableOp({name}, kept)")
     ]
     text = "\n".join([MOMENTUM.strip(), *more])
-    assert staying(text, variables=SHAPES | dict.fromkeys(names, (100, 100))).assignments == []
+    assert in_place(text, variables=SHAPES | dict.fromkeys(names, (100, 100))).assignments == []
 
 
 def test_a_weight_that_is_assigned_is_not_copied_on_every_read():
     readers = "\n".join(f"u{index} = MatMul(x, rw) [8, 100]" for index in range(40))
     text = MOMENTUM.replace("aw = AssignAddVariableOp(w, rm2, ^rw)", f"aw = AssignVariableOp(w, rm2, ^rw)\n{readers}")
-    assert [name for name, _ in staying(text).assignments] == ["am"]
+    assert [name for name, _ in in_place(text).assignments] == ["am"]
 
 
 def test_who_gets_another_shape_is_left_alone():
-    assert staying(variables={"w": (100, 100), "m": ()}).assignments == []
+    assert in_place(variables={"w": (100, 100), "m": ()}).assignments == []
 
 
 COUNTER = """
@@ -97,9 +97,9 @@ ac = AssignVariableOp(c, more, ^rc)
 
 def test_of_a_counter_a_copy_costs_nothing_whoever_reads_it():
     readers = "\n".join(f"u{index} = AddV2(rc, one) []" for index in range(40))
-    assert staying(COUNTER + readers, variables={"c": ()}).assignments == [("ac", ())]
+    assert in_place(COUNTER + readers, variables={"c": ()}).assignments == [("ac", ())]
     large = COUNTER.replace("[]", "[100]") + readers.replace("[]", "[100]")
-    assert staying(large, variables={"c": (100,)}).assignments == []
+    assert in_place(large, variables={"c": (100,)}).assignments == []
 
 
 def test_who_reads_the_old_value_in_another_shape_is_waited_for():
@@ -107,7 +107,7 @@ def test_who_reads_the_old_value_in_another_shape_is_waited_for():
         "back = MatMul(y, rw) [8, 100]",
         "shape = Const() [2] int32\nflat = Reshape(rw, shape) [100, 100]\nback = MatMul(y, flat) [8, 100]",
     )
-    assert {("flat", "aw"), ("back", "aw")} <= set(staying(text).controls)
+    assert {("flat", "aw"), ("back", "aw")} <= set(in_place(text).controls)
 
 
 def test_written_in_place_a_variable_keeps_its_buffer():

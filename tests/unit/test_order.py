@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 
 from lowtide.errors import LowtideError
-from lowtide.planning.memory_profile import Gauge
-from lowtide.planning.order.flow_network import SINK, SOURCE, Network
-from lowtide.planning.order.list_scheduling import growing_last, in_order, shrinking_first
+from lowtide.planning.memory_profile import OrderProfiler
+from lowtide.planning.order.flow_network import SINK, SOURCE, FlowNetwork
+from lowtide.planning.order.list_scheduling import closest_legal_order, growing_last, shrinking_first
 from lowtide.planning.order.memory_cut import lowest_before
 from lowtide.planning.order.order import lowest_order
-from lowtide.planning.order.tasks import find_tasks
+from lowtide.planning.order.order_problem import build_order_problem
 from lowtide.planning.order.weight_updates import run_updates_early
 from lowtide.simulator.executor import execute, replay
 from tests.unit.graphs import alive, lasting, make_work, peak_of
@@ -29,7 +29,7 @@ def tasks_of(text, **details):
     """The tasks of a graph, and their names."""
     work = make_work(text, **details)
     schedule = execute(work, threads=1)
-    tasks = find_tasks(work, schedule.order, peak_of(schedule))
+    tasks = build_order_problem(work, schedule.order, peak_of(schedule))
     return tasks, [work.graph.names[node] for node in tasks.nodes]
 
 
@@ -240,11 +240,11 @@ def test_an_order_is_legal_and_no_worse_than_the_executors(work):
 
 def random_step(seed, layers=3):
     """A small step: layers with side branches, forward and backward, that wait here and there."""
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     lines, known = ["x = _Arg() [10]"], ["x"]
     for index in range(layers * 4):
-        sources = dict.fromkeys(chance.choice(known[-5:]) for _ in range(chance.randint(1, 2)))
-        lines.append(f"n{index} = FancyOp({', '.join(sources)}) [{chance.choice((10, 100, 200, 500, 1000))}]")
+        sources = dict.fromkeys(rng.choice(known[-5:]) for _ in range(rng.randint(1, 2)))
+        lines.append(f"n{index} = FancyOp({', '.join(sources)}) [{rng.choice((10, 100, 200, 500, 1000))}]")
         known.append(f"n{index}")
     return make_work("\n".join(lines))
 
@@ -263,14 +263,14 @@ def test_wide_graphs_keep_one_branch_alive():
 def test_a_gauge_tells_what_a_replay_tells():
     tasks, names = tasks_of(BRANCHES)
     assert names == ["c", "r", "b", "q", "a", "p"] or set(names) == set("abcpqr")
-    hills = Gauge(tasks).hills([names.index(name) for name in "abcpqr"])
-    assert list(hills) == [4000, 8000, 12000, 12000, 8000, 4000]
+    bytes_per_task = OrderProfiler(tasks).bytes_per_task([names.index(name) for name in "abcpqr"])
+    assert list(bytes_per_task) == [4000, 8000, 12000, 12000, 8000, 4000]
 
 
 def test_sweeps():
     tasks, names = tasks_of(BRANCHES)
     wish = [names.index(name) for name in "abcpqr"]
-    assert in_order(tasks, wish) == wish
+    assert closest_legal_order(tasks, wish) == wish
     assert [names[task] for task in shrinking_first(tasks, wish)] == list("apbqcr")
     assert [names[task] for task in growing_last(tasks, wish)] == list("apbqcr")
 
@@ -286,8 +286,8 @@ def test_a_cut_runs_before_a_task_what_leaves_the_least():
 
 
 def test_a_minimum_cut():
-    network = Network()
-    first, second, third = (network.add() for _ in range(3))
+    network = FlowNetwork()
+    first, second, third = (network.add_node() for _ in range(3))
     for start, end, size in (
         (SOURCE, first, 10),
         (first, second, 3),
@@ -295,7 +295,7 @@ def test_a_minimum_cut():
         (SOURCE, third, 2),
         (third, second, 7),
     ):
-        network.link(start, end, size)
+        network.add_edge(start, end, size)
     side = network.source_side()
     assert [place for place, inside in enumerate(side) if inside] == [SOURCE, first]
 
@@ -323,7 +323,7 @@ r = _Retval(h)
 
 def test_an_update_runs_when_its_gradient_is_there():
     work = make_work(UPDATES, variables={"u": (100,), "m": (100,)})
-    tasks = find_tasks(work, execute(work, threads=1).order, 5000)
+    tasks = build_order_problem(work, execute(work, threads=1).order, 5000)
     names = [work.graph.names[node] for node in tasks.nodes]
     late = [names.index(name) for name in "a b gu e f h k s t am".split()]
     early = [names[task] for task in run_updates_early(tasks, late)]
@@ -336,8 +336,8 @@ def test_an_update_that_would_raise_the_peak_stays_where_it_was():
     # The gradient comes while the most is in use, and an update needs as much again.
     text = UPDATES.replace("gu = Cos(b) [100]", "gu = Cos(b, a) [100]").replace("[100]", "[900]")
     work = make_work(text, variables={"u": (900,), "m": (900,)})
-    tasks = find_tasks(work, execute(work, threads=1).order, 5000)
+    tasks = build_order_problem(work, execute(work, threads=1).order, 5000)
     names = [work.graph.names[node] for node in tasks.nodes]
     late = [names.index(name) for name in "a b gu e f h k s t am".split()]
-    gauge = Gauge(tasks)
-    assert gauge.hills(run_updates_early(tasks, late)).max() <= gauge.hills(late).max()
+    profiler = OrderProfiler(tasks)
+    assert profiler.bytes_per_task(run_updates_early(tasks, late)).max() <= profiler.bytes_per_task(late).max()

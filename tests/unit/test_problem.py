@@ -1,8 +1,9 @@
-"""The problem of a step, and the memory of a course."""
+"""The problem of a step, and the memory of a schedule."""
 
 import pytest
 
-from lowtide.planning.problem import build_problem, measure
+from lowtide.planning.memory_profile import profile_schedule
+from lowtide.planning.problem import build_problem
 from tests.unit.graphs import make_work
 from tests.unit.problems import make_problem
 
@@ -16,15 +17,15 @@ THREE_LAYERS = """
 """
 
 
-def in_use(text, course, base_bytes=0):
-    return measure(make_problem(text, base_bytes), course).bytes_in_use.tolist()
+def in_use(text, schedule, base_bytes=0):
+    return profile_schedule(make_problem(text, base_bytes), schedule).bytes_in_use.tolist()
 
 
 def test_a_plain_course():
-    flood = measure(make_problem(THREE_LAYERS), range(6))
-    assert flood.bytes_in_use.tolist() == [100, 200, 300, 310, 220, 120]
-    assert flood.peak_bytes == 310
-    assert flood.extra_us == 0
+    profile = profile_schedule(make_problem(THREE_LAYERS), range(6))
+    assert profile.bytes_in_use.tolist() == [100, 200, 300, 310, 220, 120]
+    assert profile.peak_bytes == 310
+    assert profile.extra_us == 0
 
 
 def test_what_is_there_throughout_is_added_everywhere():
@@ -32,9 +33,9 @@ def test_what_is_there_throughout_is_added_everywhere():
 
 
 def test_what_runs_again_is_not_held_meanwhile():
-    flood = measure(make_problem(THREE_LAYERS), [0, 1, 2, 3, ~1, 4, 5])
-    assert flood.bytes_in_use.tolist() == [100, 200, 300, 210, 210, 220, 120]
-    assert flood.extra_us == 20
+    profile = profile_schedule(make_problem(THREE_LAYERS), [0, 1, 2, 3, ~1, 4, 5])
+    assert profile.bytes_in_use.tolist() == [100, 200, 300, 210, 210, 220, 120]
+    assert profile.extra_us == 20
 
 
 def test_a_copy_keeps_what_it_reads_alive():
@@ -45,7 +46,7 @@ def test_a_copy_keeps_what_it_reads_alive():
 
 def test_what_is_read_must_be_there():
     with pytest.raises(ValueError, match="task 1 reads a value that is not there at position 0"):
-        measure(make_problem(THREE_LAYERS), [1, 0])
+        profile_schedule(make_problem(THREE_LAYERS), [1, 0])
 
 
 def test_nobody_reads_it():
@@ -117,13 +118,13 @@ def test_tasks_are_what_makes_or_reads_large_values():
     assert problem.makes == [(0,), (1,), (), (2,), ()]
     assert problem.sizes == [4000, 4000, 4000]
     assert problem.lasting == [False, False, True]
-    assert problem.makers() == [0, 1, 3]
+    assert problem.makers == [0, 1, 3]
     assert problem.base_bytes == 8000
 
 
 def test_updates_and_stateful_ops_must_not_run_twice():
     problem, tasks = build(smallest_bytes=1000)
-    assert dict(zip(tasks, problem.recomputable, strict=True)) == {
+    assert dict(zip(tasks, problem.can_remat, strict=True)) == {
         "a": True, "t": True, "m": False, "d": True, "u": False,
     }  # fmt: skip
 

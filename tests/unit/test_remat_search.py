@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from lowtide.planning.problem import measure
+from lowtide.planning.memory_profile import profile_schedule
 from lowtide.planning.remat.checkpoints import segments, square_root, turning_point
-from lowtide.planning.remat.remat_search import Recomputation, frontier, lower
-from lowtide.planning.remat.schedule_state import Draft
+from lowtide.planning.remat.remat_search import RematTask, find_schedule, frontier
+from lowtide.planning.remat.schedule_state import ScheduleState
 from tests.unit.problems import make_problem, random_problem
 
 # Bytes in use: 100, 200, 300, 310, 220, 120.
@@ -21,8 +21,8 @@ THREE_LAYERS = """
 
 
 def found(text, budget_bytes, base_bytes=0):
-    answer = lower(make_problem(text, base_bytes), budget_bytes)
-    return answer.course, answer.flood.peak_bytes, answer.flood.extra_us, answer.within
+    solution = find_schedule(make_problem(text, base_bytes), budget_bytes)
+    return solution.schedule, solution.profile.peak_bytes, solution.profile.extra_us, solution.within
 
 
 def test_a_budget_that_is_met_already_changes_nothing():
@@ -44,8 +44,8 @@ def test_where_nothing_reaches_the_budget_the_lowest_is_returned():
 
 
 def test_what_is_saved_and_what_it_costs():
-    answer = lower(make_problem(THREE_LAYERS), 250)
-    assert answer.recomputed == (Recomputation(0, saves_bytes=100, cost_us=30.0),)
+    solution = find_schedule(make_problem(THREE_LAYERS), 250)
+    assert solution.remats == (RematTask(0, saves_bytes=100, cost_us=30.0),)
 
 
 def test_what_must_not_run_twice_does_not():
@@ -96,7 +96,7 @@ def test_in_place():
     # Once a is not held for da, b takes its place.
     text = THREE_LAYERS.replace("b = (a) 100 us=20", "b = (a) 100 us=20 takes=a")
     assert found(text, 250) == ([0, 1, 2, 3, 4, ~0, 5], 210, 30, True)
-    assert measure(make_problem(text), [0, 1, 2, 3, 4, ~0, 5]).bytes_in_use.tolist() == [
+    assert profile_schedule(make_problem(text), [0, 1, 2, 3, 4, ~0, 5]).bytes_in_use.tolist() == [
         100,
         100,
         200,
@@ -118,56 +118,56 @@ def layers(count):
 def test_square_root_checkpoints():
     problem = make_problem(layers(9))
     assert (turning_point(problem), square_root(problem)) == (9, 3)
-    draft = Draft(problem, 0)
-    draft.reset(segments(problem, 3, 9))
+    state = ScheduleState(problem, 0)
+    state.reset(segments(problem, 3, 9))
     # Two layers are held, with the last, which is read at once.
-    assert draft.recomputed() == [0, 1, 3, 4, 6, 7]
-    assert draft.course() == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ~6, ~7, 10, 11, 12, ~3, ~4, 13, 14, 15, ~0, ~1, 16, 17]
+    assert state.remat_tasks() == [0, 1, 3, 4, 6, 7]
+    assert state.schedule() == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ~6, ~7, 10, 11, 12, ~3, ~4, 13, 14, 15, ~0, ~1, 16, 17]
 
 
 def test_chains_of_equal_layers():
     # Nine layers: 901 bytes. Each that is not held saves 100 and costs 10, as long as there is room to make it again.
-    costs = [lower(make_problem(layers(9)), 100 * held + 2).flood.extra_us for held in (9, 8, 7, 6, 5)]
+    costs = [find_schedule(make_problem(layers(9)), 100 * held + 2).profile.extra_us for held in (9, 8, 7, 6, 5)]
     assert costs == [0, 10, 20, 30, 40]
 
 
 @pytest.mark.parametrize("count", [9, 16])
 def test_never_worse_than_square_root_checkpoints(count):
     problem = make_problem(layers(count))
-    draft = Draft(problem, 0)
-    draft.reset(segments(problem, square_root(problem), turning_point(problem)))
-    answer = lower(problem, draft.peak_bytes)
-    assert answer.within
-    assert answer.flood.extra_us <= draft.cost_us
+    state = ScheduleState(problem, 0)
+    state.reset(segments(problem, square_root(problem), turning_point(problem)))
+    solution = find_schedule(problem, state.peak_bytes)
+    assert solution.within
+    assert solution.profile.extra_us <= state.cost_us
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_every_answer_is_a_course(seed):
     problem = random_problem(seed)
-    plain = measure(problem, range(len(problem))).peak_bytes
+    plain = profile_schedule(problem, range(len(problem))).peak_bytes
     for share in (0.9, 0.6, 0.1):
         budget = int(plain * share)
-        answer = lower(problem, budget)
-        assert [instance for instance in answer.course if instance >= 0] == list(range(len(problem)))
-        again = [~instance for instance in answer.course if instance < 0]
+        solution = find_schedule(problem, budget)
+        assert [instance for instance in solution.schedule if instance >= 0] == list(range(len(problem)))
+        again = [~instance for instance in solution.schedule if instance < 0]
         assert len(set(again)) == len(again)
-        assert all(problem.recomputable[task] for task in again)
-        assert sorted(again) == [each.task for each in answer.recomputed]
-        flood = measure(problem, answer.course)
-        assert np.array_equal(flood.bytes_in_use, answer.flood.bytes_in_use)
-        assert flood.extra_us == pytest.approx(sum(each.cost_us for each in answer.recomputed))
-        assert answer.within == (flood.peak_bytes <= budget)
-        assert flood.peak_bytes <= plain
+        assert all(problem.can_remat[task] for task in again)
+        assert sorted(again) == [each.task for each in solution.remats]
+        profile = profile_schedule(problem, solution.schedule)
+        assert np.array_equal(profile.bytes_in_use, solution.profile.bytes_in_use)
+        assert profile.extra_us == pytest.approx(sum(each.cost_us for each in solution.remats))
+        assert solution.within == (profile.peak_bytes <= budget)
+        assert profile.peak_bytes <= plain
 
 
 def test_the_same_answer_every_time():
     problem = random_problem(3, tasks=30)
-    assert lower(problem, 200).course == lower(problem, 200).course
+    assert find_schedule(problem, 200).schedule == find_schedule(problem, 200).schedule
 
 
 def test_progress_goes_from_0_to_1():
     heard = []
-    lower(make_problem(layers(12)), 700, heard.append)
+    find_schedule(make_problem(layers(12)), 700, heard.append)
     assert heard == sorted(heard)
     assert 0 <= heard[0] <= heard[-1] <= 1
 
@@ -186,8 +186,8 @@ def test_frontier_of_what_cannot_be_lowered():
 
 
 def test_a_problem_without_tasks():
-    answer = lower(make_problem("", base_bytes=70), 50)
-    assert (answer.course, answer.within) == ([], False)
+    solution = find_schedule(make_problem("", base_bytes=70), 50)
+    assert (solution.schedule, solution.within) == ([], False)
     assert frontier(make_problem("", base_bytes=70)) == [(70, 0.0, 0)]
 
 
@@ -207,27 +207,27 @@ def towers(count, depth):
 @pytest.mark.parametrize("text", [layers(300), towers(60, 5)], ids=["deep", "wide"])
 def test_the_work_is_bounded_and_there_is_a_plan_all_the_same(text):
     problem = make_problem(text)
-    plain = measure(problem, range(len(problem))).peak_bytes
-    answer = lower(problem, int(plain * 0.55), effort=500)
-    assert answer.within
+    plain = profile_schedule(problem, range(len(problem))).peak_bytes
+    solution = find_schedule(problem, int(plain * 0.55), effort=500)
+    assert solution.within
     # A share of the forward pass is computed again, not all of it.
-    assert answer.flood.extra_us < 0.7 * sum(np.compress(problem.recomputable, problem.cost_us))
-    assert answer.tried <= 40_000 + 20_000 + (4 + 1) * len(problem) + 2 * 500
+    assert solution.profile.extra_us < 0.7 * sum(np.compress(problem.can_remat, problem.cost_us))
+    assert solution.tried <= 40_000 + 20_000 + (4 + 1) * len(problem) + 2 * 500
 
 
 def test_a_budget_that_nothing_reaches_takes_a_bounded_effort_too():
     problem = make_problem(layers(100))
-    answer = lower(problem, 1, effort=500)
-    assert not answer.within
-    assert answer.flood.peak_bytes < 0.3 * measure(problem, range(len(problem))).peak_bytes
-    assert answer.tried <= 40_000 + 20_000 + 60_000 + (4 + 1) * len(problem) + 2 * 500
+    solution = find_schedule(problem, 1, effort=500)
+    assert not solution.within
+    assert solution.profile.peak_bytes < 0.3 * profile_schedule(problem, range(len(problem))).peak_bytes
+    assert solution.tried <= 40_000 + 20_000 + 60_000 + (4 + 1) * len(problem) + 2 * 500
 
 
 def test_a_search_that_goes_on_from_an_answer_is_short_and_no_worse():
     problem = make_problem(layers(200))
-    first = lower(problem, 15_000, effort=500)
-    again = lower(problem, 14_000, effort=500, start=first)
-    afresh = lower(problem, 14_000, effort=500)
+    first = find_schedule(problem, 15_000, effort=500)
+    again = find_schedule(problem, 14_000, effort=500, start=first)
+    afresh = find_schedule(problem, 14_000, effort=500)
     assert again.within
-    assert again.flood.extra_us <= afresh.flood.extra_us * 1.05
+    assert again.profile.extra_us <= afresh.profile.extra_us * 1.05
     assert again.tried < afresh.tried

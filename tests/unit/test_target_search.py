@@ -1,26 +1,26 @@
-"""One search after another: what is found for an aim, and what is not looked for twice."""
+"""One search after another: what is found for an target_bytes, and what is not looked for twice."""
 
 import pytest
 
-from lowtide.planning.problem import Problem
-from lowtide.planning.remat import target_search as aim
-from lowtide.planning.remat.target_search import Aims
+from lowtide.planning.problem import PlanningProblem
+from lowtide.planning.remat import target_search
+from lowtide.planning.remat.target_search import TargetSearch
 
 LAYERS = 8
 
 
-def chain() -> Problem:
+def chain() -> PlanningProblem:
     """Layers that each make one value, and a backward pass that needs them the other way round."""
     count = 2 * LAYERS
     forward = [(layer - 1,) if layer else () for layer in range(LAYERS)]
     backward = [(LAYERS - 1 - step, LAYERS - 1 + step) for step in range(LAYERS)]
-    return Problem(
+    return PlanningProblem(
         reads=[*forward, (LAYERS - 1,), *backward[1:]],
         makes=[(task,) for task in range(count)],
-        takes=[()] * count,
+        reuses=[()] * count,
         cost_us=[10.0] * count,
         workspace=[0] * count,
-        recomputable=[True] * LAYERS + [False] * LAYERS,
+        can_remat=[True] * LAYERS + [False] * LAYERS,
         sizes=[100] * count,
         lasting=[False] * (count - 1) + [True],
         total_us=10.0 * count,
@@ -31,44 +31,44 @@ def chain() -> Problem:
 def searches(monkeypatch):
     """The budgets that were searched for."""
     budgets = []
-    search = aim.lower
+    search = target_search.find_schedule
 
     def heard(problem, budget_bytes, *arguments, **named):
         budgets.append(budget_bytes)
         return search(problem, budget_bytes, *arguments, **named)
 
-    monkeypatch.setattr(aim, "lower", heard)
+    monkeypatch.setattr(target_search, "find_schedule", heard)
     return budgets
 
 
 def test_a_course_is_found_once():
-    aims = Aims(chain())
-    first = aims.take(700)
+    targets = TargetSearch(chain())
+    first = targets.find(700)
     assert first.within
-    assert first.flood.peak_bytes <= 700
-    # It comes up again for the same aim, so a lower one is taken; without lower aims there is nothing new.
-    assert aims.take(700, lower_aims=0) is None
-    second = aims.take(700)
-    assert second.flood.peak_bytes < first.flood.peak_bytes
-    assert second.flood.extra_us >= first.flood.extra_us
+    assert first.profile.peak_bytes <= 700
+    # It comes up again for the same target_bytes, so a lower one is taken; without lower targets there is nothing new.
+    assert targets.find(700, lower_targets=0) is None
+    second = targets.find(700)
+    assert second.profile.peak_bytes < first.profile.peak_bytes
+    assert second.profile.extra_us >= first.profile.extra_us
 
 
 def test_what_was_put_back_comes_up_again():
-    aims = Aims(chain())
-    answer = aims.take(700)
-    aims.put_back(answer)
-    assert aims.take(700).course == answer.course
+    targets = TargetSearch(chain())
+    solution = targets.find(700)
+    targets.allow_again(solution)
+    assert targets.find(700).schedule == solution.schedule
 
 
 def test_below_the_lowest_course_nobody_searches_again(searches):
-    aims = Aims(chain())
-    lowest = aims.take(150)
+    targets = TargetSearch(chain())
+    lowest = targets.find(150)
     assert not lowest.within
     assert searches == [150]
-    assert aims.take(120) is None
-    aims.put_back(lowest)
-    assert aims.take(120) is lowest
+    assert targets.find(120) is None
+    targets.allow_again(lowest)
+    assert targets.find(120) is lowest
     assert searches == [150]
     # Above it there may be one.
-    assert aims.take(lowest.flood.peak_bytes + 100).within
+    assert targets.find(lowest.profile.peak_bytes + 100).within
     assert len(searches) > 1

@@ -3,7 +3,7 @@
 import pytest
 
 from lowtide.planning.plan import NoPlanError
-from lowtide.planning.variant_pruning import Hopes, expected_bytes
+from lowtide.planning.variant_pruning import VariantPruning, expected_bytes
 from tests.plans import make_plan
 
 BEFORE = make_plan().before
@@ -11,15 +11,15 @@ HELD = int(BEFORE.curve.bytes_in_use[0])
 
 
 def tried(budget_bytes, *smallest):
-    """Hopes after batches in 1, 2, 4... pieces were tried in vain."""
-    hopes = Hopes(budget_bytes)
+    """VariantPruning after batches in 1, 2, 4... pieces were tried in vain."""
+    pruning = VariantPruning(budget_bytes)
     for doublings, bytes_ in enumerate(smallest):
-        hopes.note(1 << doublings, None, NoPlanError("no plan", budget_bytes, bytes_, before=BEFORE))
-    return hopes
+        pruning.note(1 << doublings, None, NoPlanError("no plan", budget_bytes, bytes_, before=BEFORE))
+    return pruning
 
 
-def gone(hopes, precision=None):
-    return [pieces for pieces in (2, 4, 8, 16, 32, 64) if hopes.are_gone(pieces, precision)]
+def gone(pruning, precision=None):
+    return [pieces for pieces in (2, 4, 8, 16, 32, 64) if pruning.is_hopeless(pieces, precision)]
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_how_low_more_pieces_may_get(smallest, pieces, expected):
 
 
 def test_nothing_is_gone_before_anything_was_tried():
-    assert gone(Hopes(1)) == []
+    assert gone(VariantPruning(1)) == []
 
 
 def test_too_few_pieces_are_left_out():
@@ -58,7 +58,7 @@ def test_what_is_there_before_no_variant_lowers():
 
 
 def test_a_batch_that_cannot_be_split_is_not_split_again():
-    hopes = Hopes(1 << 40)
-    hopes.splits = False
-    assert gone(hopes) == [2, 4, 8, 16, 32, 64]
-    assert not hopes.are_gone(1, "mixed_bfloat16")
+    pruning = VariantPruning(1 << 40)
+    pruning.splits = False
+    assert gone(pruning) == [2, 4, 8, 16, 32, 64]
+    assert not pruning.is_hopeless(1, "mixed_bfloat16")

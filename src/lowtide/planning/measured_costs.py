@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from os import PathLike, fspath
 
 from lowtide.errors import LowtideError
+from lowtide.planning.tuning import TUNING
 from lowtide.simulator.workload import COMPUTE, Workload
 from lowtide.tide.columns import OpTimes
 from lowtide.tide.matching import match_nodes
 from lowtide.tide.tide import Tide
 
 ESTIMATED = "times estimated from FLOPs and bytes"
-# A recording of less than this share of a step's time, by the model, is one of another program.
-FEWEST_COVERED = 0.5
 # What a function that calls the whole step puts before the names in it.
 _CALLED = re.compile(r"^(Stateful)?PartitionedCall(_\d+)?/")
 
@@ -55,7 +54,7 @@ class MeasuredTimes:
         for names in (str, _inside):
             found = _match({names(name): took for name, took in known.items()}, {names(n): i for n, i in nodes.items()})
             share = sum(work.cost_us[node] for node in found if work.role[node] == COMPUTE) / max(whole, 1e-9)
-            if share >= FEWEST_COVERED:
+            if share >= TUNING.covered_share:
                 return found
             covered = max(covered, share)
         raise LowtideError(

@@ -2,36 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
-from typing import TYPE_CHECKING
 
 from lowtide.tide.notebook import SAND, SEA, draw_curves
+from lowtide.tide.tide import Tide
 from lowtide.units import format_bytes
-
-if TYPE_CHECKING:
-    from lowtide.planning.plan import Plan
 
 _POINTS = 8
 
 
-def render(plan: Plan) -> str:
-    """Return an HTML fragment that reads well on light and dark notebooks."""
-    curves = [(plan.after, SEA)] if plan.changes_nothing else [(plan.before, SAND), (plan.after, SEA)]
+def render(
+    target: str,
+    summary: str,
+    before: Tide | None,
+    after: Tide,
+    budget_bytes: int,
+    costs: Sequence[tuple[str, str]],
+) -> str:
+    """Return an HTML fragment that reads well on light and dark notebooks.
+
+    `before` is None for a plan that changes nothing. `costs` are budgets and what each costs in time.
+    """
+    curves = [(after, SEA)] if before is None else [(before, SAND), (after, SEA)]
     return (
         f'<div style="font-family:system-ui,sans-serif">'
-        f"<div><b>{escape(plan.target)}</b> in {format_bytes(plan.budget_bytes)}</div>"
-        f"<div>{escape(plan.summary())}</div>"
-        f"{draw_curves(curves, plan.budget_bytes)}{_frontier(plan)}</div>"
+        f"<div><b>{escape(target)}</b> in {format_bytes(budget_bytes)}</div>"
+        f"<div>{escape(summary)}</div>"
+        f"{draw_curves(curves, budget_bytes)}{_cost_table(costs)}</div>"
     )
 
 
-def _frontier(plan: Plan) -> str:
-    from lowtide.planning.plan import format_slowdown
-
-    step = max(1, -(-len(plan.frontier) // _POINTS))
+def _cost_table(costs: Sequence[tuple[str, str]]) -> str:
+    step = max(1, -(-len(costs) // _POINTS))
     rows = "".join(
-        f'<tr><td style="text-align:right">{format_bytes(point.peak_bytes)}</td>'
-        f'<td style="text-align:right">{format_slowdown(point.slowdown)}</td></tr>'
-        for point in plan.frontier[::step]
+        f'<tr><td style="text-align:right">{budget}</td><td style="text-align:right">{slowdown}</td></tr>'
+        for budget, slowdown in costs[::step]
     )
     return f"<table><tr><th>budget</th><th>time</th></tr>{rows}</table>" if rows else ""

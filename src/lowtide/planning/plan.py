@@ -20,9 +20,12 @@ JSON_SCHEMA_VERSION = 1
 # What an action does. The first two change no result.
 RECOMPUTE, ORDER, MICROBATCH, PRECISION = "recompute", "order", "microbatch", "precision"
 
+# Parts of a rewrite that have another name in a file.
+_STORED_NAMES = {"barriers": "joints"}
+
 
 class NoPlanError(LowtideError):
-    """No plan reaches the budget: how low the search came, and what would have to be allowed to go lower."""
+    """No plan reaches the budget: the smallest peak that was found, and what could be allowed to get lower."""
 
     def __init__(
         self,
@@ -45,7 +48,7 @@ class NoPlanError(LowtideError):
         super().__init__(problem, given=f"a budget of {format_bytes(budget_bytes)}", cure=cure)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the answer as plain data, with a `schema_version`; `fits` tells it from a plan's."""
+        """Return the error as plain data, with a `schema_version`; `fits` distinguishes it from a plan."""
         return {
             "schema_version": JSON_SCHEMA_VERSION,
             "budget_bytes": self.budget_bytes,
@@ -59,30 +62,30 @@ class NoPlanError(LowtideError):
 
 @dataclass(frozen=True)
 class Action:
-    """One thing that a plan does to a step."""
+    """One change of a plan to a step."""
 
     kind: str
     subject: str
-    """The node that is computed again or waits, or what is split or cast."""
+    """The node that is rematerialized or waits, or what is split or cast."""
     op: str | None
     layer: str | None
     saves_bytes: int
-    """What is not held meanwhile."""
+    """The size of what is not kept meanwhile."""
     costs_us: float
     reason: str
 
 
 @dataclass(frozen=True)
 class FrontierPoint:
-    """What another budget would cost, by the planner's own estimate."""
+    """What another budget would cost, as estimated by the planner."""
 
     peak_bytes: int
     slowdown: float
     recomputed: int
 
 
-class Outlook(Sequence[FrontierPoint]):
-    """What other budgets would cost, worked out when somebody first looks: it is a search of its own."""
+class LazyFrontier(Sequence[FrontierPoint]):
+    """What other budgets would cost, computed at the first access: it takes another search."""
 
     def __init__(self, find: Callable[[], tuple[FrontierPoint, ...]]) -> None:
         self._find = find
@@ -108,8 +111,8 @@ class Outlook(Sequence[FrontierPoint]):
 class Plan:
     """A way to run a step within a budget.
 
-    `before` is the step as it is, `after` the step as rewritten: traced again and looked at like any other. A plan
-    that changes nothing has no actions.
+    `before` is the plain step, `after` the rewritten step, traced again and simulated. A plan that changes nothing has
+    no actions.
     """
 
     target: str
@@ -117,23 +120,23 @@ class Plan:
     before: Tide
     after: Tide
     slowdown: float
-    """Estimated time on top, as a share of the plain step's: 0.14 is 14% more."""
+    """Estimated extra time, as a share of the plain step's: 0.14 is 14% more."""
     actions: tuple[Action, ...] = ()
     frontier: Sequence[FrontierPoint] = ()
     rewrite: Rewrite = field(default_factory=Rewrite)
     fingerprint: str = ""
-    """Of the traced graph that the rewrite is made for."""
+    """Identifies the traced graph that the rewrite is made for."""
     pieces: int = 1
-    """Into how many micro-batches a batch is split."""
+    """The number of micro-batches."""
     precision: str | None = None
-    """The Keras dtype policy that the step runs in, where it is another one."""
+    """The Keras dtype policy that the plan sets, if any."""
     notes: tuple[str, ...] = ()
     bind: Callable[[], Callable[..., Any]] | None = field(default=None, repr=False)
-    """Makes the planned step; None for a plan that was read from a file without its step."""
+    """Returns the planned step; None for a plan that was read from a file without its step."""
 
     @property
     def peak_bytes(self) -> int:
-        """A hard limit of this many bytes does not run out."""
+        """The step does not run out of memory under a hard limit of this many bytes."""
         return self.after.safe_bytes
 
     @property
@@ -142,12 +145,12 @@ class Plan:
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether the step fits as it is."""
+        """Whether the plain step fits."""
         return not self.actions
 
     @property
     def recomputed(self) -> int:
-        """How many tensors are computed a second time."""
+        """The number of rematerialized tensors."""
         return self.count(RECOMPUTE)
 
     def apply(self) -> Callable[..., Any]:
@@ -161,21 +164,33 @@ class Plan:
         return self.bind()
 
     def count(self, kind: str) -> int:
-        """How many actions are of a kind."""
+        """Return the number of actions of a kind."""
         return sum(action.kind == kind for action in self.actions)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the plan to one file, which `lt.load_plan` and `lowtide explain` read."""
-        storage.save(self, path)
+        header = {
+            "target": self.target,
+            "budget_bytes": self.budget_bytes,
+            "slowdown": self.slowdown,
+            "fingerprint": self.fingerprint,
+            "pieces": self.pieces,
+            "precision": self.precision,
+            "notes": self.notes,
+            "actions": [asdict(action) for action in self.actions],
+            "frontier": [asdict(point) for point in self.frontier],
+            "rewrite": {_STORED_NAMES.get(name, name): rows for name, rows in asdict(self.rewrite).items()},
+        }
+        storage.save(path, header, {"before": self.before, "after": self.after})
 
     @staticmethod
     def load(path: str | PathLike[str]) -> Plan:
-        """Read a plan that `save` wrote, to look at; `lt.load_plan` also ties it to its step."""
-        return storage.load(path)
+        """Read a plan that `save` wrote, without its step; `lt.load_plan` also binds it to its step."""
+        return storage.load(path, _from_header)
 
     @property
     def changes_results(self) -> bool:
-        """Whether the planned step may end in other numbers than the plain one; order and recomputation never do."""
+        """Whether the planned step may return other numbers; order and rematerialization never change them."""
         return self.pieces > 1 or self.precision is not None
 
     def summary(self) -> str:
@@ -199,7 +214,7 @@ class Plan:
         return ", ".join(filter(None, changes))
 
     def to_dict(self, *, top: int = 10) -> dict[str, Any]:
-        """Return what a reader of the report needs as plain data, with a `schema_version`."""
+        """Return the plan as plain data for a report, with a `schema_version`."""
         return {
             "schema_version": JSON_SCHEMA_VERSION,
             "target": self.target,
@@ -228,12 +243,34 @@ class Plan:
         return f"<Plan of {self.target}: {self.summary()}>"
 
     def _repr_html_(self) -> str:
-        return notebook.render(self)
+        costs = [(format_bytes(point.peak_bytes), format_slowdown(point.slowdown)) for point in self.frontier]
+        before = None if self.changes_nothing else self.before
+        return notebook.render(self.target, self.summary(), before, self.after, self.budget_bytes, costs)
+
+
+def _from_header(header: dict[str, Any], tides: dict[str, Tide]) -> Plan:
+    """Return the plan that a file contains."""
+    precision = header["precision"]
+    names = {stored: name for name, stored in _STORED_NAMES.items()}
+    return Plan(
+        before=tides["before"],
+        after=tides["after"],
+        target=str(header["target"]),
+        budget_bytes=int(header["budget_bytes"]),
+        slowdown=float(header["slowdown"]),
+        fingerprint=str(header["fingerprint"]),
+        pieces=int(header["pieces"]),
+        precision=None if precision is None else str(precision),
+        notes=tuple(map(str, header["notes"])),
+        actions=tuple(Action(**action) for action in header["actions"]),
+        frontier=tuple(FrontierPoint(**point) for point in header["frontier"]),
+        rewrite=Rewrite(**{names.get(name, name): tuple(map(tuple, rows)) for name, rows in header["rewrite"].items()}),
+    )
 
 
 def format_slowdown(slowdown: float) -> str:
-    """Return time on top as a person reads it: "+14%", "+0%", "-3%"."""
-    # Rounded first, for "-0%" says nothing that "+0%" does not.
+    """Return extra time as text: "+14%", "+0%", "-3%"."""
+    # Rounded first, to avoid "-0%".
     percent = round(100 * slowdown)
     return f"{percent:+d}%"
 

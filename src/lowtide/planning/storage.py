@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import zipfile
-from dataclasses import asdict
+from collections.abc import Callable
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
-from lowtide.planning.rewrite.rewrite import Rewrite
 from lowtide.tide import storage as tide_storage
 from lowtide.tide.archive import FileFormat, Read
 from lowtide.tide.tide import Tide
 
-if TYPE_CHECKING:
-    from lowtide.planning.plan import Plan
-
 _FILE = FileFormat("plan", 1, "plan.save() or lowtide plan --save", "plan again")
 
 _TIDES = ("before", "after")
+
+_Plan = TypeVar("_Plan")
 
 
 def is_plan(path: str | PathLike[str]) -> bool:
@@ -31,48 +29,17 @@ def is_plan(path: str | PathLike[str]) -> bool:
         return False
 
 
-def save(plan: Plan, path: str | PathLike[str]) -> None:
-    """Write `plan` to `path`; the step itself is not in the file."""
-    header = {
-        "target": plan.target,
-        "budget_bytes": plan.budget_bytes,
-        "slowdown": plan.slowdown,
-        "fingerprint": plan.fingerprint,
-        "pieces": plan.pieces,
-        "precision": plan.precision,
-        "notes": plan.notes,
-        "actions": [asdict(action) for action in plan.actions],
-        "frontier": [asdict(point) for point in plan.frontier],
-        "rewrite": asdict(plan.rewrite),
-    }
-    members = {f"{name}.tide": tide_storage.to_bytes(getattr(plan, name)) for name in _TIDES}
+def save(path: str | PathLike[str], header: dict[str, Any], tides: dict[str, Tide]) -> None:
+    """Write the header and the tides "before" and "after" of a plan."""
+    members = {f"{name}.tide": tide_storage.to_bytes(tides[name]) for name in _TIDES}
     _FILE.write(path, _FILE.pack(header, members))
 
 
-def load(path: str | PathLike[str]) -> Plan:
-    """Read the plan in `path`."""
+def load(path: str | PathLike[str], rebuild: Callable[[dict[str, Any], dict[str, Tide]], _Plan]) -> _Plan:
+    """Read a plan: `rebuild` makes it of the header and the tides, and raises a plain error if they are damaged."""
 
-    def rebuild(header: dict[str, Any], members: frozenset[str], read: Read) -> Plan:
+    def unpack(header: dict[str, Any], members: frozenset[str], read: Read) -> _Plan:
         tides = {name: tide_storage.from_bytes(read(f"{name}.tide"), fspath(path), Tide) for name in _TIDES}
-        return _rebuild(header, tides)
+        return rebuild(header, tides)
 
-    return _FILE.unpack(_FILE.read(path), fspath(path), rebuild)
-
-
-def _rebuild(header: dict[str, Any], tides: dict[str, Any]) -> Plan:
-    from lowtide.planning.plan import Action, FrontierPoint, Plan
-
-    precision = header["precision"]
-    return Plan(
-        **tides,
-        target=str(header["target"]),
-        budget_bytes=int(header["budget_bytes"]),
-        slowdown=float(header["slowdown"]),
-        fingerprint=str(header["fingerprint"]),
-        pieces=int(header["pieces"]),
-        precision=None if precision is None else str(precision),
-        notes=tuple(map(str, header["notes"])),
-        actions=tuple(Action(**action) for action in header["actions"]),
-        frontier=tuple(FrontierPoint(**point) for point in header["frontier"]),
-        rewrite=Rewrite(**{name: tuple(map(tuple, rows)) for name, rows in header["rewrite"].items()}),
-    )
+    return _FILE.unpack(_FILE.read(path), fspath(path), unpack)

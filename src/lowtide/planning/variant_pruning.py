@@ -1,4 +1,4 @@
-"""Hopes: which variants of a step are not worth a trace and a search, by what others took.
+"""VariantPruning: which variants of a step are not worth a trace and a search, by what others took.
 
 A part of what a step takes shrinks with the pieces of its batch, and a part does not: what is there before it, and the
 gradients. Two searches tell both parts, about. One tells how low more pieces could get if everything shrank.
@@ -12,7 +12,7 @@ from lowtide.planning.plan import NoPlanError
 _DOUBT = 0.5
 
 
-class Hopes:
+class VariantPruning:
     """What is known of the variants that were tried in vain."""
 
     def __init__(self, budget_bytes: int) -> None:
@@ -28,7 +28,7 @@ class Hopes:
             self._held_bytes = int(error.before.curve.bytes_in_use[0])
         self._smallest.setdefault(precision, []).append((pieces, error.smallest_bytes))
 
-    def are_gone(self, pieces: int, precision: str | None) -> bool:
+    def is_hopeless(self, pieces: int, precision: str | None) -> bool:
         """Whether a variant is as good as sure to be above the budget."""
         if self._held_bytes >= self.budget_bytes or (pieces > 1 and not self.splits):
             return True

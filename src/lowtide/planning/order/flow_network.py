@@ -1,4 +1,4 @@
-"""A Network of pipes from a source to a sink, and its minimum cut (Dinic's algorithm)."""
+"""A flow network and its minimum cut (Dinic's algorithm)."""
 
 from __future__ import annotations
 
@@ -6,77 +6,79 @@ SOURCE, SINK = 0, 1
 UNLIMITED = 1 << 62
 
 
-class Network:
-    """Places and the pipes between them; pipe `p` and its way back `p ^ 1` are neighbours."""
+class FlowNetwork:
+    """Nodes and directed edges with capacities; edge `e` and its residual edge `e ^ 1` are neighbours."""
 
     def __init__(self) -> None:
-        self.pipes: list[list[int]] = [[], []]
-        """The pipes out of each place."""
-        self.ends: list[int] = []
-        self.room: list[int] = []
+        self.edges: list[list[int]] = [[], []]
+        """The edges out of each node."""
+        self.heads: list[int] = []
+        """The node that each edge leads to."""
+        self.capacity: list[int] = []
+        """The residual capacity of each edge."""
 
-    def add(self) -> int:
-        """A new place."""
-        self.pipes.append([])
-        return len(self.pipes) - 1
+    def add_node(self) -> int:
+        """Add a node and return its number."""
+        self.edges.append([])
+        return len(self.edges) - 1
 
-    def link(self, start: int, end: int, size: int) -> None:
-        """A new pipe."""
-        self.pipes[start].append(len(self.ends))
-        self.pipes[end].append(len(self.ends) + 1)
-        self.ends += (end, start)
-        self.room += (size, 0)
+    def add_edge(self, tail: int, head: int, capacity: int) -> None:
+        """Add an edge."""
+        self.edges[tail].append(len(self.heads))
+        self.edges[head].append(len(self.heads) + 1)
+        self.heads += (head, tail)
+        self.capacity += (capacity, 0)
 
     def source_side(self) -> list[bool]:
-        """The smallest set of places around the source whose pipes to all others are as narrow as can be."""
+        """Return which nodes are on the source's side of the minimum cut; of several cuts, the smallest side."""
         while True:
             depth = self._depths()
             if not depth[SINK]:
-                return [place == SOURCE or far > 0 for place, far in enumerate(depth)]
-            self._fill(depth)
+                return [node == SOURCE or distance > 0 for node, distance in enumerate(depth)]
+            self._augment(depth)
 
     def _depths(self) -> list[int]:
-        """How far each place is from the source, through pipes with room; 0 where there is no way."""
-        depth = [0] * len(self.pipes)
+        """Return the distance of each node from the source in the residual graph; 0 where there is no path."""
+        depth = [0] * len(self.edges)
         level, front = 0, [SOURCE]
         while front:
             level += 1
             reached = []
-            for place in front:
-                for pipe in self.pipes[place]:
-                    end = self.ends[pipe]
-                    if self.room[pipe] and not depth[end] and end != SOURCE:
-                        depth[end] = level
-                        reached.append(end)
+            for node in front:
+                for edge in self.edges[node]:
+                    head = self.heads[edge]
+                    if self.capacity[edge] and not depth[head] and head != SOURCE:
+                        depth[head] = level
+                        reached.append(head)
             front = reached
         return depth
 
-    def _fill(self, depth: list[int]) -> None:
-        """Send as much as the shortest ways take."""
-        pipes, ends, room = self.pipes, self.ends, self.room
-        tried = [0] * len(pipes)
-        way: list[int] = []
-        place = SOURCE
+    def _augment(self, depth: list[int]) -> None:
+        """Send a blocking flow along shortest paths."""
+        edges, heads, capacity = self.edges, self.heads, self.capacity
+        tried = [0] * len(edges)
+        path: list[int] = []
+        node = SOURCE
         while True:
-            if place == SINK:
-                sent = min(room[pipe] for pipe in way)
-                for pipe in way:
-                    room[pipe] -= sent
-                    room[pipe ^ 1] += sent
-                # Go on from before the first pipe that is full now.
-                full = next(step for step, pipe in enumerate(way) if not room[pipe])
-                place = ends[way[full] ^ 1]
-                del way[full:]
-            while tried[place] < len(pipes[place]):
-                pipe = pipes[place][tried[place]]
-                if room[pipe] and depth[ends[pipe]] == depth[place] + 1:
+            if node == SINK:
+                sent = min(capacity[edge] for edge in path)
+                for edge in path:
+                    capacity[edge] -= sent
+                    capacity[edge ^ 1] += sent
+                # Continue from the tail of the first saturated edge.
+                full = next(step for step, edge in enumerate(path) if not capacity[edge])
+                node = heads[path[full] ^ 1]
+                del path[full:]
+            while tried[node] < len(edges[node]):
+                edge = edges[node][tried[node]]
+                if capacity[edge] and depth[heads[edge]] == depth[node] + 1:
                     break
-                tried[place] += 1
+                tried[node] += 1
             else:
-                if place == SOURCE:
+                if node == SOURCE:
                     return
-                tried[ends[way[-1] ^ 1]] += 1
-                place = ends[way.pop() ^ 1]
+                tried[heads[path[-1] ^ 1]] += 1
+                node = heads[path.pop() ^ 1]
                 continue
-            way.append(pipe)
-            place = ends[pipe]
+            path.append(edge)
+            node = heads[edge]

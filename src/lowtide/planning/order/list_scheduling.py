@@ -1,4 +1,4 @@
-"""Sweeps: an order of tasks is gone through once, and what lowers memory is moved early, or what raises it late."""
+"""List scheduling: one pass over the tasks, which runs early what frees memory, or late what allocates it."""
 
 from __future__ import annotations
 
@@ -6,63 +6,64 @@ import heapq
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from lowtide.planning.order.tasks import TaskId, Tasks, ValueId
+from lowtide.planning.problem import PlanningProblem, TaskId, ValueId
 
 
-def in_order(tasks: Tasks, wish: Sequence[TaskId]) -> list[TaskId]:
-    """The legal order that is closest to the wish: of those that can run, the first runs."""
-    waiting = [len(before) for before in tasks.before]
-    place = _places(wish)
-    ready = [(place[task], task) for task in range(len(tasks)) if not waiting[task]]
+def closest_legal_order(problem: PlanningProblem, preferred: Sequence[TaskId]) -> list[TaskId]:
+    """Return the legal order closest to the preferred one: of the ready tasks, the first runs."""
+    waiting = [len(sources) for sources in problem.waits_for]
+    position = _positions(preferred)
+    ready = [(position[task], task) for task in range(len(problem)) if not waiting[task]]
     heapq.heapify(ready)
     order = []
     while ready:
         task = heapq.heappop(ready)[1]
         order.append(task)
-        for other in tasks.after[task]:
+        for other in problem.followers[task]:
             waiting[other] -= 1
             if not waiting[other]:
-                heapq.heappush(ready, (place[other], other))
+                heapq.heappush(ready, (position[other], other))
     return order
 
 
-def shrinking_first(tasks: Tasks, wish: Sequence[TaskId], smallest: bool = False) -> list[TaskId]:
-    """Run whatever lowers memory as soon as it can; else go on as wished, or with what raises it least."""
-    return _Forward(tasks, wish, smallest).run()
+def shrinking_first(problem: PlanningProblem, preferred: Sequence[TaskId], smallest: bool = False) -> list[TaskId]:
+    """Run what frees memory as soon as possible; else follow the preferred order, or take what allocates least."""
+    return _ForwardPass(problem, preferred, smallest).run()
 
 
-def growing_last(tasks: Tasks, wish: Sequence[TaskId], smallest: bool = False) -> list[TaskId]:
-    """Run whatever raises memory as late as it can: the same sweep through time backwards."""
-    order = _Backward(tasks, wish[::-1], smallest).run()
+def growing_last(problem: PlanningProblem, preferred: Sequence[TaskId], smallest: bool = False) -> list[TaskId]:
+    """Run what allocates memory as late as possible: the same pass backwards in time."""
+    order = _BackwardPass(problem, preferred[::-1], smallest).run()
     order.reverse()
     return order
 
 
-def _places(wish: Sequence[TaskId]) -> list[int]:
-    place = [0] * len(wish)
-    for position, task in enumerate(wish):
-        place[task] = position
-    return place
+def _positions(order: Sequence[TaskId]) -> list[int]:
+    positions = [0] * len(order)
+    for position, task in enumerate(order):
+        positions[task] = position
+    return positions
 
 
-class _Sweep(ABC):
-    """One way through the tasks, by what each adds to memory at the time."""
+class _ListScheduler(ABC):
+    """One pass over the tasks, by how much each would change the memory in use."""
 
-    def __init__(self, tasks: Tasks, wish: Sequence[TaskId], smallest: bool) -> None:
-        self.tasks = tasks
-        self.place = _places(wish)
+    def __init__(self, problem: PlanningProblem, preferred: Sequence[TaskId], smallest: bool) -> None:
+        self.problem = problem
+        self.position = _positions(preferred)
         self.smallest = smallest
         self.ready: list[tuple[int, int, int, TaskId]] = []
         self.waiting: list[int] = []
-        self.told: Sequence[Sequence[TaskId]] = ()
+        self.released: Sequence[Sequence[TaskId]] = ()
+        """The tasks that each task releases."""
         self.growth: list[int] = []
-        self.done = [False] * len(tasks)
+        self.done = [False] * len(problem)
 
     def run(self) -> list[TaskId]:
-        tasks, waiting, done = self.tasks, self.waiting, self.done
-        for task in range(len(tasks)):
+        problem, waiting, done = self.problem, self.waiting, self.done
+        for task in range(len(problem)):
             if not waiting[task]:
-                self._offer(task)
+                self._push(task)
         order = []
         while self.ready:
             task = heapq.heappop(self.ready)[-1]
@@ -70,72 +71,73 @@ class _Sweep(ABC):
                 continue
             done[task] = True
             order.append(task)
-            for value in tasks.reads[task]:
-                if not tasks.lasting[value]:
-                    self._touch(value)
-            for other in self.told[task]:
+            for value in problem.reads[task]:
+                if not problem.lasting[value]:
+                    self._update_value(value)
+            for other in self.released[task]:
                 waiting[other] -= 1
                 if not waiting[other]:
-                    self._offer(other)
+                    self._push(other)
         return order
 
-    def _offer(self, task: TaskId) -> None:
-        growth, place = self.growth[task], self.place[task]
-        # Among what lowers memory, the most comes first.
+    def _push(self, task: TaskId) -> None:
+        growth, position = self.growth[task], self.position[task]
+        # Of the tasks that free memory, the one that frees most comes first.
         first = growth if growth < 0 or self.smallest else 0
-        heapq.heappush(self.ready, (0 if growth < 0 else 1, first, place, task))
+        heapq.heappush(self.ready, (0 if growth < 0 else 1, first, position, task))
 
-    def _lower(self, task: TaskId, size: int) -> None:
+    def _reduce_growth(self, task: TaskId, size: int) -> None:
         self.growth[task] -= size
         if not self.waiting[task]:
-            self._offer(task)
+            self._push(task)
 
     @abstractmethod
-    def _touch(self, value: ValueId) -> None:
-        """One task less stands between a value and its end."""
+    def _update_value(self, value: ValueId) -> None:
+        """Note that one more reader of a value is done."""
 
 
-class _Forward(_Sweep):
-    """A value comes with its maker and goes with the last of its readers."""
+class _ForwardPass(_ListScheduler):
+    """A value is allocated by its maker and freed by its last reader."""
 
-    def __init__(self, tasks: Tasks, wish: Sequence[TaskId], smallest: bool) -> None:
-        super().__init__(tasks, wish, smallest)
-        self.waiting = [len(before) for before in tasks.before]
-        self.told = tasks.after
-        self.left = [len(readers) for readers in tasks.readers]
+    def __init__(self, problem: PlanningProblem, preferred: Sequence[TaskId], smallest: bool) -> None:
+        super().__init__(problem, preferred, smallest)
+        sizes, readers_of, lasting = problem.sizes, problem.readers, problem.lasting
+        self.waiting = [len(sources) for sources in problem.waits_for]
+        self.released = problem.followers
+        self.left = [len(readers) for readers in readers_of]
         self.growth = [
-            sum(tasks.sizes[value] for value in made if tasks.readers[value] or tasks.lasting[value])
-            for made in tasks.makes
+            sum(sizes[value] for value in made if readers_of[value] or lasting[value]) for made in problem.makes
         ]
-        for value, readers in enumerate(tasks.readers):
-            if len(readers) == 1 and not tasks.lasting[value]:
-                self.growth[readers[0]] -= tasks.sizes[value]
+        for value, readers in enumerate(readers_of):
+            if len(readers) == 1 and not lasting[value]:
+                self.growth[readers[0]] -= sizes[value]
 
-    def _touch(self, value: ValueId) -> None:
+    def _update_value(self, value: ValueId) -> None:
         self.left[value] -= 1
         if self.left[value] == 1:
-            last = next(reader for reader in self.tasks.readers[value] if not self.done[reader])
-            self._lower(last, self.tasks.sizes[value])
+            last = next(reader for reader in self.problem.readers[value] if not self.done[reader])
+            self._reduce_growth(last, self.problem.sizes[value])
 
 
-class _Backward(_Sweep):
-    """Seen from the end, a value comes with the first of its readers and goes with its maker."""
+class _BackwardPass(_ListScheduler):
+    """Backwards in time, a value is allocated by its first reader and freed by its maker."""
 
-    def __init__(self, tasks: Tasks, wish: Sequence[TaskId], smallest: bool) -> None:
-        super().__init__(tasks, wish, smallest)
-        self.waiting = [len(after) for after in tasks.after]
-        self.told = tasks.before
-        self.seen = [False] * len(tasks.sizes)
+    def __init__(self, problem: PlanningProblem, preferred: Sequence[TaskId], smallest: bool) -> None:
+        super().__init__(problem, preferred, smallest)
+        sizes, readers_of, lasting = problem.sizes, problem.readers, problem.lasting
+        self.waiting = [len(followers) for followers in problem.followers]
+        self.released = problem.waits_for
+        self.allocated = [False] * len(sizes)
         self.growth = [
-            sum(tasks.sizes[value] for value in reads if not tasks.lasting[value])
-            - sum(tasks.sizes[value] for value in made if tasks.readers[value] or tasks.lasting[value])
-            for reads, made in zip(tasks.reads, tasks.makes, strict=True)
+            sum(sizes[value] for value in reads if not lasting[value])
+            - sum(sizes[value] for value in made if readers_of[value] or lasting[value])
+            for reads, made in zip(problem.reads, problem.makes, strict=True)
         ]
 
-    def _touch(self, value: ValueId) -> None:
-        if self.seen[value]:
+    def _update_value(self, value: ValueId) -> None:
+        if self.allocated[value]:
             return
-        self.seen[value] = True
-        for reader in self.tasks.readers[value]:
+        self.allocated[value] = True
+        for reader in self.problem.readers[value]:
             if not self.done[reader]:
-                self._lower(reader, self.tasks.sizes[value])
+                self._reduce_growth(reader, self.problem.sizes[value])

@@ -1,101 +1,104 @@
-"""What should have run before a task: the set of tasks after which the least is in use while it runs.
+"""Which tasks to run before a task, so that the least memory is in use while it runs: a minimum cut.
 
-Sets that can have run are closed: with a task they hold all that it waits for. Of these, the one that leaves the
-fewest bytes is a minimum cut between what has to come before the task and what has to come after it. No order has
-less in use while that task runs.
+A set of tasks that can have run is closed: with a task it contains all that the task waits for. The closed set that
+leaves the fewest bytes in use is a minimum cut between what must run before the task and what must run after it. No
+order has less in use while the task runs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
 
-from lowtide.planning.order.flow_network import SINK, SOURCE, UNLIMITED, Network
-from lowtide.planning.order.tasks import TaskId, Tasks, ValueId
+from lowtide.planning.order.flow_network import SINK, SOURCE, UNLIMITED, FlowNetwork
+from lowtide.planning.problem import PlanningProblem, TaskId, ValueId
 
 
-def lowest_before(tasks: Tasks, task: TaskId, nearby: Sequence[TaskId], earlier: Set[TaskId]) -> set[TaskId]:
-    """Which of the tasks nearby should run before this one; among equals, as few as possible.
+def lowest_before(
+    problem: PlanningProblem, task: TaskId, nearby: Sequence[TaskId], earlier: Set[TaskId]
+) -> set[TaskId]:
+    """Return which of the tasks nearby should run before this one; of several minimum cuts, the smallest set.
 
-    `nearby` are the tasks whose place is open, with the task itself; of the others `earlier` are those that have run.
+    `nearby` are the tasks whose position is open, and the task itself; `earlier` are the others that have run.
     """
-    return _Cut(tasks, task, nearby, earlier).solve()
+    return _MemoryCut(problem, task, nearby, earlier).solve()
 
 
-class _Cut:
-    """The question as a network: who is on the source's side has run, and what is cut through is held."""
+class _MemoryCut:
+    """The flow network: tasks on the source's side have run, and the values across the cut are in use."""
 
-    def __init__(self, tasks: Tasks, task: TaskId, nearby: Sequence[TaskId], earlier: Set[TaskId]) -> None:
-        self.tasks = tasks
+    def __init__(self, problem: PlanningProblem, task: TaskId, nearby: Sequence[TaskId], earlier: Set[TaskId]) -> None:
+        self.problem = problem
         self.task = task
         self.earlier = earlier
-        self.around = set(nearby)
-        self.needed = _reach(tasks.before, task, self.around)
-        later = _reach(tasks.after, task, self.around)
+        self.nearby = set(nearby)
+        self.needed = _reachable(problem.waits_for, task, self.nearby)
+        later = _reachable(problem.followers, task, self.nearby)
         self.open = [other for other in nearby if other != task and other not in self.needed and other not in later]
-        self.network = Network()
-        self.places = {other: self.network.add() for other in self.open}
+        self.network = FlowNetwork()
+        self.node_of = {other: self.network.add_node() for other in self.open}
 
     def solve(self) -> set[TaskId]:
-        tasks, places, link = self.tasks, self.places, self.network.link
-        touched = (value for other in self.open for value in (*tasks.makes[other], *tasks.reads[other]))
+        problem, node_of = self.problem, self.node_of
+        touched = (value for other in self.open for value in (*problem.makes[other], *problem.reads[other]))
         for value in dict.fromkeys(touched):
-            if value in tasks.reads[self.task]:
+            if value in problem.reads[self.task]:
                 self._add_input(value)
             else:
                 self._add_value(value)
-        for other, place in places.items():
-            for source in tasks.before[other]:
-                if source in places:
-                    link(place, places[source], UNLIMITED)
+        for other, node in node_of.items():
+            for source in problem.waits_for[other]:
+                if source in node_of:
+                    self.network.add_edge(node, node_of[source], UNLIMITED)
         side = self.network.source_side()
-        return self.needed | {other for other, place in places.items() if side[place]}
+        return self.needed | {other for other, node in node_of.items() if side[node]}
 
     def _has_run(self, other: TaskId) -> bool:
-        return other in self.needed or (other not in self.around and other in self.earlier)
+        return other in self.needed or (other not in self.nearby and other in self.earlier)
 
     def _add_value(self, value: ValueId) -> None:
-        """A value is held between its maker and the last of its readers."""
-        tasks, places = self.tasks, self.places
-        maker = tasks.makers[value]
+        """Add a value, which is in use between its maker and its last reader."""
+        problem, node_of = self.problem, self.node_of
+        maker = problem.makers[value]
         if maker is None or self._has_run(maker):
             start = SOURCE
-        elif maker in places:
-            start = places[maker]
+        elif maker in node_of:
+            start = node_of[maker]
         else:
             return
-        readers = tasks.readers[value]
-        if tasks.lasting[value] or any(reader not in places and not self._has_run(reader) for reader in readers):
+        readers = problem.readers[value]
+        if problem.lasting[value] or any(reader not in node_of and not self._has_run(reader) for reader in readers):
             if start != SOURCE:
-                self.network.link(start, SINK, tasks.sizes[value])
+                self.network.add_edge(start, SINK, problem.sizes[value])
             return
-        self._hold(start, [places[reader] for reader in readers if reader in places], tasks.sizes[value])
+        self._hold(start, [node_of[reader] for reader in readers if reader in node_of], problem.sizes[value])
 
     def _add_input(self, value: ValueId) -> None:
-        """What the task reads is there in any case, but the task may take its place once the others have read it."""
-        tasks, places = self.tasks, self.places
-        others = [reader for reader in tasks.readers[value] if reader != self.task]
-        if tasks.lasting[value] or any(reader not in places and not self._has_run(reader) for reader in others):
+        """Add an input of the task, which is in use in any case; once no other task reads it, its buffer is reused."""
+        problem, node_of = self.problem, self.node_of
+        others = [reader for reader in problem.readers[value] if reader != self.task]
+        if problem.lasting[value] or any(reader not in node_of and not self._has_run(reader) for reader in others):
             return
-        taken = max((tasks.sizes[made] for made, source in tasks.takes[self.task] if source == value), default=0)
-        self._hold(SOURCE, [places[reader] for reader in others if reader in places], taken)
+        reused = max((problem.sizes[made] for made, source in problem.reuses[self.task] if source == value), default=0)
+        self._hold(SOURCE, [node_of[reader] for reader in others if reader in node_of], reused)
 
     def _hold(self, start: int, readers: list[int], size: int) -> None:
+        """Let the cut cost `size` if `start` is on the source's side and any reader is not."""
         if len(readers) == 1:
-            self.network.link(start, readers[0], size)
+            self.network.add_edge(start, readers[0], size)
         elif readers:
-            read = self.network.add()
-            self.network.link(start, read, size)
+            read = self.network.add_node()
+            self.network.add_edge(start, read, size)
             for reader in readers:
-                self.network.link(read, reader, UNLIMITED)
+                self.network.add_edge(read, reader, UNLIMITED)
 
 
-def _reach(edges: Sequence[Iterable[TaskId]], start: TaskId, around: set[TaskId]) -> set[TaskId]:
-    """What can be reached from a task without leaving the surroundings."""
+def _reachable(edges: Sequence[Iterable[TaskId]], start: TaskId, within: set[TaskId]) -> set[TaskId]:
+    """Return the tasks that can be reached from a task without leaving a set."""
     found: set[TaskId] = set()
     waiting = [start]
     while waiting:
         for other in edges[waiting.pop()]:
-            if other in around and other not in found:
+            if other in within and other not in found:
                 found.add(other)
                 waiting.append(other)
     return found

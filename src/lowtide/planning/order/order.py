@@ -1,4 +1,4 @@
-"""The order: of all orders in which a step's nodes may run, one with a low peak."""
+"""An order of a step's nodes with a low peak."""
 
 from __future__ import annotations
 
@@ -7,29 +7,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lowtide.errors import LowtideError
-from lowtide.planning.order.order_search import lowest
-from lowtide.planning.order.tasks import TaskId, Tasks, find_tasks
+from lowtide.planning.order.order_problem import build_order_problem
+from lowtide.planning.order.order_search import find_low_peak_order
 from lowtide.planning.order.weight_updates import run_updates_early
+from lowtide.planning.problem import PlanningProblem, TaskId
+from lowtide.planning.tuning import TUNING
 from lowtide.progress import Progress, ProgressCallback
 from lowtide.simulator.allocation_stream import AllocationStream
 from lowtide.simulator.executor import execute, replay
 from lowtide.simulator.workload import Workload
 
-# Steps of the plain executor to start from: threads and seed. The order that is found is none above theirs.
-_PLAIN = ((1, 0), (2, 0), (2, 1), (2, 2))
-
 
 @dataclass(frozen=True, slots=True)
-class Ordered:
+class NodeOrder:
     """All nodes of a step in a legal order."""
 
     nodes: list[int]
     peak_bytes: int
-    """The most in use at once when they run one after the other, with all that is there before the step."""
+    """The peak if they run one after the other, including what exists before the step."""
 
 
-def lowest_order(work: Workload, progress: ProgressCallback | None = None) -> Ordered:
-    """An order with a low peak; no higher than that of the executor's own orders that it starts from."""
+def lowest_order(work: Workload, progress: ProgressCallback | None = None) -> NodeOrder:
+    """Find an order with a low peak; it is never above the executor's own orders that the search starts from."""
     if work.control_flow:
         raise LowtideError(
             "a graph whose loops are taken apart has no order",
@@ -38,21 +37,21 @@ def lowest_order(work: Workload, progress: ProgressCallback | None = None) -> Or
         )
     if progress is not None:
         progress(Progress("looking for an order with a low peak"))
-    plain = [execute(work, threads, seed) for threads, seed in _PLAIN]
-    tasks = find_tasks(work, plain[0].order, peak_of(plain[0]) - bytes_before(plain[0]))
-    task_of = {node: task for task, node in enumerate(tasks.nodes)}
-    # The order of the file is that of tracing: a gradient is followed by the next, and then come all updates.
-    wishes = [sorted(range(len(tasks)), key=tasks.nodes.__getitem__)]
-    wishes += [[task_of[node] for node in schedule.order if node in task_of] for schedule in plain]
-    orders = [expand(work, tasks, run_updates_early(tasks, lowest(tasks, wishes)))]
-    orders += [schedule.order for schedule in plain]
-    return min((Ordered(order, peak_of(replay(work, order))) for order in orders), key=lambda each: each.peak_bytes)
+    plain = [execute(work, threads, seed) for threads, seed in TUNING.plain_executions]
+    problem = build_order_problem(work, plain[0].order, peak_of(plain[0]) - bytes_before(plain[0]))
+    task_of = {node: task for task, node in enumerate(problem.nodes)}
+    # The order of the file is that of tracing: gradients one after the other, then all updates.
+    preferred = [sorted(range(len(problem)), key=problem.nodes.__getitem__)]
+    preferred += [[task_of[node] for node in stream.order if node in task_of] for stream in plain]
+    found = run_updates_early(problem, find_low_peak_order(problem, preferred))
+    orders = [insert_small_nodes(work, problem, found), *(stream.order for stream in plain)]
+    return min((NodeOrder(order, peak_of(replay(work, order))) for order in orders), key=lambda each: each.peak_bytes)
 
 
-def expand(work: Workload, tasks: Tasks, order: Sequence[TaskId]) -> list[int]:
-    """All nodes: the tasks in their order, every other node as soon as it can run."""
+def insert_small_nodes(work: Workload, problem: PlanningProblem, order: Sequence[TaskId]) -> list[int]:
+    """Return all nodes: the tasks in their order, and every other node as soon as it can run."""
     is_task = [False] * len(work.graph)
-    for node in tasks.nodes:
+    for node in problem.nodes:
         is_task[node] = True
     waiting = list(work.pending)
     nodes: list[int] = []
@@ -62,7 +61,7 @@ def expand(work: Workload, tasks: Tasks, order: Sequence[TaskId]) -> list[int]:
         if ready:
             node = ready.popleft()
         elif (task := next(upcoming, None)) is not None:
-            node = tasks.nodes[task]
+            node = problem.nodes[task]
         else:
             return nodes
         nodes.append(node)
@@ -73,12 +72,12 @@ def expand(work: Workload, tasks: Tasks, order: Sequence[TaskId]) -> list[int]:
 
 
 def bytes_before(stream: AllocationStream) -> int:
-    """What is there before the step."""
+    """Return the bytes in use before the step."""
     return sum(stream.sizes[buffer] for buffer in stream.before)
 
 
 def peak_of(stream: AllocationStream) -> int:
-    """The most bytes in use at once, as they were asked for."""
+    """Return the most bytes in use at once, as they were requested."""
     sizes = stream.sizes
     now = highest = bytes_before(stream)
     for event in stream.events:

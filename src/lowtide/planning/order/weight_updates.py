@@ -1,9 +1,9 @@
-"""Gradients of weights, and the updates they are for, run as soon as they can.
+"""Move gradients of weights, and the updates that use them, to where they can run first.
 
-A gradient that waits for the end of the step to be applied is small beside an activation, and seldom part of the peak.
-But it lies in the middle of what the allocator has, and keeps apart what is free on either side. And where the
-gradient itself is computed late, the activation that it needs is kept as long, or has to be computed again just for it.
-So all that leads to the change of one variable only runs as soon as the last thing that it waits for is there.
+A gradient that waits for the end of the step is small beside an activation and seldom part of the peak. But it lies
+between free chunks of the allocator and keeps them apart. Where the gradient itself is computed late, the activation
+that it needs is kept as long, or has to be rematerialized for it. So everything that leads only to the change of one
+variable runs as soon as the last task that it waits for is done.
 """
 
 from __future__ import annotations
@@ -11,38 +11,35 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from lowtide.planning.memory_profile import Gauge
-from lowtide.planning.order.tasks import TaskId, Tasks
-
-# Where a group would raise the peak, less of it is moved, or nothing; so often that is tried.
-_MOST_TRIES = 200
-# A task that leads to more than one end.
-_MANY = -1
+from lowtide.planning.memory_profile import OrderProfiler
+from lowtide.planning.problem import PlanningProblem, TaskId
+from lowtide.planning.tuning import TUNING
 
 Groups = dict[TaskId, set[TaskId]]
-"""By the task that ends it: the tasks that lead to nothing else."""
+"""For each last task: the tasks that lead to nothing else."""
 
 
-def run_updates_early(tasks: Tasks, order: Sequence[TaskId]) -> list[TaskId]:
-    """The same order with updates moved to where their gradient can be made, as far as its peak stays what it is."""
-    gauge = Gauge(tasks)
-    peak_bytes = int(gauge.hills(order).max(initial=0))
-    end_of = _ends(tasks, order)
+def run_updates_early(problem: PlanningProblem, order: Sequence[TaskId]) -> list[TaskId]:
+    """Move updates to where their gradient can be computed, as long as the peak does not rise."""
+    profiler = OrderProfiler(problem)
+    peak_bytes = int(profiler.bytes_per_task(order).max(initial=0))
+    end_of = _ends(problem, order)
     groups: Groups = defaultdict(set)
     updates: Groups = defaultdict(set)
     for task, end in enumerate(end_of):
-        if end != _MANY and not _only_waits(tasks, task):
+        if end is not None and not _only_waits(problem, task):
             groups[end].add(task)
-            # The gradient reads what others read too; what comes after it reads nothing but what was made for it.
-            makers = (tasks.makers[value] for value in tasks.reads[task])
+            # The gradient reads what other tasks read too; the update after it reads only what was made for it.
+            makers = (problem.makers[value] for value in problem.reads[task])
             if all(maker is None or end_of[maker] == end for maker in makers):
                 updates[end].add(task)
-    for _ in range(_MOST_TRIES):
-        moved = _move(tasks, order, groups)
-        hills = gauge.hills(moved)
-        if int(hills.max(initial=0)) <= peak_bytes:
+    for _ in range(TUNING.update_tries):
+        moved = _move(problem, order, groups)
+        bytes_per_task = profiler.bytes_per_task(moved)
+        if int(bytes_per_task.max(initial=0)) <= peak_bytes:
             return moved
-        nearest = _nearest(moved, groups, int(hills.argmax()))
+        # Move less of the group nearest to the new peak: first only the update, then nothing.
+        nearest = _nearest(moved, groups, int(bytes_per_task.argmax()))
         if nearest is None:
             break
         if groups[nearest] == updates[nearest]:
@@ -52,46 +49,46 @@ def run_updates_early(tasks: Tasks, order: Sequence[TaskId]) -> list[TaskId]:
     return list(order)
 
 
-def _ends(tasks: Tasks, order: Sequence[TaskId]) -> list[TaskId]:
-    """The one task that each task leads to in the end; `_MANY` where there are several."""
-    end_of: list[TaskId] = [_MANY] * len(tasks)
+def _ends(problem: PlanningProblem, order: Sequence[TaskId]) -> list[TaskId | None]:
+    """Return the last task that each task leads to; None where there are several."""
+    end_of: list[TaskId | None] = [None] * len(problem)
     for task in reversed(order):
-        ends = {end_of[other] for other in tasks.after[task] if not _only_waits(tasks, other)}
-        end_of[task] = task if not ends else ends.pop() if len(ends) == 1 else _MANY
+        ends = {end_of[other] for other in problem.followers[task] if not _only_waits(problem, other)}
+        end_of[task] = task if not ends else ends.pop() if len(ends) == 1 else None
     return end_of
 
 
-def _only_waits(tasks: Tasks, task: TaskId) -> bool:
-    """Whether a task touches no memory: the end of a step waits for all updates, and is the aim of none."""
-    return not (tasks.reads[task] or tasks.makes[task] or tasks.workspace[task])
+def _only_waits(problem: PlanningProblem, task: TaskId) -> bool:
+    """Whether a task touches no memory: the end of a step waits for all updates, but no update leads to it."""
+    return not (problem.reads[task] or problem.makes[task] or problem.workspace[task])
 
 
-def _move(tasks: Tasks, order: Sequence[TaskId], groups: Groups) -> list[TaskId]:
-    """Each group runs behind the last of what it waits for."""
-    place = [0] * len(order)
+def _move(problem: PlanningProblem, order: Sequence[TaskId], groups: Groups) -> list[TaskId]:
+    """Run each group right after the last task that it waits for."""
+    position_of = [0] * len(order)
     for position, task in enumerate(order):
-        place[task] = position
-    behind: dict[int, list[TaskId]] = defaultdict(list)
+        position_of[task] = position
+    after: dict[int, list[TaskId]] = defaultdict(list)
     moving: set[TaskId] = set()
     for group in groups.values():
-        sources = {source for task in group for source in tasks.before[task]} - group
+        sources = {source for task in group for source in problem.waits_for[task]} - group
         if not sources:
             continue
-        last = max(place[source] for source in sources)
-        # Who is waited for by somebody who does not move must not come later than before.
-        if all(place[task] > last or group.issuperset(tasks.after[task]) for task in group):
-            behind[last] += sorted(group, key=place.__getitem__)
+        last = max(position_of[source] for source in sources)
+        # A task that others outside the group wait for must not run later than before.
+        if all(position_of[task] > last or group.issuperset(problem.followers[task]) for task in group):
+            after[last] += sorted(group, key=position_of.__getitem__)
             moving |= group
     moved: list[TaskId] = []
     for position, task in enumerate(order):
         if task not in moving:
             moved.append(task)
-        moved += behind.get(position, ())
+        moved += after.get(position, ())
     return moved
 
 
-def _nearest(order: Sequence[TaskId], groups: Groups, place: int) -> TaskId | None:
-    """The group that runs nearest to a place, before it or there."""
+def _nearest(order: Sequence[TaskId], groups: Groups, position: int) -> TaskId | None:
+    """Return the group that runs nearest to a position, before it or there."""
     end_of = {task: end for end, group in groups.items() for task in group}
-    found = (end_of[order[position]] for position in range(place, -1, -1) if order[position] in end_of)
+    found = (end_of[order[each]] for each in range(position, -1, -1) if order[each] in end_of)
     return next(found, None)

@@ -1,8 +1,8 @@
-"""A Descent: from a draft that is above its budget to one that is not, move by move.
+"""Greedy search: from a schedule above its budget to one within it, move by move.
 
-The bytes above the budget, summed over the positions of a course, are an *area* that has to go. The move that takes
-most of it per microsecond comes first. What each task promises is kept in a queue and looked at again only when its
-turn comes, because most moves change the prospects of few others.
+The bytes above the budget, summed over the positions of a schedule, are an *area* to remove. The move that removes
+most of it per microsecond comes first. An upper bound of each task's gain is kept in a queue and evaluated only when
+its turn comes, because most moves change the gain of few other tasks.
 """
 
 from __future__ import annotations
@@ -12,36 +12,33 @@ import math
 import random
 from collections.abc import Callable, Collection, Iterable
 
-from lowtide.planning.remat.candidate_moves import Move, gaps, removal, removals, repetitions
-from lowtide.planning.remat.schedule_state import Draft
-
-# A move is made if the next one in the queue does not promise more than it by a twentieth.
-_SLACK = 0.95
+from lowtide.planning.remat.candidate_moves import Move, gaps, remat_moves, removal, removal_moves
+from lowtide.planning.remat.schedule_state import ScheduleState
+from lowtide.planning.tuning import TUNING
 
 
-class Descent:
-    """A draft, and what lowers it or makes it cheaper."""
+class GreedySearch:
+    """Lowers a schedule or makes it cheaper."""
 
-    def __init__(self, draft: Draft, dice: random.Random, tell: Callable[[], None] = lambda: None) -> None:
-        problem = draft.problem
-        self.draft = draft
+    def __init__(self, state: ScheduleState, rng: random.Random, on_move: Callable[[], None] = lambda: None) -> None:
+        problem = state.problem
+        self.state = state
         self.problem = problem
-        self.dice = dice
-        self.tell = tell
-        """Hears of every move."""
-        costs = sorted(cost for cost, again in zip(problem.cost_us, problem.recomputable, strict=True) if again)
-        # What costs next to nothing is not better by the ratio of two nothings.
+        self.rng = rng
+        self.on_move = on_move
+        costs = sorted(cost for cost, allowed in zip(problem.cost_us, problem.can_remat, strict=True) if allowed)
+        # Costs below this count as equal, so that nearly free tasks do not compete by the ratio of tiny numbers.
         self.least_us = max(1e-6, costs[len(costs) // 2] * 1e-3) if costs else 1.0
         self.price: float | None = None
         self.noise = 0.0
-        self.luck: dict[tuple[int, int], float] = {}
-        self.most_tried: float = math.inf
-        """After so many changes were tried no more are looked for."""
+        self.noise_factors: dict[tuple[int, int], float] = {}
+        self.tried_limit: float = math.inf
+        """The search stops after this many evaluated changes."""
 
     @property
-    def tired(self) -> bool:
-        """Whether no more changes are looked for."""
-        return self.draft.tried >= self.most_tried
+    def exhausted(self) -> bool:
+        """Whether the effort is used up."""
+        return self.state.tried >= self.tried_limit
 
     def descend(
         self,
@@ -50,129 +47,129 @@ class Descent:
         banned: Collection[int] = (),
         noise: float = 0.0,
     ) -> bool:
-        """Make the best moves until nothing is above the budget; give up where none is left, or at a limit of cost.
+        """Make the best moves until nothing is above the budget; return False if no move is left, or at a cost limit.
 
-        The moves are those of `tasks`, or of all. What is banned does not run again; noise shuffles what is alike.
+        Moves are those of `tasks`, or of all. Banned tasks are not rematerialized; `noise` shuffles similar moves.
         """
-        draft = self.draft
+        state = self.state
         tasks = range(len(self.problem)) if tasks is None else tasks
-        self.noise, self.luck = noise, {}
+        self.noise, self.noise_factors = noise, {}
         queue: list[tuple[float, int]] = []
         latest: dict[int, float] = {}
         moved = True
-        while draft.area:
-            if self.tired:
+        while state.area:
+            if self.exhausted:
                 return False
             if not queue:
                 if not moved:
                     return False
-                latest = self._promises(tasks, banned)
-                queue = [(promise, task) for task, promise in latest.items()]
+                latest = self._bounds(tasks, banned)
+                queue = [(bound, task) for task, bound in latest.items()]
                 heapq.heapify(queue)
                 moved = False
                 continue
-            promise, task = heapq.heappop(queue)
-            if latest[task] != promise:
+            bound, task = heapq.heappop(queue)
+            if latest[task] != bound:
                 continue
-            move, gain = self._best(task, banned)
+            move, gain = self._best_move(task, banned)
             if move is None:
                 continue
-            if queue and gain < -queue[0][0] * _SLACK:
+            if queue and gain < -queue[0][0] * TUNING.remat_slack:
                 latest[task] = -gain
                 heapq.heappush(queue, (-gain, task))
                 continue
-            draft.commit(move.change)
-            if draft.cost_us > limit_us:
+            state.commit(move.change)
+            if state.cost_us > limit_us:
                 return False
             self.price = 1 / gain
-            self.tell()
+            self.on_move()
             moved = True
-            for near, promise in self._promises(self._near(move), banned).items():
-                latest[near] = promise
-                heapq.heappush(queue, (promise, near))
+            for near, bound in self._bounds(self._neighbors(move), banned).items():
+                latest[near] = bound
+                heapq.heappush(queue, (bound, near))
         return True
 
-    def wade(self, steps: int) -> bool:
-        """Go down to the budget step by step: what takes off the peak first is often cheaper in the end."""
-        draft = self.draft
-        budget, start = draft.budget_bytes, draft.peak_bytes
-        for step in range(1, steps + 1):
-            draft.aim(start - (start - budget) * step // steps)
+    def descend_in_stages(self, stages: int) -> bool:
+        """Lower the budget in stages: removing the top of the peak first is often cheaper in the end."""
+        state = self.state
+        budget, start = state.budget_bytes, state.peak_bytes
+        for stage in range(1, stages + 1):
+            state.set_budget(start - (start - budget) * stage // stages)
             self.descend()
             self.prune()
-        return not draft.area
+        return not state.area
 
     def prune(self, tasks: Collection[int] | None = None, noise: float = 0.0) -> None:
-        """Hold again what the budget has room for, the most expensive first."""
-        draft, costs = self.draft, self.problem.cost_us
-        again = True
-        while again:
-            again = False
-            candidates = draft.recomputed() if tasks is None else tasks
-            for task in sorted(candidates, key=lambda task: -costs[task] * self._vary(noise)):
-                if self.tired:
+        """Keep values again where the budget has room, the most expensive first."""
+        state, costs = self.state, self.problem.cost_us
+        changed = True
+        while changed:
+            changed = False
+            candidates = state.remat_tasks() if tasks is None else tasks
+            for task in sorted(candidates, key=lambda task: -costs[task] * self._random_factor(noise)):
+                if self.exhausted:
                     return
-                if draft.slots[task] < draft.never:
-                    change = removal(draft, task)
-                    if draft.effect(change).area <= 0:
-                        draft.commit(change)
-                        again = True
+                if state.slots[task] < state.no_slot:
+                    change = removal(state, task)
+                    if state.effect(change).area <= 0:
+                        state.commit(change)
+                        changed = True
 
-    def _vary(self, noise: float) -> float:
-        return math.exp(self.dice.uniform(-noise, noise)) if noise else 1.0
+    def _random_factor(self, noise: float) -> float:
+        return math.exp(self.rng.uniform(-noise, noise)) if noise else 1.0
 
-    def _promises(self, tasks: Iterable[int], banned: Collection[int]) -> dict[int, float]:
-        """The most that the best move of each task could gain, negated, where there may be one."""
-        promises = {}
+    def _bounds(self, tasks: Iterable[int], banned: Collection[int]) -> dict[int, float]:
+        """Return upper bounds of the gain of each task's best move, negated, for tasks that may have one."""
+        bounds = {}
         for task in tasks:
-            if self.problem.recomputable[task]:
-                gain = self._prospect(task, banned)
+            if self.problem.can_remat[task]:
+                gain = self._gain_bound(task, banned)
                 if gain > 0:
-                    promises[task] = -gain
-        return promises
+                    bounds[task] = -gain
+        return bounds
 
-    def _prospect(self, task: int, banned: Collection[int]) -> float:
-        """What the best move of a task gains, or at most gains: that is told by its gaps, without trying anything."""
-        if self.draft.slots[task] < self.draft.never:
-            return self._best(task, banned)[1]
+    def _gain_bound(self, task: int, banned: Collection[int]) -> float:
+        """Return the gain of a task's best move, or an upper bound from its gaps, without evaluating a change."""
+        if self.state.slots[task] < self.state.no_slot:
+            return self._best_move(task, banned)[1]
         if task in banned:
             return 0.0
         cost = max(self.problem.cost_us[task], self.least_us)
-        return max((area / cost * self._luck(task, slot) for slot, area in gaps(self.draft, task)), default=0.0)
+        return max((area / cost * self._noise_factor(task, slot) for slot, area in gaps(self.state, task)), default=0.0)
 
-    def _best(self, task: int, banned: Collection[int]) -> tuple[Move | None, float]:
-        """The best move of a task, and what it gains with the luck of this descent."""
-        draft = self.draft
+    def _best_move(self, task: int, banned: Collection[int]) -> tuple[Move | None, float]:
+        """Return the best move of a task, and its gain including noise."""
+        state = self.state
         best, most = None, 0.0
-        for move in removals(draft, task):
-            gain = move.gain(self.least_us) * self._luck(task, draft.never)
+        for move in removal_moves(state, task):
+            gain = move.gain(self.least_us) * self._noise_factor(task, state.no_slot)
             if gain > most:
                 best, most = move, gain
         if task in banned:
             return best, most
-        cost = self.least_us if draft.slots[task] < draft.never else max(self.problem.cost_us[task], self.least_us)
-        for slot, area in gaps(draft, task):
-            luck = self._luck(task, slot)
-            if area / cost * luck <= most:
+        cost = self.least_us if state.slots[task] < state.no_slot else max(self.problem.cost_us[task], self.least_us)
+        for slot, area in gaps(state, task):
+            factor = self._noise_factor(task, slot)
+            if area / cost * factor <= most:
                 continue
-            for move in repetitions(draft, task, slot, self.price, banned):
-                gain = move.gain(self.least_us) * luck
+            for move in remat_moves(state, task, slot, self.price, banned):
+                gain = move.gain(self.least_us) * factor
                 if gain > most:
                     best, most = move, gain
         return best, most
 
-    def _luck(self, task: int, slot: int) -> float:
-        """What chance makes of a task in a slot, for as long as one descent goes."""
+    def _noise_factor(self, task: int, slot: int) -> float:
+        """Return the noise on the gain of a task in a slot, which is the same throughout one descent."""
         if not self.noise:
             return 1.0
-        place = task, slot
-        if place not in self.luck:
-            self.luck[place] = self._vary(self.noise)
-        return self.luck[place]
+        key = task, slot
+        if key not in self.noise_factors:
+            self.noise_factors[key] = self._random_factor(self.noise)
+        return self.noise_factors[key]
 
-    def _near(self, move: Move) -> set[int]:
-        """Tasks whose prospects may be better after a move: what it reads, and what reads it."""
-        draft, problem = self.draft, self.problem
-        near = {draft.maker[value] for task in move.change for value in problem.reads[task]}
-        near |= {reader for task in move.change for value in problem.makes[task] for reader in draft.readers[value]}
+    def _neighbors(self, move: Move) -> set[int]:
+        """Return the tasks whose gain may be higher after a move: those that it reads, and those that read it."""
+        state, problem = self.state, self.problem
+        near = {state.maker[value] for task in move.change for value in problem.reads[task]}
+        near |= {reader for task in move.change for value in problem.makes[task] for reader in state.readers[value]}
         return near

@@ -1,8 +1,8 @@
-"""The search for what to compute again, so that a step keeps within a budget at the least cost.
+"""The remat search: which tasks to rematerialize so that a step keeps a memory budget at the least cost.
 
-Descents begin at the plain course and at courses with checkpoints, which see what no single move would. The best is
-worked on further: a part of it is given up and looked for again. How long this goes on is counted in changes that
-were tried, not in seconds, so the answer is the same on every machine.
+Greedy descents start from the plain schedule and from checkpointed schedules, which no single move reaches. The best
+result is improved further: some rematerializations are removed and the search descends again. Effort is counted in
+changes that were evaluated, not in seconds, so the result is the same on every machine.
 """
 
 from __future__ import annotations
@@ -12,283 +12,261 @@ import random
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
-from lowtide.planning.problem import Flood, Instance, Problem, measure
+from lowtide.planning.memory_profile import MemoryProfile, profile_schedule
+from lowtide.planning.problem import Instance, PlanningProblem
 from lowtide.planning.remat.candidate_moves import removal
 from lowtide.planning.remat.checkpoints import segments, square_root, turning_point
-from lowtide.planning.remat.greedy_search import Descent
-from lowtide.planning.remat.schedule_state import Draft
+from lowtide.planning.remat.greedy_search import GreedySearch
+from lowtide.planning.remat.schedule_state import ScheduleState
+from lowtide.planning.tuning import TUNING
 
-# Hears how far the work is, from 0 to 1.
-Progress = Callable[[float], None]
-
-# How many changes are tried in all, about: up to this share of them to begin with, the rest to improve on that.
-EFFORT = 25_000
-_BEGINNING = 0.5
-# How much more may be tried on the way down from the plain course, and to find at least the lowest.
-_TOO_MUCH, _MUCH_TOO_MUCH = 40_000, 60_000
-# From checkpoints, which are a course of any graph, so many changes and some for each task.
-_AFTER_CHECKPOINTS, _PER_TASK = 20_000, 4
-# How many changes a descent tries for each task, at least.
-_WAY_DOWN = 2
-# In how many steps a descent goes down to its budget; which is best differs from graph to graph.
-_STEPS = (3, 6, 12, 1)
-# Looking for a cheaper course: how often in vain (for each task that may run again, and at most); among how many tasks,
-# where there are many; how many are given up in the mean, how often as neighbours, and how often with all the others.
-_PATIENCE, _MOST_PATIENCE = 10, 250
-_AROUND = 60
-_GIVEN_UP = 2.5
-_NEIGHBOURS = 0.33
-_AFRESH = 0.3
-# How much chance there is in what comes first, and by how much a course may be dearer than the last, to begin with.
-_NOISES = (0.4, 1.0, 2.0)
-_WARMTH = 0.1
-# How often the space between a peak that is reached and one that is not is halved.
-_HALVINGS = 8
-_ATTEMPTS = 2
-_CLOSE = 1 / 500
+# Receives the share of the work that is done, from 0 to 1.
+ReportShare = Callable[[float], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Recomputation:
-    """A task that runs again."""
+class RematTask:
+    """A task that is rematerialized."""
 
     task: int
     saves_bytes: int
-    """What it does not hold meanwhile."""
+    """The size of its values, which are not kept meanwhile."""
     cost_us: float
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """The course that was found."""
+class RematSolution:
+    """The schedule that a search found."""
 
-    course: list[Instance]
-    flood: Flood
-    recomputed: tuple[Recomputation, ...]
+    schedule: list[Instance]
+    profile: MemoryProfile
+    remats: tuple[RematTask, ...]
     within: bool
-    """Whether it keeps the budget; if not, it is the lowest that was found."""
+    """Whether it keeps the budget; if not, it is the lowest schedule that was found."""
     slots: list[int] = field(default_factory=list)
-    """Where in the base order each task runs again, as in a draft."""
+    """The slot of each task, as in a `ScheduleState`."""
     tried: int = 0
-    """How many changes were tried to find it."""
+    """How many changes were evaluated to find it."""
 
 
-def lower(
-    problem: Problem,
+def find_schedule(
+    problem: PlanningProblem,
     budget_bytes: int,
-    progress: Progress | None = None,
-    effort: int = EFFORT,
-    start: Answer | None = None,
-) -> Answer:
-    """The cheapest course that keeps a budget; where none was found, the one with the smallest peak.
+    report: ReportShare | None = None,
+    effort: int = TUNING.remat_effort,
+    start: RematSolution | None = None,
+) -> RematSolution:
+    """Find the cheapest schedule that keeps a budget; if there is none, the one with the smallest peak.
 
-    `start` is an answer to nearly the same question, from which it is not far to the one that is sought.
+    `start` is the solution of a similar budget to start from.
     """
-    draft = Draft(problem, budget_bytes)
-    if draft.area:
-        _Search(draft, progress or (lambda share: None), effort).run(start.slots if start else None)
-    flood = measure(problem, course := draft.course())
-    recomputed = tuple(
-        Recomputation(task, sum(problem.sizes[value] for value in problem.makes[task]), problem.cost_us[task])
-        for task in draft.recomputed()
+    state = ScheduleState(problem, budget_bytes)
+    if state.area:
+        _RematSearch(state, report or (lambda share: None), effort).run(start.slots if start else None)
+    profile = profile_schedule(problem, schedule := state.schedule())
+    remats = tuple(
+        RematTask(task, sum(problem.sizes[value] for value in problem.makes[task]), problem.cost_us[task])
+        for task in state.remat_tasks()
     )
-    within = max(flood.peak_bytes, problem.base_bytes) <= budget_bytes
-    return Answer(course, flood, recomputed, within, draft.slots, draft.tried)
+    within = max(profile.peak_bytes, problem.base_bytes) <= budget_bytes
+    return RematSolution(schedule, profile, remats, within, state.slots, state.tried)
 
 
-def frontier(problem: Problem, points: int = 8) -> list[tuple[int, float, int]]:
-    """What other budgets would cost, from the plain peak down: (peak bytes, extra microseconds, tasks run again).
+def frontier(problem: PlanningProblem, points: int = TUNING.frontier_points) -> list[tuple[int, float, int]]:
+    """Return what other budgets cost, from the plain peak down: (peak bytes, extra microseconds, rematerialized tasks).
 
-    One descent that rests now and then: each point continues from the one before.
+    One greedy descent: each point continues from the one before.
     """
-    draft = Draft(problem, 0)
-    descent = Descent(draft, random.Random(0))
-    descent.most_tried = _MUCH_TOO_MUCH
-    found = [(draft.peak_bytes, 0.0, 0)]
-    plain, least = draft.peak_bytes, _floor(problem)
+    state = ScheduleState(problem, 0)
+    greedy = GreedySearch(state, random.Random(0))
+    greedy.tried_limit = TUNING.remat_lowest_effort
+    found = [(state.peak_bytes, 0.0, 0)]
+    plain, least = state.peak_bytes, _lower_bound(problem)
     for step in range(1, points):
-        draft.aim(plain - (plain - least) * step // (points - 1))
-        within = descent.descend()
-        descent.prune()
-        if draft.peak_bytes < found[-1][0]:
-            found.append((draft.peak_bytes, draft.cost_us, len(draft.recomputed())))
+        state.set_budget(plain - (plain - least) * step // (points - 1))
+        within = greedy.descend()
+        greedy.prune()
+        if state.peak_bytes < found[-1][0]:
+            found.append((state.peak_bytes, state.cost_us, len(state.remat_tasks())))
         if not within:
             break
     return found
 
 
-def _floor(problem: Problem) -> int:
-    """No course is below this: what the most demanding task needs at once."""
+def _lower_bound(problem: PlanningProblem) -> int:
+    """Return a lower bound of every schedule's peak: what the most demanding task needs at once."""
     needs = []
     for task, workspace in enumerate(problem.workspace):
-        own = {*problem.reads[task], *problem.makes[task]} - {made for made, _ in problem.takes[task]}
+        own = {*problem.reads[task], *problem.makes[task]} - {made for made, _ in problem.reuses[task]}
         needs.append(workspace + sum(problem.sizes[value] for value in own))
     return problem.base_bytes + max(needs, default=0)
 
 
-class _Search:
-    """A draft that is above its budget, on its way to the cheapest that is not."""
+class _RematSearch:
+    """Searches from a state above its budget for the cheapest one within it."""
 
-    def __init__(self, draft: Draft, progress: Progress, effort: int) -> None:
-        self.draft = draft
+    def __init__(self, state: ScheduleState, report: ReportShare, effort: int) -> None:
+        self.state = state
         self.effort = effort
-        self.progress = progress
+        self.report = report
         self.share = 0.0
         self.goal = effort
-        self.dice = random.Random(0)
-        self.descent = Descent(draft, self.dice, self._tell)
+        self.rng = random.Random(0)
+        self.greedy = GreedySearch(state, self.rng, self._report_share)
 
     def run(self, start: list[int] | None = None) -> None:
-        """Find the cheapest course, or the lowest."""
-        self._go_on_until(self.effort + _TOO_MUCH)
-        if not self._begin(start):
-            self._go_on_until(self.draft.tried + _MUCH_TOO_MUCH)
-            self._sink_from_several()
-        if not self.draft.area:
-            self._go_on_until(self.draft.tried + self.effort, self.effort)
+        """Find the cheapest schedule, or the lowest."""
+        self._set_effort(self.effort + TUNING.remat_descent_effort)
+        if not self._find_start(start):
+            self._set_effort(self.state.tried + TUNING.remat_lowest_effort)
+            self._minimize_peak_from_starts()
+        if not self.state.area:
+            self._set_effort(self.state.tried + self.effort, self.effort)
             self._improve()
 
-    def _go_on_until(self, tried: int, about: int | None = None) -> None:
-        """Look for no more changes after so many; about so many may be needed."""
-        self.descent.most_tried = tried
+    def _set_effort(self, tried: int, about: int | None = None) -> None:
+        """Stop after `tried` evaluated changes; progress is reported as a share of `about`."""
+        self.greedy.tried_limit = tried
         self.goal = about or tried
 
-    def _tell(self) -> None:
-        """Say how far the work is, never less than before."""
-        self.share = max(self.share, min(1.0, self.draft.tried / max(self.goal, 1)))
-        self.progress(self.share)
+    def _report_share(self) -> None:
+        """Report the share of the work that is done; it never decreases."""
+        self.share = max(self.share, min(1.0, self.state.tried / max(self.goal, 1)))
+        self.report(self.share)
 
-    def _begin(self, start: list[int] | None) -> bool:
-        """Find the cheapest of what descents from several beginnings reach; where none does, the lowest."""
-        draft = self.draft
-        plain = lowest = draft.snapshot()
-        best: Draft | None = None
-        for slots, steps in self._beginnings(start):
-            draft.restore(plain)
+    def _find_start(self, start: list[int] | None) -> bool:
+        """Descend from several starts to the cheapest result within the budget; if there is none, to the lowest."""
+        state = self.state
+        plain = lowest = state.snapshot()
+        best: ScheduleState | None = None
+        for slots, stages in self._starts(start):
+            state.restore(plain)
             if slots is None:
-                within = self.descent.wade(steps)
+                within = self.greedy.descend_in_stages(stages)
             else:
-                self._go_on_until(draft.tried + _AFTER_CHECKPOINTS + _PER_TASK * len(draft.problem), self.goal)
-                draft.reset(slots)
-                if draft.peak_bytes < lowest.peak_bytes:
-                    lowest = draft.snapshot()
-                within = self.descent.descend(best.cost_us if best else math.inf)
-                self.descent.prune()
-            if within and (best is None or draft.cost_us < best.cost_us):
-                best = draft.snapshot()
-            elif draft.peak_bytes < lowest.peak_bytes:
-                lowest = draft.snapshot()
-            self._tell()
-        draft.restore(best or lowest)
+                more = TUNING.remat_checkpoint_effort + TUNING.remat_effort_per_task * len(state.problem)
+                self._set_effort(state.tried + more, self.goal)
+                state.reset(slots)
+                if state.peak_bytes < lowest.peak_bytes:
+                    lowest = state.snapshot()
+                within = self.greedy.descend(best.cost_us if best else math.inf)
+                self.greedy.prune()
+            if within and (best is None or state.cost_us < best.cost_us):
+                best = state.snapshot()
+            elif state.peak_bytes < lowest.peak_bytes:
+                lowest = state.snapshot()
+            self._report_share()
+        state.restore(best or lowest)
         return best is not None
 
-    def _beginnings(self, start: list[int] | None) -> Iterator[tuple[list[int] | None, int]]:
-        """Slots to begin with and the steps to go down in: the most promising first, more as far as effort goes."""
+    def _starts(self, start: list[int] | None) -> Iterator[tuple[list[int] | None, int]]:
+        """Yield slots to start from and the stages of the descent, most promising first, while effort is left."""
         checkpoints = self._checkpoints()
         if start is not None:
             yield start, 1
-        if start is None or self.draft.area:
-            yield None, _STEPS[0]
+        if start is None or self.state.area:
+            yield None, TUNING.remat_stages[0]
             yield next(checkpoints), 1
-        for steps in _STEPS[1:]:
-            if self._has_room(_WAY_DOWN * len(self.draft.problem)):
-                yield None, steps
-        while self._has_room(0) and (slots := next(checkpoints, None)) is not None:
+        for stages in TUNING.remat_stages[1:]:
+            if self._has_effort(TUNING.remat_descent_per_task * len(self.state.problem)):
+                yield None, stages
+        while self._has_effort(0) and (slots := next(checkpoints, None)) is not None:
             yield slots, 1
 
     def _checkpoints(self) -> Iterator[list[int]]:
-        """Courses with checkpoints: first as many as square-root checkpointing has, then ever more and fewer."""
-        problem = self.draft.problem
+        """Yield checkpointed schedules: first with as many segments as the square-root rule, then more and fewer."""
+        problem = self.state.problem
         turn, root = turning_point(problem), square_root(problem)
         for count in sorted(range(1, max(3 * root, 2)), key=lambda count: abs(math.log(count / root))):
             yield segments(problem, count, turn)
 
-    def _has_room(self, more: int) -> bool:
-        """Whether so many changes more may be tried to begin with."""
-        return self.draft.tried + more < _BEGINNING * self.effort
+    def _has_effort(self, more: int) -> bool:
+        """Whether `more` changes may still be evaluated for another start."""
+        return self.state.tried + more < TUNING.remat_start_share * self.effort
 
     def _improve(self) -> None:
-        """Give up a part of the course and descend again; keep what is cheaper, or at first not much dearer."""
-        draft, descent = self.draft, self.descent
-        best = current = draft.snapshot()
-        in_vain = 0
-        patience = min(_MOST_PATIENCE, _PATIENCE * sum(draft.problem.recomputable))
-        while draft.tried < self.effort and in_vain < patience and (tasks := draft.recomputed()):
-            self._tell()
-            given_up = self._give_up(tasks)
-            for task in given_up:
-                if draft.slots[task] < draft.never:
-                    draft.commit(removal(draft, task))
-            around = self._around(given_up)
-            banned = given_up if self.dice.random() < 0.5 else ()
-            if self.dice.random() < _AFRESH and len(around) == len(draft.problem):
-                draft.reset([draft.never] * draft.never)
-            if descent.descend(best.cost_us * 1.2, around, banned, self.dice.choice(_NOISES)):
-                descent.prune(around, _NOISES[0])
-            in_vain += 1
-            warmth = _WARMTH * (1 - draft.tried / self.effort) * self.dice.random()
-            if draft.area or draft.cost_us > current.cost_us * (1 + warmth):
-                draft.restore(current)
+        """Remove some rematerializations and descend again; accept what is cheaper, or at first slightly dearer."""
+        state, greedy = self.state, self.greedy
+        best = current = state.snapshot()
+        failures = 0
+        patience = min(TUNING.remat_most_patience, TUNING.remat_patience * sum(state.problem.can_remat))
+        while state.tried < self.effort and failures < patience and (tasks := state.remat_tasks()):
+            self._report_share()
+            removed = self._choose_removed(tasks)
+            for task in removed:
+                if state.slots[task] < state.no_slot:
+                    state.commit(removal(state, task))
+            nearby = self._neighborhood(removed)
+            banned = removed if self.rng.random() < TUNING.remat_ban_share else ()
+            if self.rng.random() < TUNING.remat_restart_share and len(nearby) == len(state.problem):
+                state.reset([state.no_slot] * state.no_slot)
+            limit_us = best.cost_us * TUNING.remat_cost_limit
+            if greedy.descend(limit_us, nearby, banned, self.rng.choice(TUNING.remat_noises)):
+                greedy.prune(nearby, TUNING.remat_noises[0])
+            failures += 1
+            warmth = TUNING.remat_warmth * (1 - state.tried / self.effort) * self.rng.random()
+            if state.area or state.cost_us > current.cost_us * (1 + warmth):
+                state.restore(current)
                 continue
-            current = draft.snapshot()
+            current = state.snapshot()
             if current.cost_us < best.cost_us:
-                best, in_vain = current, 0
-        draft.restore(best)
+                best, failures = current, 0
+        state.restore(best)
 
-    def _give_up(self, tasks: list[int]) -> list[int]:
-        """Some tasks of a course: neighbours, or any, the more expensive the likelier."""
-        dice, costs = self.dice, self.draft.problem.cost_us
-        count = min(len(tasks), 1 + int(dice.expovariate(1 / _GIVEN_UP)))
-        if dice.random() < _NEIGHBOURS:
-            first = dice.randrange(len(tasks) - count + 1)
+    def _choose_removed(self, tasks: list[int]) -> list[int]:
+        """Choose rematerializations to remove: adjacent ones, or any, expensive ones with a higher probability."""
+        rng, costs = self.rng, self.state.problem.cost_us
+        count = min(len(tasks), 1 + int(rng.expovariate(1 / TUNING.remat_removed)))
+        if rng.random() < TUNING.remat_adjacent_share:
+            first = rng.randrange(len(tasks) - count + 1)
             return tasks[first : first + count]
-        power = dice.choice((0.0, 0.5, 1.0))
-        least = self.descent.least_us
-        return sorted(tasks, key=lambda task: dice.expovariate(max(costs[task], least) ** power))[:count]
+        power = rng.choice((0.0, 0.5, 1.0))
+        least = self.greedy.least_us
+        return sorted(tasks, key=lambda task: rng.expovariate(max(costs[task], least) ** power))[:count]
 
-    def _around(self, tasks: list[int]) -> Collection[int]:
-        """Tasks to try instead of others: all, if they are few; else their neighbours, and some from anywhere."""
-        count = len(self.draft.problem)
-        if count <= 2 * _AROUND:
+    def _neighborhood(self, tasks: list[int]) -> Collection[int]:
+        """Return the tasks to try instead: all of a small graph; else the tasks nearby, and some random ones."""
+        count = len(self.state.problem)
+        if count <= 2 * TUNING.remat_neighborhood:
             return range(count)
-        reach = _AROUND // (2 * len(tasks))
+        reach = TUNING.remat_neighborhood // (2 * len(tasks))
         near = {each for task in tasks for each in range(max(0, task - reach), min(count, task + reach + 1))}
-        return sorted(near.union(self.dice.sample(range(count), _AROUND)))
+        return sorted(near.union(self.rng.sample(range(count), TUNING.remat_neighborhood)))
 
-    def _sink_from_several(self) -> None:
-        """Find the lowest course, from the lowest that is known and from courses with checkpoints: they end apart."""
-        draft = self.draft
-        self._sink()
-        lowest = draft.snapshot()
+    def _minimize_peak_from_starts(self) -> None:
+        """Find the lowest schedule from several starts, which lead to different results."""
+        state = self.state
+        self._minimize_peak()
+        lowest = state.snapshot()
         for slots in self._checkpoints():
-            if not draft.area or self.descent.tired:
+            if not state.area or self.greedy.exhausted:
                 break
-            draft.reset(slots)
-            self._sink()
-            if (draft.peak_bytes, draft.cost_us) < (lowest.peak_bytes, lowest.cost_us):
-                lowest = draft.snapshot()
-        draft.restore(lowest)
+            state.reset(slots)
+            self._minimize_peak()
+            if (state.peak_bytes, state.cost_us) < (lowest.peak_bytes, lowest.cost_us):
+                lowest = state.snapshot()
+        state.restore(lowest)
 
-    def _sink(self) -> None:
-        """Find a low course: aim between what is reached and what is not, until they meet."""
-        draft, descent = self.draft, self.descent
-        budget = draft.budget_bytes
-        best, missed = draft.snapshot(), max(_floor(draft.problem) - 1, budget)
-        for _ in range(_HALVINGS):
-            if descent.tired or best.peak_bytes - missed < _CLOSE * best.peak_bytes:
+    def _minimize_peak(self) -> None:
+        """Find a low schedule by bisection between a peak that is reached and one that is not."""
+        state, greedy = self.state, self.greedy
+        budget = state.budget_bytes
+        best, missed = state.snapshot(), max(_lower_bound(state.problem) - 1, budget)
+        for _ in range(TUNING.remat_halvings):
+            if greedy.exhausted or best.peak_bytes - missed < TUNING.remat_close_share * best.peak_bytes:
                 break
             goal = (best.peak_bytes + missed) // 2
-            for attempt in range(_ATTEMPTS):
-                draft.restore(best)
-                draft.aim(goal)
-                within = descent.descend(noise=_NOISES[0] if attempt else 0.0)
-                if draft.peak_bytes < best.peak_bytes:
-                    best = draft.snapshot()
+            for attempt in range(TUNING.remat_attempts):
+                state.restore(best)
+                state.set_budget(goal)
+                within = greedy.descend(noise=TUNING.remat_noises[0] if attempt else 0.0)
+                if state.peak_bytes < best.peak_bytes:
+                    best = state.snapshot()
                 if within:
                     break
             else:
                 missed = goal
-        draft.restore(best)
-        draft.aim(max(best.peak_bytes, budget))
-        descent.prune()
-        draft.aim(budget)
+        state.restore(best)
+        state.set_budget(max(best.peak_bytes, budget))
+        greedy.prune()
+        state.set_budget(budget)

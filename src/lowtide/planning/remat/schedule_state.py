@@ -1,11 +1,10 @@
-"""A Draft: a course that is being worked on, and what each change of it would do to memory.
+"""The state of the remat search: a schedule, its memory profile, and what each change of it would do to memory.
 
-Where a task runs again is a *slot*: the task of the base order that it comes just before. Several that share a slot
-keep the base order among themselves, so every instance has a *key* that never changes: slot and task make one number.
-What a copy reads was made before it, so any slot after the task itself is legal, and a course is just a slot for each
-task.
+Where a task is rematerialized is a *slot*: the task of the base order that it runs just before. Copies that share a
+slot keep the base order, so every instance has a *key* that never changes: slot and task combined in one number. What
+a copy reads was made before it, so any slot after the task itself is legal, and a schedule is a slot for each task.
 
-A change touches the lives of a few values. Its effect is worked out from these alone, without a look at the others.
+A change affects the lifetimes of a few values. Its effect is computed from these alone.
 """
 
 from __future__ import annotations
@@ -19,107 +18,108 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.planning.problem import Instance, Problem
+from lowtide.planning.memory_profile import bytes_in_use
+from lowtide.planning.problem import Instance, PlanningProblem
 
-# The slot of each task that changes: `Draft.never` where it is not to run again.
+# The new slot of each task that changes: `ScheduleState.no_slot` where it is not rematerialized any more.
 Change = Mapping[int, int]
-# First key, last key, and bytes: negative for a life that is over.
-Life = tuple[int, int, int]
+# First key, last key, and bytes; the bytes are negative for a lifetime that a change removes.
+Lifetime = tuple[int, int, int]
 
-# Up to this many comparisons of lives and positions plain Python is faster than NumPy.
+# Up to this many comparisons of lifetimes and positions plain Python is faster than NumPy.
 _FEW = 300
-# So many tasks are as much work to try as one more change, and so many positions to go over.
+# How the search counts its effort: this many tasks in a change, and this many positions in a schedule, are as much
+# work as one more change.
 _LARGE, _LONG = 8, 2000
 
 
 @dataclass(slots=True)
 class Effect:
-    """What a change would do: time on top, and bytes above the budget, summed over positions."""
+    """What a change would do: extra time, and the change of the area above the budget (bytes summed over positions)."""
 
     cost_us: float
     area: int
 
 
 @dataclass(slots=True)
-class _Difference:
-    """The pieces of a change: lives that go and come, instances that go and come, places that are taken over."""
+class _StateDelta:
+    """The parts of a change: lifetimes and instances that are removed and added, and buffers that are reused."""
 
-    values: dict[int, tuple[Life, ...]]
-    lives: list[Life]
-    gone: list[int]
-    come: list[int]
-    taken: dict[int, int]
+    values: dict[int, tuple[Lifetime, ...]]
+    lifetimes: list[Lifetime]
+    removed: list[int]
+    added: list[int]
+    reused: dict[int, int]
     cost_us: float
 
 
-class Draft:
-    """A course as slots, its curve of memory, and the area of that curve above a budget."""
+class ScheduleState:
+    """A schedule as slots, its memory profile, and the area of that profile above a budget."""
 
-    def __init__(self, problem: Problem, budget_bytes: int) -> None:
+    def __init__(self, problem: PlanningProblem, budget_bytes: int) -> None:
         count = len(problem)
         self.problem = problem
-        self.never = count
+        self.no_slot = count
         self.width = count + 1
-        self.maker = problem.makers()
-        self.readers = problem.readers()
+        # Variables count in `base_bytes`, so a task makes every value.
+        self.maker = [maker for maker in problem.makers if maker is not None]
+        self.readers = problem.readers
         self.budget_bytes = budget_bytes
-        # How many changes were tried, large ones counted as several: work that is the same on every machine.
+        # How many changes were evaluated, large ones counted as several: effort that is the same on every machine.
         self.tried = 0
-        self.reset([self.never] * count)
+        self.reset([self.no_slot] * count)
 
     def reset(self, slots: Iterable[int]) -> None:
-        """Work out everything anew for these slots."""
+        """Compute everything anew for these slots."""
         self.slots = list(slots)
-        problem, never, width = self.problem, self.never, self.width
-        copies = [slot * width + task for task, slot in enumerate(self.slots) if slot < never]
-        self.keys = sorted([task * width + never for task in range(never)] + copies)
+        problem, no_slot, width = self.problem, self.no_slot, self.width
+        copies = [slot * width + task for task, slot in enumerate(self.slots) if slot < no_slot]
+        self.keys = sorted([task * width + no_slot for task in range(no_slot)] + copies)
         self.cost_us = sum(problem.cost_us[key % width] for key in copies)
-        self.lives = [self._lives(value) for value in range(len(problem.sizes))]
-        starts, ends, sizes = np.array([life for lives in self.lives for life in lives], np.int64).reshape(-1, 3).T
+        self.lifetimes = [self._lifetimes(value) for value in range(len(problem.sizes))]
+        every = [lifetime for lifetimes in self.lifetimes for lifetime in lifetimes]
+        starts, ends, sizes = np.array(every, np.int64).reshape(-1, 3).T
         keys = np.array(self.keys, np.int64)
         first, last = np.searchsorted(keys, starts), np.searchsorted(keys, ends)
-        change = np.zeros(len(keys) + 1, np.int64)
-        np.add.at(change, first, sizes)
-        np.subtract.at(change, last + 1, sizes)
-        self.live = np.cumsum(change[:-1]) + problem.base_bytes
+        self.live = bytes_in_use(first, last, sizes, len(keys)) + problem.base_bytes
         self.ending = np.zeros(len(keys), np.int64)
         np.add.at(self.ending, last, sizes)
-        self.taken = {key: self._take(key) for key in self.keys if problem.takes[self._task(key)]}
-        workspace = [problem.workspace[self._task(key)] - self.taken.get(key, 0) for key in self.keys]
+        self.reused = {key: self._reused_at(key) for key in self.keys if problem.reuses[self._task(key)]}
+        workspace = [problem.workspace[self._task(key)] - self.reused.get(key, 0) for key in self.keys]
         self.in_use = self.live + np.array(workspace, np.int64)
-        self._survey()
+        self._measure_area()
 
-    def snapshot(self) -> Draft:
-        """The draft as it is now, to `restore` later."""
+    def snapshot(self) -> ScheduleState:
+        """Return a copy of the state, to `restore` later."""
         now = copy(self)
-        now._own()
+        now._copy_columns()
         return now
 
-    def restore(self, snapshot: Draft) -> None:
-        """Be as the draft was when the snapshot was taken; the budget stays."""
+    def restore(self, snapshot: ScheduleState) -> None:
+        """Return to a snapshot; the budget stays as it is."""
         budget, tried = self.budget_bytes, self.tried
         self.__dict__.update(snapshot.__dict__)
         self.tried = tried
-        self._own()
+        self._copy_columns()
         if budget != self.budget_bytes:
-            self.aim(budget)
+            self.set_budget(budget)
 
-    def _own(self) -> None:
-        """Have columns of one's own: they are changed in place."""
-        for name in ("slots", "keys", "lives", "taken", "live", "ending", "in_use"):
+    def _copy_columns(self) -> None:
+        """Copy the columns, which are changed in place."""
+        for name in ("slots", "keys", "lifetimes", "reused", "live", "ending", "in_use"):
             setattr(self, name, getattr(self, name).copy())
 
-    def aim(self, budget_bytes: int) -> None:
-        """Measure the area against another budget."""
+    def set_budget(self, budget_bytes: int) -> None:
+        """Compute the area above another budget."""
         self.budget_bytes = budget_bytes
-        self._survey()
+        self._measure_area()
 
-    def _survey(self) -> None:
+    def _measure_area(self) -> None:
         self.excess = np.zeros(len(self.keys) + 1, np.int64)
         over = np.maximum(self.in_use - self.budget_bytes, 0)
         np.cumsum(over, out=self.excess[1:])
-        self.crowded = np.zeros(len(self.keys) + 1, np.int64)
-        np.cumsum(over > 0, out=self.crowded[1:])
+        self.over_budget = np.zeros(len(self.keys) + 1, np.int64)
+        np.cumsum(over > 0, out=self.over_budget[1:])
         self.area = int(self.excess[-1])
         self.first_over = int(np.searchsorted(self.excess, 0, "right")) - 1
         self.last_over = int(np.searchsorted(self.excess, self.area)) - 1
@@ -128,56 +128,56 @@ class Draft:
     def peak_bytes(self) -> int:
         return int(self.in_use.max(initial=self.problem.base_bytes))
 
-    def course(self) -> list[Instance]:
-        """The instances in their order."""
-        never = self.never
+    def schedule(self) -> list[Instance]:
+        """Return the instances in order."""
+        no_slot = self.no_slot
         pairs = (divmod(key, self.width) for key in self.keys)
-        return [slot if task == never else ~task for slot, task in pairs]
+        return [slot if task == no_slot else ~task for slot, task in pairs]
 
-    def recomputed(self) -> list[int]:
-        """The tasks that run again."""
-        return [task for task, slot in enumerate(self.slots) if slot < self.never]
+    def remat_tasks(self) -> list[int]:
+        """Return the tasks that are rematerialized."""
+        return [task for task, slot in enumerate(self.slots) if slot < self.no_slot]
 
     def area_within(self, start: int, end: int, size: int) -> int:
-        """The most that so many bytes less take off the area, at the keys from the first up to the second."""
+        """Return by how much `size` bytes fewer at the keys from `start` up to `end` can reduce the area."""
         low, high = bisect_left(self.keys, start), bisect_left(self.keys, end)
         excess = int(self.excess[high] - self.excess[low])
-        return min(excess, size * int(self.crowded[high] - self.crowded[low])) if excess else 0
+        return min(excess, size * int(self.over_budget[high] - self.over_budget[low])) if excess else 0
 
-    def highest_within(self, start: int, end: int) -> int:
-        """The most bytes in use at the keys from the first up to the second, which is left out."""
+    def peak_within(self, start: int, end: int) -> int:
+        """Return the peak at the keys from `start` up to `end`, exclusive."""
         low, high = bisect_left(self.keys, start), bisect_left(self.keys, end)
         return int(self.in_use[low:high].max(initial=0))
 
-    def crowded_within(self, start: int, end: int) -> int:
-        """How many positions are above the budget at the keys from the first up to the second."""
+    def over_budget_within(self, start: int, end: int) -> int:
+        """Return how many positions are above the budget at the keys from `start` up to `end`."""
         low, high = bisect_left(self.keys, start), bisect_left(self.keys, end)
-        return int(self.crowded[high] - self.crowded[low])
+        return int(self.over_budget[high] - self.over_budget[low])
 
     def effect(self, change: Change) -> Effect:
-        """What a change would do."""
+        """Return what a change would do."""
         self.tried += 1 + len(change) // _LARGE
-        difference = self._difference(change)
-        events = sorted(self._events(difference))
-        gone = {bisect_left(self.keys, key) for key in difference.gone}
+        delta = self._delta(change)
+        events = sorted(self._events(delta))
+        removed = {bisect_left(self.keys, key) for key in delta.removed}
         area = shift = 0
         for (place, size), (end, _) in pairwise(events):
             shift += size
             if end == place:
                 continue
-            if place in gone:
+            if place in removed:
                 area -= int(self.excess[end] - self.excess[place])
             elif shift:
                 area += self._shifted_area(place, end, shift)
-        if difference.come:
-            _, in_use = self._arrivals(difference)
+        if delta.added:
+            _, in_use = self._arrivals(delta)
             area += sum(max(0, each - self.budget_bytes) for each in in_use)
-        return Effect(difference.cost_us, area)
+        return Effect(delta.cost_us, area)
 
     def _shifted_area(self, low: int, high: int, shift: int) -> int:
-        """By how much the area grows if there are more bytes at these positions, or fewer."""
+        """Return by how much the area grows if the bytes at these positions change by `shift`."""
         if shift < 0:
-            # Less matters only where it is too much.
+            # A reduction counts only where the profile is above the budget.
             low, high = max(low, self.first_over), min(high, self.last_over + 1)
             if high <= low:
                 return 0
@@ -185,112 +185,112 @@ class Draft:
         return int(np.maximum(over, 0, out=over).sum()) - int(self.excess[high] - self.excess[low])
 
     def commit(self, change: Change) -> None:
-        """Make a change."""
+        """Apply a change."""
         self.tried += len(self.keys) // _LONG
-        difference = self._difference(change)
-        low, high, shift = self._shift(difference)
-        come_live, come_in_use = self._arrivals(difference)
+        delta = self._delta(change)
+        low, high, shift = self._shift(delta)
+        added_live, added_in_use = self._arrivals(delta)
         self.in_use[low:high] += shift
-        # What is taken over in place is still alive.
-        for key, taken in difference.taken.items():
-            if key not in difference.come:
-                shift[bisect_left(self.keys, key) - low] += taken - self.taken.get(key, 0)
+        # A buffer that is reused in place is still alive.
+        for key, reused in delta.reused.items():
+            if key not in delta.added:
+                shift[bisect_left(self.keys, key) - low] += reused - self.reused.get(key, 0)
         self.live[low:high] += shift
-        for _, end, size in difference.lives:
+        for _, end, size in delta.lifetimes:
             if size < 0:
                 self.ending[bisect_left(self.keys, end)] += size
-        self._exchange(difference, come_live, come_in_use)
-        for _, end, size in difference.lives:
+        self._exchange(delta, added_live, added_in_use)
+        for _, end, size in delta.lifetimes:
             if size > 0:
                 self.ending[bisect_left(self.keys, end)] += size
         for task, slot in change.items():
             self.slots[task] = slot
-        for value, lives in difference.values.items():
-            self.lives[value] = lives
-        self.cost_us += difference.cost_us
-        self._survey()
+        for value, lifetimes in delta.values.items():
+            self.lifetimes[value] = lifetimes
+        self.cost_us += delta.cost_us
+        self._measure_area()
 
-    def _exchange(self, difference: _Difference, come_live: list[int], come_in_use: list[int]) -> None:
-        """Let positions go and come."""
-        if difference.gone:
-            places = [bisect_left(self.keys, key) for key in difference.gone]
+    def _exchange(self, delta: _StateDelta, added_live: list[int], added_in_use: list[int]) -> None:
+        """Remove and add positions."""
+        if delta.removed:
+            places = [bisect_left(self.keys, key) for key in delta.removed]
             self.live, self.ending, self.in_use = (
                 np.delete(column, places) for column in (self.live, self.ending, self.in_use)
             )
             for place in sorted(places, reverse=True):
                 del self.keys[place]
-            for key in difference.gone:
-                self.taken.pop(key, None)
-        if difference.come:
-            places = [bisect_left(self.keys, key) for key in difference.come]
-            self.live = np.insert(self.live, places, come_live)
+            for key in delta.removed:
+                self.reused.pop(key, None)
+        if delta.added:
+            places = [bisect_left(self.keys, key) for key in delta.added]
+            self.live = np.insert(self.live, places, added_live)
             self.ending = np.insert(self.ending, places, 0)
-            self.in_use = np.insert(self.in_use, places, come_in_use)
-            self.keys += difference.come
+            self.in_use = np.insert(self.in_use, places, added_in_use)
+            self.keys += delta.added
             self.keys.sort()
-        self.taken |= difference.taken
+        self.reused |= delta.reused
 
-    def _difference(self, change: Change) -> _Difference:
-        problem, slots, width, never = self.problem, self.slots, self.width, self.never
+    def _delta(self, change: Change) -> _StateDelta:
+        problem, slots, width, no_slot = self.problem, self.slots, self.width, self.no_slot
         before = {task: slots[task] for task in change}
-        cost, gone, come = 0.0, [], []
+        cost, removed, added = 0.0, [], []
         touched: set[int] = set()
         for task, slot in change.items():
             if slot == slots[task]:
                 continue
             touched.update(problem.makes[task], problem.reads[task])
-            if slots[task] < never:
-                gone.append(slots[task] * width + task)
+            if slots[task] < no_slot:
+                removed.append(slots[task] * width + task)
                 cost -= problem.cost_us[task]
-            if slot < never:
-                come.append(slot * width + task)
+            if slot < no_slot:
+                added.append(slot * width + task)
                 cost += problem.cost_us[task]
             slots[task] = slot
-        come.sort()
+        added.sort()
         values = {}
-        lives: list[Life] = []
+        lifetimes: list[Lifetime] = []
         for value in touched:
-            now = self._lives(value)
-            if now != self.lives[value]:
+            now = self._lifetimes(value)
+            if now != self.lifetimes[value]:
                 values[value] = now
-                lives += [(start, end, -size) for start, end, size in self.lives[value]]
-                lives += now
+                lifetimes += [(start, end, -size) for start, end, size in self.lifetimes[value]]
+                lifetimes += now
         for task, slot in before.items():
             slots[task] = slot
-        taken = self._retake(values, {end for _, end, _ in lives}.difference(gone).union(come))
-        return _Difference(values, lives, gone, come, taken, cost)
+        reused = self._recompute_reuse(values, {end for _, end, _ in lifetimes}.difference(removed).union(added))
+        return _StateDelta(values, lifetimes, removed, added, reused, cost)
 
-    def _retake(self, values: dict[int, tuple[Life, ...]], keys: set[int]) -> dict[int, int]:
-        """What is taken over in place at these keys, with other lives for some values."""
-        keys = {key for key in keys if self.problem.takes[self._task(key)]}
+    def _recompute_reuse(self, values: dict[int, tuple[Lifetime, ...]], keys: set[int]) -> dict[int, int]:
+        """Return the bytes that are reused in place at these keys, given new lifetimes of some values."""
+        keys = {key for key in keys if self.problem.reuses[self._task(key)]}
         if not keys:
             return {}
-        before = {value: self.lives[value] for value in values}
-        for value, lives in values.items():
-            self.lives[value] = lives
-        taken = {key: self._take(key) for key in keys}
-        for value, lives in before.items():
-            self.lives[value] = lives
-        return taken
+        before = {value: self.lifetimes[value] for value in values}
+        for value, lifetimes in values.items():
+            self.lifetimes[value] = lifetimes
+        reused = {key: self._reused_at(key) for key in keys}
+        for value, lifetimes in before.items():
+            self.lifetimes[value] = lifetimes
+        return reused
 
-    def _events(self, difference: _Difference) -> list[tuple[int, int]]:
-        """From which of the positions that there are already how many more bytes are in use than before."""
+    def _events(self, delta: _StateDelta) -> list[tuple[int, int]]:
+        """Return (position, bytes): from which existing positions on how many more bytes are in use."""
         keys = self.keys
-        events = [(bisect_left(keys, start), size) for start, _, size in difference.lives]
-        events += [(bisect_right(keys, end), -size) for _, end, size in difference.lives]
-        for key, taken in difference.taken.items():
-            more = taken - self.taken.get(key, 0)
-            if more and key not in difference.come:
+        events = [(bisect_left(keys, start), size) for start, _, size in delta.lifetimes]
+        events += [(bisect_right(keys, end), -size) for _, end, size in delta.lifetimes]
+        for key, reused in delta.reused.items():
+            more = reused - self.reused.get(key, 0)
+            if more and key not in delta.added:
                 place = bisect_left(keys, key)
                 events += [(place, -more), (place + 1, more)]
-        for key in difference.gone:
+        for key in delta.removed:
             place = bisect_left(keys, key)
             events += [(place, 0), (place + 1, 0)]
         return events
 
-    def _shift(self, difference: _Difference) -> tuple[int, int, npt.NDArray[np.int64]]:
-        """The positions that there are already and that a difference touches, and by how many bytes."""
-        events = self._events(difference)
+    def _shift(self, delta: _StateDelta) -> tuple[int, int, npt.NDArray[np.int64]]:
+        """Return the range of existing positions that a delta affects, and by how many bytes each changes."""
+        events = self._events(delta)
         if not events:
             return 0, 0, np.zeros(0, np.int64)
         low, high = min(events)[0], max(events)[0]
@@ -299,64 +299,62 @@ class Draft:
             shift[place - low] += size
         return low, high, np.cumsum(shift[:-1])
 
-    def _arrivals(self, difference: _Difference) -> tuple[list[int], list[int]]:
-        """The bytes alive and in use at the instances that come."""
-        come, lives = difference.come, difference.lives
+    def _arrivals(self, delta: _StateDelta) -> tuple[list[int], list[int]]:
+        """Return the bytes alive, and the bytes in use, at the instances that are added."""
+        added, lifetimes = delta.added, delta.lifetimes
         live = []
-        for key in come:
-            # What is alive in front of an instance and does not end there is alive at the instance.
+        for key in added:
+            # Values alive at the position before that do not end there are alive at the instance.
             place = bisect_left(self.keys, key) - 1
             live.append(int(self.live[place] - self.ending[place]))
-        if len(come) * len(lives) <= _FEW:
-            for index, key in enumerate(come):
-                live[index] += sum(size for start, end, size in lives if start <= key <= end)
+        if len(added) * len(lifetimes) <= _FEW:
+            for index, key in enumerate(added):
+                live[index] += sum(size for start, end, size in lifetimes if start <= key <= end)
         else:
-            starts, ends, sizes = np.array(lives, np.int64).T
-            keys = np.array(come, np.int64)[:, None]
+            starts, ends, sizes = np.array(lifetimes, np.int64).T
+            keys = np.array(added, np.int64)[:, None]
             live = (np.array(live, np.int64) + ((starts <= keys) & (keys <= ends)) @ sizes).tolist()
-        workspace, width, taken = self.problem.workspace, self.width, difference.taken
-        in_use = [
-            bytes_live + workspace[key % width] - taken.get(key, 0) for bytes_live, key in zip(live, come, strict=True)
-        ]
+        workspace, width, reused = self.problem.workspace, self.width, delta.reused
+        in_use = [alive + workspace[key % width] - reused.get(key, 0) for alive, key in zip(live, added, strict=True)]
         return live, in_use
 
     def _task(self, key: int) -> int:
         slot, task = divmod(key, self.width)
-        return slot if task == self.never else task
+        return slot if task == self.no_slot else task
 
-    def _lives(self, value: int) -> tuple[Life, ...]:
-        """From when to when a value is there, as first made and as made again."""
-        slots, width, never, size = self.slots, self.width, self.never, self.problem.sizes[value]
+    def _lifetimes(self, value: int) -> tuple[Lifetime, ...]:
+        """Return the lifetimes of a value: as made first, and as rematerialized."""
+        slots, width, no_slot, size = self.slots, self.width, self.no_slot, self.problem.sizes[value]
         maker = self.maker[value]
-        start = end = maker * width + never
+        start = end = maker * width + no_slot
         again = slots[maker] * width + maker
         again_end = again
         for reader in self.readers[value]:
-            key = reader * width + never
+            key = reader * width + no_slot
             if key > again:
                 again_end = key if key > again_end else again_end
             elif key > end:
                 end = key
-            if slots[reader] < never:
+            if slots[reader] < no_slot:
                 key = slots[reader] * width + reader
                 if key > again:
                     again_end = key if key > again_end else again_end
                 elif key > end:
                     end = key
         lasts = self.problem.lasting[value]
-        last = (never - 1) * width + never
-        if slots[maker] == never:
+        last = (no_slot - 1) * width + no_slot
+        if slots[maker] == no_slot:
             return ((start, last if lasts else end, size),)
         return (start, end, size), (again, last if lasts else again_end, size)
 
-    def _take(self, key: int) -> int:
-        """The bytes that an instance takes over from what it reads, where nobody else needs that any more."""
+    def _reused_at(self, key: int) -> int:
+        """Return the bytes that an instance reuses from its inputs, where no other task still needs them."""
         given: set[int] = set()
-        taken = 0
-        for made, source in self.problem.takes[self._task(key)]:
+        reused = 0
+        for made, source in self.problem.reuses[self._task(key)]:
             if made in given or source in given:
                 continue
-            if any(start < key == end for start, end, _ in self.lives[source]):
+            if any(start < key == end for start, end, _ in self.lifetimes[source]):
                 given |= {made, source}
-                taken += self.problem.sizes[made]
-        return taken
+                reused += self.problem.sizes[made]
+        return reused

@@ -1,69 +1,70 @@
-"""One search after another: from an aim to a course that was not seen before."""
+"""A series of remat searches: for each target a schedule that was not found before."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from lowtide.planning.problem import Problem
-from lowtide.planning.remat.remat_search import Answer, lower
+from lowtide.planning.problem import PlanningProblem
+from lowtide.planning.remat.remat_search import RematSolution, find_schedule
+from lowtide.planning.tuning import TUNING
 from lowtide.progress import Progress, ProgressCallback
 
-# A first search is quick; what costs more than this share of the step is worth a longer one.
-QUICK_EFFORT = 8_000
-WORTH_AN_EFFORT = 0.05
-# Where an aim leads to a course that was seen, how often to lower it by how much.
-LOWER_AIMS, LOWER_BY = 3, 0.03
 
+class TargetSearch:
+    """Finds schedules for target peaks, and remembers them."""
 
-class Aims:
-    """What was aimed at in a problem, and what was found."""
-
-    def __init__(self, problem: Problem, tell: ProgressCallback = lambda progress: None) -> None:
+    def __init__(self, problem: PlanningProblem, progress: ProgressCallback = lambda progress: None) -> None:
         self.problem = problem
-        self.tell = tell
+        self.progress = progress
         self.seen: set[tuple[int, ...]] = set()
-        self.lowest: Answer | None = None
-        """Of an aim that no course reaches: below it there is nothing to be found."""
+        self.lowest: RematSolution | None = None
+        """The solution of a target that no schedule reaches; there is nothing to find below it."""
 
-    def take(self, aim: int, start: Answer | None = None, lower_aims: int = LOWER_AIMS) -> Answer | None:
-        """The cheapest course for an aim, or for a somewhat lower one where that is known already; None if all are.
+    def find(
+        self, target_bytes: int, start: RematSolution | None = None, lower_targets: int = TUNING.lower_targets
+    ) -> RematSolution | None:
+        """Return the cheapest schedule for a target; if it is known, try up to `lower_targets` lower ones.
 
-        Each search goes on from what the one before found, the first one from `start`.
+        Each search starts from what the one before found, the first one from `start`. Returns None if all are known.
         """
-        for _ in range(1 + lower_aims):
-            answer = self._find(aim, start)
-            if (course := tuple(answer.course)) not in self.seen:
-                self.seen.add(course)
-                return answer
-            if not answer.within:
+        base_bytes = self.problem.base_bytes
+        for _ in range(1 + lower_targets):
+            solution = self._find(target_bytes, start)
+            if (schedule := tuple(solution.schedule)) not in self.seen:
+                self.seen.add(schedule)
+                return solution
+            if not solution.within:
                 break
-            start = answer
-            aim = min(aim, answer.flood.peak_bytes) - int(LOWER_BY * (aim - self.problem.base_bytes))
+            start = solution
+            lowered_by = int(TUNING.lower_by * (target_bytes - base_bytes))
+            target_bytes = min(target_bytes, solution.profile.peak_bytes) - lowered_by
         return None
 
-    def put_back(self, answer: Answer) -> None:
-        """Let an answer come up again."""
-        self.seen.discard(tuple(answer.course))
+    def allow_again(self, solution: RematSolution) -> None:
+        """Forget a solution, so that it can be found again."""
+        self.seen.discard(tuple(solution.schedule))
 
-    def _find(self, aim: int, start: Answer | None) -> Answer:
-        if self.lowest is not None and aim < self.lowest.flood.peak_bytes:
+    def _find(self, target_bytes: int, start: RematSolution | None) -> RematSolution:
+        if self.lowest is not None and target_bytes < self.lowest.profile.peak_bytes:
             return self.lowest
-        answer = lower(self.problem, aim, self._searching("for a plan"), QUICK_EFFORT, start)
-        if not answer.within:
-            self.lowest = answer
-        elif answer.flood.extra_us > WORTH_AN_EFFORT * self.problem.total_us:
-            answer = lower(self.problem, aim, self._searching("for a cheaper plan"), start=answer)
-        return answer
+        report = self._report("searching for a plan")
+        solution = find_schedule(self.problem, target_bytes, report, TUNING.remat_quick_effort, start)
+        if not solution.within:
+            self.lowest = solution
+        elif solution.profile.extra_us > TUNING.remat_worth_effort * self.problem.total_us:
+            report = self._report("searching for a cheaper plan")
+            solution = find_schedule(self.problem, target_bytes, report, start=solution)
+        return solution
 
-    def _searching(self, what: str) -> Callable[[float], None]:
-        """Return a callback that reports how far a search is, once for each percent."""
+    def _report(self, stage: str) -> Callable[[float], None]:
+        """Return a callback that reports the progress of a search, once for each percent."""
         reported = -1
 
         def report(share: float) -> None:
             nonlocal reported
             if int(100 * share) > reported:
                 reported = int(100 * share)
-                self.tell(Progress(f"searching {what}", reported, 100))
+                self.progress(Progress(stage, reported, 100))
 
         report(0.0)
         return report

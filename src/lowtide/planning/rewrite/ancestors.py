@@ -1,4 +1,4 @@
-"""The Past: who of a course is surely done when one of it begins, because a path of the graph makes it wait."""
+"""For each scheduled node, the earlier nodes that are guaranteed to have finished when it starts."""
 
 from __future__ import annotations
 
@@ -8,89 +8,91 @@ from typing import Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from lowtide.planning.tuning import TUNING
+
 Node = TypeVar("Node", bound=Hashable)
 
-# How many places a past is known back: nobody asks for more.
-SPAN = 256
+# How many positions back ancestors are known.
+SPAN = TUNING.window
 _ALL = (1 << SPAN) - 1
 
-Trail = tuple[int, int]
-"""A place, and as bits which of the places up to it are done: the lowest is the place itself. Nothing is (-1, 0)."""
+AncestorBits = tuple[int, int]
+"""A position, and as bits which of the positions up to it have finished; the lowest bit is the position itself. A node
+without ancestors has (-1, 0)."""
 
 
-class Past(Generic[Node]):
-    """What each node of a course waits for.
+class Ancestors(Generic[Node]):
+    """The ancestors of each node of a schedule.
 
-    `waits_for` are the graph's edges, of data and control, by the node that they lead to. Paths are followed back as
-    far as the course, through nodes that are not in it. Nodes are asked for in the order of the course.
+    `waits_for` has the data and control edges of the graph, by the node that they lead to. Paths may lead through nodes
+    that are not in the schedule. Nodes must be queried in schedule order.
     """
 
-    def __init__(self, course: Sequence[Node], waits_for: Mapping[Node, Iterable[Node]]) -> None:
-        self.course = course
+    def __init__(self, schedule: Sequence[Node], waits_for: Mapping[Node, Iterable[Node]]) -> None:
+        self.schedule = schedule
         self.waits_for = waits_for
-        self.place = {node: place for place, node in enumerate(course)}
-        if len(self.place) < len(course):
-            raise ValueError("a course of nodes names one of them twice")
-        self.trails: dict[Node, Trail] = {}
-        """Of nodes that are not in the course."""
-        self.done_with: list[int] = []
-        """Per place, what is done once it is: bits of a trail that ends there."""
+        self.position = {node: position for position, node in enumerate(schedule)}
+        if len(self.position) < len(schedule):
+            raise ValueError("a schedule of nodes names one of them twice")
+        self.unscheduled: dict[Node, AncestorBits] = {}
+        """The ancestors of nodes that are not in the schedule."""
+        self.finished_with: list[int] = []
+        """Per position, what has finished once it has: bits that end there."""
 
     def latest(self, node: Node) -> int:
-        """The last place that a node waits for; -1 for none."""
-        return self._trail(node)[0]
+        """Return the last position that a node waits for; -1 for none."""
+        return self._find(node)[0]
 
-    def done(self, place: int) -> npt.NDArray[np.bool_]:
-        """Of the places before this one, up to `SPAN` less one, which are done when it begins."""
-        end, bits = self._trail(self.course[place])
-        count = min(place, SPAN - 1)
-        # From here the place before is the lowest bit.
-        ago = place - 1 - end
-        seen = (bits << ago) & _ALL if ago < SPAN else 0
-        found = np.unpackbits(np.frombuffer(seen.to_bytes(SPAN // 8, "little"), np.uint8), bitorder="little")
+    def finished_before(self, position: int) -> npt.NDArray[np.bool_]:
+        """Return which of the positions before this one, up to `SPAN` - 1, have finished when it starts."""
+        end, bits = self._find(self.schedule[position])
+        count = min(position, SPAN - 1)
+        # Shift so that the position before is the lowest bit.
+        distance = position - 1 - end
+        shifted = (bits << distance) & _ALL if distance < SPAN else 0
+        found = np.unpackbits(np.frombuffer(shifted.to_bytes(SPAN // 8, "little"), np.uint8), bitorder="little")
         return found[:count][::-1].astype(np.bool_)
 
-    def settle(self, place: int, at_once: int) -> None:
-        """Hear that the node at a place, the next one, also waits for all but the last before it."""
-        end, bits = self._trail(self.course[place])
-        ago = place - end
-        done = 1 | (bits << ago if ago < SPAN else 0)
-        self.done_with.append((done | (_ALL << at_once)) & _ALL)
+    def record(self, position: int, at_once: int) -> None:
+        """Record that the next node also waits for everything except the last `at_once` nodes."""
+        end, bits = self._find(self.schedule[position])
+        distance = position - end
+        finished = 1 | (bits << distance if distance < SPAN else 0)
+        self.finished_with.append((finished | (_ALL << at_once)) & _ALL)
 
-    def _trail(self, node: Node) -> Trail:
-        """What a node waits for: a path that runs in a circle is refused."""
-        place, trails = self.place, self.trails
+    def _find(self, node: Node) -> AncestorBits:
+        """Return the ancestors of a node; raise ValueError if the graph has a cycle."""
         path: set[Node] = set()
         waiting = [node]
         while True:
             current = waiting[-1]
             sources = self.waits_for.get(current, ())
-            missing = [source for source in sources if source not in place and source not in trails]
+            missing = [source for source in sources if source not in self.position and source not in self.unscheduled]
             if missing:
                 if not path.isdisjoint(missing):
-                    raise ValueError(f"the graph runs in a circle through {current!r}")
+                    raise ValueError(f"the graph has a cycle through {current!r}")
                 path.add(current)
                 waiting += missing
                 continue
             waiting.pop()
             path.discard(current)
-            trail = _merged([self._known(source) for source in sources])
+            found = _merge([self._known(source) for source in sources])
             if not waiting:
-                return trail
-            trails[current] = trail
+                return found
+            self.unscheduled[current] = found
 
-    def _known(self, source: Node) -> Trail:
-        place = self.place.get(source)
-        if place is None:
-            return self.trails[source]
-        return place, self.done_with[place] if place < len(self.done_with) else 1
+    def _known(self, source: Node) -> AncestorBits:
+        position = self.position.get(source)
+        if position is None:
+            return self.unscheduled[source]
+        return position, self.finished_with[position] if position < len(self.finished_with) else 1
 
 
-def _merged(trails: Sequence[Trail]) -> Trail:
-    """What is done where several trails end."""
-    end = max((trail[0] for trail in trails), default=-1)
+def _merge(several: Sequence[AncestorBits]) -> AncestorBits:
+    """Return the union of several nodes' ancestors."""
+    end = max((each[0] for each in several), default=-1)
     bits = 0
-    for other, done in trails:
+    for other, finished in several:
         if end - other < SPAN:
-            bits |= done << (end - other)
+            bits |= finished << (end - other)
     return end, bits & _ALL

@@ -1,4 +1,4 @@
-"""From a course to a Rewrite: which nodes get a copy, who reads it, and who waits for whom."""
+"""Build the Rewrite of a schedule: which nodes are copied, which nodes read the copies, and the control edges."""
 
 from __future__ import annotations
 
@@ -6,98 +6,105 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from lowtide.planning.problem import Instance, Problem
-from lowtide.planning.rewrite.ancestors import Past
-from lowtide.planning.rewrite.concurrency import NONE, Leeway, instances_at_once
-from lowtide.planning.rewrite.control_edges import Holding, has_circle, hold_in_order
+from lowtide.planning.problem import Instance, PlanningProblem
+from lowtide.planning.rewrite.ancestors import Ancestors
+from lowtide.planning.rewrite.concurrency import NONE, Concurrency, running_limits
+from lowtide.planning.rewrite.control_edges import OrderEdges, enforce_order, has_cycle
 from lowtide.planning.rewrite.fusion import FUSIBLE
-from lowtide.planning.rewrite.in_place import Staying, stay_in_place
+from lowtide.planning.rewrite.in_place import InPlaceUpdates, find_in_place_updates
 from lowtide.planning.rewrite.rewrite import Rewrite
+from lowtide.planning.tuning import TUNING
 from lowtide.program.graph import Graph
 from lowtide.simulator.workload import CONSTANT, RETURN, Workload
 
-# A copy is named after its original, so that it is found to be of the same layer; a joint after what it comes behind.
-AGAIN, JOINT = "again", "joint"
+# A copy is named after its original, so that it is attributed to the same layer; a barrier after the node it follows.
+# The suffixes are part of stored plans.
+COPY_SUFFIX, BARRIER_SUFFIX = "again", "joint"
 _FILTER_GRADIENTS = frozenset({"Conv2DBackpropFilter", "_MklNativeConv2DBackpropFilter", "_MklConv2DBackpropFilter"})
 _FLOATS = frozenset({1, 2, 14, 19})
-# XLA turns the filter of these round, which it does at once if nothing holds it back: (filter, gradient).
+# XLA transposes the filter of these, as early as it can: (filter, gradient).
 _TURNED = frozenset({"Conv2DBackpropInput", "Conv3DBackpropInputV2", "DepthwiseConv2dNativeBackpropInput"})
 _FILTER, _GRADIENT = 1, 2
-_WORTH_HOLDING = 64 << 10
-# The key of these may be held back; what else they read the compiler has to know beforehand.
+# The key of these may be delayed; the compiler must know their other inputs at compile time.
 _RANDOM, _KEY = "StatelessRandom", 1
 
 Waits = dict[str, list[str]]
-"""By name, the nodes that each node waits for."""
+"""The nodes that each node waits for, by name."""
 
 
-class Realized(NamedTuple):
-    """A course as edits of a graph."""
+class BuiltRewrite(NamedTuple):
+    """A schedule as edits of a graph."""
 
     rewrite: Rewrite
     at_once: list[int]
-    """How many of the course may be under way when each of it runs."""
+    """How many instances of the schedule may run at once when each of them starts."""
 
 
-def realize(
-    work: Workload, problem: Problem, course: Sequence[Instance], tied: bool = False, leeway: Leeway = NONE
-) -> Realized:
-    """The edits that make a graph run as a course says.
+def build_rewrite(
+    work: Workload,
+    problem: PlanningProblem,
+    schedule: Sequence[Instance],
+    tied: bool = False,
+    concurrency: Concurrency = NONE,
+) -> BuiltRewrite:
+    """Return the edits that make a graph run as scheduled.
 
-    An executor is held to the order by control edges. Where these do not hold, under XLA, only the copies are held
-    back: `tied`, what they read is made to depend on what ran last before them.
+    Control edges enforce the order in an executor. XLA ignores them, so with `tied` only the copies are delayed: what
+    they read is made to depend on what ran last before them.
     """
-    writer = _Writer(work, problem, tied)
-    for instance in course:
-        writer.run(instance)
-    writer.finish()
-    names = [name for each in writer.courses for name in each]
-    waits_for = writer.waits_for()
-    at_once = instances_at_once(problem, course, leeway, Past(names, waits_for))
-    # A compiler gives each variable the buffer that it had.
-    held = (Holding[str](), Staying())
+    builder = _RewriteBuilder(work, problem, tied)
+    for instance in schedule:
+        builder.run(instance)
+    builder.finish()
+    names = [name for each in builder.schedules for name in each]
+    waits_for = builder.waits_for()
+    at_once = running_limits(problem, schedule, concurrency, Ancestors(names, waits_for))
+    # A compiler keeps the buffer of each variable.
+    held = (OrderEdges[str](), InPlaceUpdates())
     if not tied:
-        held = _settle(work, writer, waits_for, dict(zip(names, at_once, strict=True)), leeway)
-    order, staying = held
+        held = _order_and_updates(work, builder, waits_for, dict(zip(names, at_once, strict=True)), concurrency)
+    order, in_place = held
     rewrite = Rewrite(
-        copies=tuple(writer.copies.items()),
-        inputs=tuple(writer.inputs),
-        joints=tuple(order.joints),
-        controls=tuple(dict.fromkeys([*order.edges, *staying.controls])),
-        ties=tuple(writer.ties),
-        in_place=tuple(staying.assignments),
+        copies=tuple(builder.copies.items()),
+        inputs=tuple(builder.inputs),
+        barriers=tuple(order.barriers),
+        controls=tuple(dict.fromkeys([*order.edges, *in_place.controls])),
+        ties=tuple(builder.ties),
+        in_place=tuple(in_place.assignments),
     )
-    return Realized(rewrite, at_once)
+    return BuiltRewrite(rewrite, at_once)
 
 
-def _settle(
-    work: Workload, writer: _Writer, waits_for: Waits, at_once: Mapping[str, int], leeway: Leeway
-) -> tuple[Holding[str], Staying]:
-    """What holds the order, and what keeps variables in place, if both can be had."""
-    twins = writer.twins()
-    order = _hold(writer, waits_for, at_once, twins)
-    staying = stay_in_place(work, writer.courses, writer.copies, leeway.largest_in_place)
-    if _has_circle(waits_for, [*order.edges, *staying.controls], twins):
-        return order, Staying()
-    return order, staying
+def _order_and_updates(
+    work: Workload, builder: _RewriteBuilder, waits_for: Waits, at_once: Mapping[str, int], concurrency: Concurrency
+) -> tuple[OrderEdges[str], InPlaceUpdates]:
+    """Return what enforces the order, and what keeps variables in place unless that would cause a cycle."""
+    twins = builder.twins()
+    order = _enforce_with_twins(builder, waits_for, at_once, twins)
+    in_place = find_in_place_updates(work, builder.schedules, builder.copies, concurrency.largest_in_place)
+    if _has_cycle(waits_for, [*order.edges, *in_place.controls], twins):
+        return order, InPlaceUpdates()
+    return order, in_place
 
 
-def _hold(writer: _Writer, waits_for: Waits, at_once: Mapping[str, int], twins: dict[str, str]) -> Holding[str]:
-    """What holds the order.
+def _enforce_with_twins(
+    builder: _RewriteBuilder, waits_for: Waits, at_once: Mapping[str, int], twins: dict[str, str]
+) -> OrderEdges[str]:
+    """Return what enforces the order, given twins.
 
-    oneDNN computes a bias gradient together with the filter gradient beside it, as one node, if both wait for the same
-    nodes. The filter gradient stands for both in the order, or the node that they become would wait for itself.
+    oneDNN fuses a bias gradient with the filter gradient of the same layer, if both wait for the same nodes. The filter
+    gradient stands for both in the order; otherwise the fused node would wait for itself.
     """
-    order = _order_of_each(writer, waits_for, at_once, twins.keys())
+    order = _enforce_each_device(builder, waits_for, at_once, twins.keys())
     waits: dict[str, list[str]] = {}
     for before, after in order.edges:
         waits.setdefault(after, []).append(before)
     order.edges.extend((before, twin) for twin, beside in twins.items() for before in waits.get(beside, ()))
-    if not _has_circle(waits_for, order.edges, twins):
+    if not _has_cycle(waits_for, order.edges, twins):
         return order
-    # Their results are needed too far apart: they stay two nodes.
-    apart = _order_of_each(writer, waits_for, at_once)
-    place = {name: position for course in writer.courses for position, name in enumerate(course)}
+    # Their results are needed at different times: they stay two nodes.
+    apart = _enforce_each_device(builder, waits_for, at_once)
+    place = {name: position for schedule in builder.schedules for position, name in enumerate(schedule)}
     known = set(apart.edges)
     for pair in twins.items():
         first, second = sorted(pair, key=place.__getitem__)
@@ -106,58 +113,58 @@ def _hold(writer: _Writer, waits_for: Waits, at_once: Mapping[str, int], twins: 
     return apart
 
 
-def _order_of_each(
-    writer: _Writer, waits_for: Waits, at_once: Mapping[str, int], without: Collection[str] = ()
-) -> Holding[str]:
-    """What holds the order of each device. All are parts of one order, so they never wait for each other."""
-    whole = Holding[str]()
-    for course in writer.courses:
-        kept = [name for name in course if name not in without]
-        among = _among(course, at_once, without)
-        part = hold_in_order(kept, waits_for, among, lambda name: writer.free_name(f"{name}/{JOINT}"))
+def _enforce_each_device(
+    builder: _RewriteBuilder, waits_for: Waits, at_once: Mapping[str, int], without: Collection[str] = ()
+) -> OrderEdges[str]:
+    """Return what enforces the order of each device; all are parts of one order, so there is no cycle."""
+    whole = OrderEdges[str]()
+    for schedule in builder.schedules:
+        kept = [name for name in schedule if name not in without]
+        among = _limits_without(schedule, at_once, without)
+        part = enforce_order(kept, waits_for, among, lambda name: builder.free_name(f"{name}/{BARRIER_SUFFIX}"))
         whole.edges.extend(part.edges)
-        whole.joints.extend(part.joints)
+        whole.barriers.extend(part.barriers)
     return whole
 
 
-def _among(course: Sequence[str], at_once: Mapping[str, int], without: Collection[str]) -> dict[str, int]:
-    """How many may be under way at once if some are not counted."""
-    missing = list(accumulate((name in without for name in course), initial=0))
+def _limits_without(schedule: Sequence[str], at_once: Mapping[str, int], without: Collection[str]) -> dict[str, int]:
+    """Return the limits of a schedule if some nodes are not counted."""
+    missing = list(accumulate((name in without for name in schedule), initial=0))
     return {
         name: at_once[name] - (missing[place + 1] - missing[max(place - at_once[name] + 1, 0)])
-        for place, name in enumerate(course)
+        for place, name in enumerate(schedule)
         if name not in without
     }
 
 
-def _has_circle(waits_for: Waits, edges: list[tuple[str, str]], one: dict[str, str]) -> bool:
-    """Whether a graph would wait for itself if nodes became `one` with others."""
+def _has_cycle(waits_for: Waits, edges: list[tuple[str, str]], one: dict[str, str]) -> bool:
+    """Whether a graph would have a cycle if nodes were fused with others."""
     every = [(source, name) for name, sources in waits_for.items() for source in sources]
-    return has_circle((one.get(source, source), one.get(name, name)) for source, name in (*every, *edges))
+    return has_cycle((one.get(source, source), one.get(name, name)) for source, name in (*every, *edges))
 
 
-class _Writer:
-    """Follows a course and notes what has to change."""
+class _RewriteBuilder:
+    """Follows a schedule and collects the edits."""
 
-    def __init__(self, work: Workload, problem: Problem, tied: bool) -> None:
+    def __init__(self, work: Workload, problem: PlanningProblem, tied: bool) -> None:
         self.work = work
         self.graph: Graph = work.graph
         self.problem = problem
         self.tied = tied
-        self.values_of = _values(work, problem)
+        self.values_of = _values_behind(work, problem)
         self.producer = self.graph.producers()
         self.taken = set(self.graph.names)
         self.copies: dict[str, str] = {}
         self.inputs: list[tuple[str, int, str]] = []
-        self.courses: list[list[str]] = [[] for _ in problem.parts]
-        """What runs on each device, in order."""
+        self.schedules: list[list[str]] = [[] for _ in problem.parts]
+        """The nodes of each device, in order."""
         self.part = 0
         self.ties: list[tuple[str, str, str]] = []
         self.renewed: dict[int, str] = {}
-        """Tensors that exist a second time, and how they are called then."""
+        """Tensors that were rematerialized, and the reference to the new one."""
         self.remade: set[int] = set()
         self.versions: dict[int, frozenset[int]] = {}
-        """Of what is computed on the fly a second time: which of the values behind it were made a second time then."""
+        """For fused tensors that were rematerialized: which of the values behind them had been rematerialized then."""
         self.trigger: int | None = None
         self.held_back: dict[tuple[int, int], str] = {}
         self.chains: dict[tuple[int, int | None, frozenset[int]], str | None] = {}
@@ -166,23 +173,23 @@ class _Writer:
         task = max(instance, ~instance)
         node = self.problem.nodes[task]
         if (part := self.problem.part_of(task)) != self.part:
-            # What one device computes again is not for the others.
+            # What one device rematerializes is not read by the others.
             self.finish()
             self.remade.clear()
             self.part = part
-        course = self.courses[part]
+        schedule = self.schedules[part]
         if instance >= 0:
             name = self.graph.names[node]
-            course.append(name)
+            schedule.append(name)
             self._redirect(node, name)
             if self.tied and self.graph.ops[node] in _TURNED:
-                self._turn_late(node, name)
+                self._delay_filter(node, name)
             self._remember_trigger(node)
             return
         name = self._copy(node)
-        course.append(name)
+        schedule.append(name)
         if self.tied:
-            self._hold_back(node, name)
+            self._delay(node, name)
         else:
             self._redirect(node, name)
         for tensor in self.graph.outputs_of(node):
@@ -190,20 +197,20 @@ class _Writer:
         self.remade.update(self.problem.makes[~instance])
 
     def finish(self) -> None:
-        """Results are what was made last."""
+        """Let the results read what was made last."""
         for node, role in enumerate(self.work.role):
             if role == RETURN:
                 self._redirect(node, self.graph.names[node])
 
     def twins(self) -> dict[str, str]:
-        """Bias gradients, and the filter gradient that reads the same."""
+        """Return bias gradients, each with the filter gradient that reads the same tensor."""
         graph = self.graph
-        course = {name for each in self.courses for name in each}
+        schedule = {name for each in self.schedules for name in each}
         changed = {(name, position) for name, position, _ in self.inputs}
         filters = {
             graph.inputs_of(node)[2]: graph.names[node]
             for node, op in enumerate(graph.ops)
-            if op in _FILTER_GRADIENTS and graph.names[node] in course and (graph.names[node], 2) not in changed
+            if op in _FILTER_GRADIENTS and graph.names[node] in schedule and (graph.names[node], 2) not in changed
         }
         found = {}
         for node, op in enumerate(graph.ops):
@@ -214,7 +221,7 @@ class _Writer:
         return found
 
     def waits_for(self) -> Waits:
-        """What each node waits for once the edits are made."""
+        """Return what each node waits for once the edits are made."""
         graph, names = self.graph, self.graph.names
         inputs = {
             names[node]: [names[self.producer[tensor]] for tensor in graph.inputs_of(node)]
@@ -229,29 +236,29 @@ class _Writer:
 
     def _copy(self, node: int) -> str:
         original = self.graph.names[node]
-        name = self.free_name(f"{original}/{AGAIN}")
+        name = self.free_name(f"{original}/{COPY_SUFFIX}")
         self.copies[name] = original
         return name
 
     def free_name(self, name: str) -> str:
-        """A name like this that nobody has."""
+        """Return an unused name like this one."""
         while name in self.taken:
             name += "_"
         self.taken.add(name)
         return name
 
     def _redirect(self, node: int, name: str) -> None:
-        """Let a node, or its copy, read what exists a second time."""
+        """Let a node, or its copy, read rematerialized tensors where there are any."""
         for position, tensor in enumerate(self.graph.inputs_of(node)):
             if self._renewed_values(tensor):
-                self.inputs.append((name, position, self._again(tensor)))
+                self.inputs.append((name, position, self._rematerialized(tensor)))
 
     def _renewed_values(self, tensor: int) -> frozenset[int]:
-        """The values behind a tensor that were made a second time."""
+        """Return the values behind a tensor that were rematerialized."""
         return frozenset(self.values_of.get(tensor, ())) & self.remade
 
-    def _again(self, tensor: int) -> str:
-        """A tensor's second self: of a copied node, or the same view of one, or computed on the fly from one."""
+    def _rematerialized(self, tensor: int) -> str:
+        """Return the reference to a rematerialized tensor: of a copied node, a view of one, or fused from one."""
         version = self._renewed_values(tensor) if tensor in self.problem.through else None
         if tensor not in self.renewed or self.versions.get(tensor) != version:
             node = self.producer[tensor]
@@ -269,12 +276,12 @@ class _Writer:
                 self.trigger = tensor
                 return
 
-    def _hold_back(self, node: int, name: str) -> bool:
-        """Let a copy read what exists a second time, and hold it back until its trigger is there.
+    def _delay(self, node: int, name: str) -> bool:
+        """Let a copy read rematerialized tensors, and delay it until its trigger exists.
 
-        Held back it is through what it reads. One input is enough: the smallest, for a large one would be copied. Only
-        what is computed on the fly is held back through all that is large, where that costs nothing, so that the
-        compiler finds nothing to share with the original.
+        An input delays it. One input is enough: the smallest, because a large one would be copied. Fused nodes are
+        delayed through all large inputs, which costs nothing there, so that the compiler does not merge them with the
+        original.
         """
         held = False
         loose: list[tuple[int, int]] = []
@@ -283,7 +290,7 @@ class _Writer:
             if reference is not None:
                 self.inputs.append((name, position, reference))
                 held = True
-            elif self._can_wait(node, position, tensor):
+            elif self._can_delay(node, position, tensor):
                 loose.append((position, tensor))
         sizes = self.work.sizes
         large = [each for each in loose if each[1] in self.values_of] if self.graph.ops[node] in FUSIBLE else []
@@ -294,27 +301,27 @@ class _Writer:
             self.inputs.append((name, position, self._tie(tensor, self.trigger)))
         return held or bool(large)
 
-    def _turn_late(self, node: int, name: str) -> None:
-        """Hold a filter back until the gradient is there: turned round it would lie there for most of the step."""
+    def _delay_filter(self, node: int, name: str) -> None:
+        """Delay a filter until the gradient exists; its transposed copy would be in memory for most of the step."""
         turned, gradient = (self.graph.inputs_of(node)[position] for position in (_FILTER, _GRADIENT))
-        if self.work.sizes[turned] >= _WORTH_HOLDING and self.graph.dtypes[gradient] in _FLOATS:
+        if self.work.sizes[turned] >= TUNING.held_filter_bytes and self.graph.dtypes[gradient] in _FLOATS:
             self.inputs.append((name, _FILTER, self._tie(turned, gradient)))
 
     def _held(self, tensor: int) -> str | None:
-        """What something that runs again reads in place of a tensor, if that makes it wait."""
+        """Return what a copy reads instead of a tensor, if that delays it."""
         renewed = self._renewed_values(tensor)
         if tensor not in self.problem.through:
-            return self._again(tensor) if renewed else None
+            return self._rematerialized(tensor) if renewed else None
         key = (tensor, self.trigger, renewed)
         if key not in self.chains:
             node = self.producer[tensor]
             name = self._copy(node)
-            held = self._hold_back(node, name)
+            held = self._delay(node, name)
             self.chains[key] = _reference(name, tensor - self.graph.first_output[node]) if held else None
         return self.chains[key]
 
-    def _can_wait(self, node: int, position: int, tensor: int) -> bool:
-        # What is constant may have to be so: an axis, a shape, a step of a range.
+    def _can_delay(self, node: int, position: int, tensor: int) -> bool:
+        # A constant may have to be one at compile time: an axis, a shape, the step of a range.
         if self.trigger is None or self.work.role[self.producer[tensor]] == CONSTANT:
             return False
         if self.graph.ops[node].startswith(_RANDOM):
@@ -324,7 +331,7 @@ class _Writer:
     def _tie(self, tensor: int, trigger: int) -> str:
         key = (tensor, trigger)
         if key not in self.held_back:
-            tie = f"{self.graph.names[self.producer[tensor]]}/{AGAIN}_tied_{len(self.ties)}"
+            tie = f"{self.graph.names[self.producer[tensor]]}/{COPY_SUFFIX}_tied_{len(self.ties)}"
             self.held_back[key] = tie
             self.ties.append((tie, self._name(tensor), self._name(trigger)))
         return self.held_back[key]
@@ -338,10 +345,10 @@ def _reference(name: str, port: int) -> str:
     return f"{name}:{port}" if port else name
 
 
-def _values(work: Workload, problem: Problem) -> dict[int, tuple[int, ...]]:
-    """The values behind each large tensor: what it is, or shows, or is computed from on the fly."""
+def _values_behind(work: Workload, problem: PlanningProblem) -> dict[int, tuple[int, ...]]:
+    """Return the values behind each large tensor: its own, the one it is a view of, or those it is fused from."""
     values_of = {tensor: (value,) for value, tensor in enumerate(problem.tensors)} | problem.through
-    # A view may come before or after what it shows in the file, so views are followed until nothing new is found.
+    # A view may come before its source in the file, so views are followed until nothing new is found.
     views = [(output, source) for takes in work.buffer_reuses for output, source, always in takes if always]
     while views:
         found = [(output, source) for output, source in views if source in values_of]

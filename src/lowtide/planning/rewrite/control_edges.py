@@ -1,4 +1,4 @@
-"""Which nodes have to wait for which, so that the large ones run in a planned order."""
+"""Control edges and barriers that enforce an order of nodes."""
 
 from __future__ import annotations
 
@@ -6,85 +6,87 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic
 
-from lowtide.planning.rewrite.ancestors import Node, Past
+from lowtide.planning.rewrite.ancestors import Ancestors, Node
+from lowtide.planning.tuning import TUNING
 
-# A joint stands for so many nodes of a course.
-STRIDE = 8
-# Where more than this may be under way at once, some more or fewer make no difference.
+# A barrier waits for this many nodes of a schedule, and for the barrier before it.
+STRIDE = TUNING.barrier_stride
+# A limit above this is rounded to the next barrier.
 _MANY = 2 * STRIDE
 
 
 @dataclass(frozen=True)
-class Holding(Generic[Node]):
-    """What holds an order of some nodes: control edges, and joints, nodes that do nothing but wait."""
+class OrderEdges(Generic[Node]):
+    """What enforces an order: control edges, and barriers, which are nodes that only wait."""
 
     edges: list[tuple[Node, Node]] = field(default_factory=list)
     """(before, after)"""
-    joints: list[tuple[Node, Node]] = field(default_factory=list)
-    """A joint, and the node of the course that it comes behind: all up to that are done when it is."""
+    barriers: list[tuple[Node, Node]] = field(default_factory=list)
+    """A barrier, and the node of the schedule up to which all nodes have finished when the barrier has."""
 
 
-def hold_in_order(
-    course: Sequence[Node],
+def enforce_order(
+    schedule: Sequence[Node],
     waits_for: Mapping[Node, Iterable[Node]],
     at_once: Mapping[Node, int],
-    name_joint: Callable[[Node], Node],
-) -> Holding[Node]:
-    """Hold an order of some nodes of a graph, of which several may be under way `at_once`.
+    name_barrier: Callable[[Node], Node],
+) -> OrderEdges[Node]:
+    """Return the edges that enforce a schedule, of which up to `at_once` nodes may run at once.
 
-    `waits_for` are the graph's edges, of data and control, by the node that they lead to. A node of the course waits
-    for all before it but the last, one less than may be under way with it, unless a path of the graph makes it wait
-    already. Many are waited for by way of joints.
+    `waits_for` has the data and control edges of the graph, by the node that they lead to. Each node waits for all
+    before it except the last `at_once` - 1, unless a path of the graph makes it wait already. A node that waits for
+    many others waits for a barrier.
     """
-    past = Past(course, waits_for)
-    needed = [_needed(place, at_once[node]) for place, node in enumerate(course)]
-    joints = _joints(course, needed, name_joint) if any(count > _MANY for count in at_once.values()) else {}
-    edges = _joint_edges(course, joints)
+    ancestors = Ancestors(schedule, waits_for)
+    needed = [_needed(position, at_once[node]) for position, node in enumerate(schedule)]
+    has_barriers = any(count > _MANY for count in at_once.values())
+    barriers = _barriers(schedule, needed, name_barrier) if has_barriers else {}
+    edges = _barrier_edges(schedule, barriers)
     done: list[int] = []
-    """Up to which place all is done when a node begins."""
-    for place, node in enumerate(course):
-        waited = past.latest(node)
-        if waited >= place:
-            raise ValueError(f"the graph makes {node!r} wait for {course[waited]!r}, which comes later")
+    """Per position: the position up to which all nodes have finished when its node starts."""
+    for position, node in enumerate(schedule):
+        waited = ancestors.latest(node)
+        if waited >= position:
+            raise ValueError(f"the graph makes {node!r} wait for {schedule[waited]!r}, which comes later")
         sure = done[waited] if waited >= 0 else -1
         sources = set(waits_for.get(node, ()))
-        for other in range(needed[place], -1, -1):
+        for other in range(needed[position], -1, -1):
             if other <= sure:
                 break
-            # A joint stands for all before it, which a node that was alone does as well.
-            if other in joints and done[other] < other - 1:
-                edges.append((joints[other], node))
+            # A barrier stands for all nodes before it; so does a node that ran alone.
+            if other in barriers and done[other] < other - 1:
+                edges.append((barriers[other], node))
                 break
-            if other != waited and course[other] not in sources:
-                edges.append((course[other], node))
+            if other != waited and schedule[other] not in sources:
+                edges.append((schedule[other], node))
             sure = max(sure, done[other])
-        done.append(max(needed[place], -1))
-    return Holding(edges, [(joint, course[place]) for place, joint in joints.items()])
+        done.append(max(needed[position], -1))
+    return OrderEdges(edges, [(barrier, schedule[position]) for position, barrier in barriers.items()])
 
 
-def _needed(place: int, at_once: int) -> int:
-    """The last place that has to be done before a node begins: -1 for none."""
-    needed = place - at_once
+def _needed(position: int, at_once: int) -> int:
+    """Return the last position that must have finished before a node starts; -1 for none."""
+    needed = position - at_once
     return needed // STRIDE * STRIDE + STRIDE - 1 if needed >= 0 and at_once > _MANY else needed
 
 
-def _joints(course: Sequence[Node], needed: Sequence[int], name_joint: Callable[[Node], Node]) -> dict[int, Node]:
-    """Joints by their place, up to the last that can be waited for."""
-    return {place: name_joint(course[place]) for place in range(STRIDE - 1, max(needed) + 1, STRIDE)}
+def _barriers(schedule: Sequence[Node], needed: Sequence[int], name_barrier: Callable[[Node], Node]) -> dict[int, Node]:
+    """Return barriers by position, up to the last position that a node waits for."""
+    return {position: name_barrier(schedule[position]) for position in range(STRIDE - 1, max(needed) + 1, STRIDE)}
 
 
-def _joint_edges(course: Sequence[Node], joints: Mapping[int, Node]) -> list[tuple[Node, Node]]:
-    """A joint waits for those of the course since the last joint, and for that."""
+def _barrier_edges(schedule: Sequence[Node], barriers: Mapping[int, Node]) -> list[tuple[Node, Node]]:
+    """Let each barrier wait for the nodes since the barrier before it, and for that barrier."""
     edges = []
-    for place, joint in joints.items():
-        edges += [(node, joint) for node in course[place - STRIDE + 1 : place + 1]]
-        if place >= STRIDE:
-            edges.append((joints[place - STRIDE], joint))
+    for position, barrier in barriers.items():
+        edges += [(node, barrier) for node in schedule[position - STRIDE + 1 : position + 1]]
+        if position >= STRIDE:
+            edges.append((barriers[position - STRIDE], barrier))
     return edges
 
 
-def has_circle(edges: Iterable[tuple[Node, Node]]) -> bool:
-    """Whether a node would wait for itself in the end, given who comes before whom."""
+def has_cycle(edges: Iterable[tuple[Node, Node]]) -> bool:
+    """Whether edges (before, after) have a cycle."""
     followers: dict[Node, list[Node]] = {}
     waiting: dict[Node, int] = {}
     for before, after in edges:

@@ -1,4 +1,4 @@
-"""Which nodes a compiler computes on the fly, so that their results never lie in memory."""
+"""Which nodes a compiler fuses into their readers, so that their results are never in memory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection
 from lowtide.program.facts.elementwise import ELEMENTWISE
 from lowtide.simulator.workload import COMPUTE, RETURN, Workload
 
-# Beside elementwise ops, those that only say where an element is found.
+# Besides elementwise ops, those that only map indices.
 _MOVES = frozenset(
     "BroadcastTo ConjugateTranspose OneHot Pad PadV2 ReverseV2 Slice StridedSlice Tile Transpose".split()
 )
@@ -15,9 +15,9 @@ FUSIBLE = ELEMENTWISE | _MOVES
 
 
 def fused_nodes(work: Workload, written: Collection[str]) -> frozenset[int]:
-    """The nodes whose results are computed wherever they are read: all that could be, but for those in `written`.
+    """Return the nodes whose results are computed wherever they are read: all fusible ones except those in `written`.
 
-    `written` names the nodes whose results the compiled program has buffers for.
+    `written` names the nodes whose results have a buffer in the compiled program.
     """
     graph = work.graph
     results = {tensor for node, role in enumerate(work.role) if role == RETURN for tensor in work.inputs[node]}

@@ -1,7 +1,7 @@
-"""Momentum: updates of a weight and its slot that one kernel can do where they lie.
+"""Momentum updates of a weight and its slot, which one kernel can do in place.
 
-Keras's SGD makes a slot's new value beside the old one, lets the slot adopt it, and adds it to the weight: seven nodes,
-some of which make something as large as the weight, and a slot that lies elsewhere after each step. TensorFlow has a
+Keras's SGD computes a slot's new value beside the old one, lets the slot adopt it, and adds it to the weight: seven
+nodes, some with outputs as large as the weight, and a slot that has another buffer after each step. TensorFlow has a
 kernel that does all this in place.
 """
 
@@ -15,33 +15,33 @@ from lowtide.program.graph import Graph
 KERNEL = "ResourceApplyKerasMomentum"
 READ, ASSIGN, ADD = "ReadVariableOp", "AssignVariableOp", "AssignAddVariableOp"
 
-Place = tuple[str, int]
-"""Where something is read: a node and the position among its inputs."""
+InputPlace = tuple[str, int]
+"""A node and a position among its inputs."""
 
 
 @dataclass(frozen=True, slots=True)
 class MomentumUpdate:
-    """A slot becomes itself times the momentum, less the gradient times the rate; then the weight grows by it."""
+    """slot = momentum * slot - rate * gradient; weight += slot."""
 
     addition: str
     """The node that adds to the weight."""
     others: tuple[str, ...]
-    """The other nodes that do it, which nobody else reads."""
-    weight: Place
-    slot: Place
-    rate: Place
-    gradient: Place
-    momentum: Place
+    """The other nodes of the update, which no other node reads."""
+    weight: InputPlace
+    slot: InputPlace
+    rate: InputPlace
+    gradient: InputPlace
+    momentum: InputPlace
 
 
 def momentum_updates(graph: Graph) -> list[MomentumUpdate]:
-    """All such updates of a graph."""
-    finder = _Finder(graph)
+    """Return the momentum updates of a graph."""
+    finder = _MomentumFinder(graph)
     found = [finder.update_of(node) for node, op in enumerate(graph.ops) if op == ASSIGN]
     return [update for update in found if update is not None]
 
 
-class _Finder:
+class _MomentumFinder:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.producers = graph.producers()
@@ -51,7 +51,7 @@ class _Finder:
                 self.readers[tensor].append(node)
 
     def update_of(self, assignment: int) -> MomentumUpdate | None:
-        """The update that an assignment is part of, if it is one."""
+        """Return the momentum update that an assignment is part of, if any."""
         graph = self.graph
         slot, value = graph.inputs_of(assignment)
         shape = graph.shapes[value]
@@ -63,7 +63,7 @@ class _Finder:
         kept, scaled = (self._made_by("Mul", tensor, difference) for tensor in graph.inputs_of(difference))
         if kept is None or scaled is None:
             return None
-        old, gradient = self._beside_a_number(kept), self._beside_a_number(scaled)
+        old, gradient = self._tensor_factor(kept), self._tensor_factor(scaled)
         if old is None or gradient is None or graph.shapes[graph.inputs_of(scaled)[gradient]] != shape:
             return None
         read = self._made_by(READ, graph.inputs_of(kept)[old], kept)
@@ -87,19 +87,19 @@ class _Finder:
         )
 
     def _made_by(self, op: str, tensor: int, reader: int | None = None) -> int | None:
-        """The node of an op that makes a tensor, which only this reader reads."""
+        """Return the node that makes a tensor, if it has this op and `reader` alone reads it."""
         node = self.producers[tensor]
         if self.graph.ops[node] != op or (reader is not None and self.readers[tensor] != [reader]):
             return None
         return node
 
-    def _beside_a_number(self, product: int) -> int | None:
-        """Which factor of a product is multiplied by a single number; they come in any order."""
+    def _tensor_factor(self, product: int) -> int | None:
+        """Return which factor of a product is a tensor, if the other one is a scalar."""
         shapes = [self.graph.shapes[tensor] for tensor in self.graph.inputs_of(product)]
         return next((place for place in (0, 1) if shapes[1 - place] == () and shapes[place] != ()), None)
 
     def _addition(self, assignment: int, slot: int, value: int, read: int) -> tuple[int | None, list[int]]:
-        """Who adds the new value to the weight, and who reads the slot again for it."""
+        """Return the node that adds the new value to the weight, and the reads of the slot for it."""
         graph = self.graph
         again = [node for node in self.readers[slot] if node not in (assignment, read)]
         others = [node for node in self.readers[value] if node != assignment]

@@ -1,4 +1,4 @@
-"""A Rewrite: what a plan changes in a graph, in the names of that graph's nodes."""
+"""A Rewrite: what a plan changes in a graph, by node name."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from lowtide.program.graph import Shape
 
 @dataclass(frozen=True)
 class Rewrite:
-    """Edits of a graph: copies of nodes, inputs that point elsewhere, and who waits for whom.
+    """Edits of a graph: copies of nodes, changed inputs, and control edges.
 
     References are written as in a GraphDef: `name` or `name:port`.
     """
 
     copies: tuple[tuple[str, str], ...] = ()
-    """New nodes: (name, the node it is a copy of). A copy reads what its original reads, unless `inputs` says else."""
+    """New nodes: (name, original). A copy has the inputs of its original, except where `inputs` changes them."""
     inputs: tuple[tuple[str, int, str], ...] = ()
-    """Inputs that change: (node, position among its data inputs, what it reads from now on)."""
-    joints: tuple[tuple[str, str], ...] = ()
-    """New nodes that only wait: (name, the node behind which it comes and on whose device it is)."""
+    """Changed inputs: (node, position among its data inputs, new reference)."""
+    barriers: tuple[tuple[str, str], ...] = ()
+    """New nodes that only wait: (name, the last node that it waits for, whose device it is on)."""
     controls: tuple[tuple[str, str], ...] = ()
-    """(before, after): the second waits for the first."""
+    """Control edges: (before, after)."""
     ties: tuple[tuple[str, str, str], ...] = ()
-    """New nodes: (name, what it hands on, what it waits for). Where control edges do not hold, a tie does: it is
-    computed from both, though only the first decides its value."""
+    """New nodes: (name, reference it returns, reference it waits for). XLA ignores control edges but not a tie, which
+    is computed from both references although only the first one determines its value."""
     in_place: tuple[tuple[str, Shape], ...] = ()
-    """Assignments that write into the buffer that the variable has: (node, shape of the variable)."""
+    """Assignments that write into the variable's own buffer: (node, shape of the variable)."""

@@ -66,7 +66,7 @@ def apply(flat: FlatFunction, rewrite: Rewrite) -> FlatFunction:
         nodes[name].input[position] = reference
     for name, shape in rewrite.in_place:
         _write_in_place(nodes[name], shape, nodes, graph_def)
-    for name, behind in rewrite.joints:
+    for name, behind in rewrite.barriers:
         nodes[name] = graph_def.node.add(name=name, op="NoOp", device=nodes[behind].device)
     for before, after in rewrite.controls:
         waited = f"^{before}"

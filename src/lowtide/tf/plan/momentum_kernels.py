@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import graph_pb2
 
-from lowtide.planning.rewrite.control_edges import has_circle
+from lowtide.planning.rewrite.control_edges import has_cycle
 from lowtide.planning.rewrite.momentum import KERNEL, MomentumUpdate, momentum_updates
 from lowtide.program.graph import Graph
 from lowtide.tf.plan.flatten import FlatFunction, node_of
@@ -48,7 +48,7 @@ def with_momentum_kernels(flat: FlatFunction, graph: Graph) -> FlatFunction:
         waited.pop(node.name, None)
         del made.input[:]
         made.input.extend([*data, *(f"^{name}" for name in waited)])
-    if has_circle((node_of(reference), node.name) for node in graph_def.node for reference in node.input):
+    if has_cycle((node_of(reference), node.name) for node in graph_def.node for reference in node.input):
         return flat
     control_results = list(dict.fromkeys(stand_in.get(name, name) for name in flat.control_results))
     return dataclasses.replace(flat, graph_def=graph_def, control_results=control_results)
@@ -68,10 +68,10 @@ def _is_exact(update: MomentumUpdate, nodes: dict[str, tf.compat.v1.NodeDef]) ->
 @functools.cache
 def _computes_the_same(dtype: tf.DType) -> bool:
     """Whether the kernel gives the bits of a product, a product, a difference and a sum: tried on some numbers."""
-    chance = np.random.default_rng(0)
+    rng = np.random.default_rng(0)
 
     def numbers() -> tf.Tensor:
-        drawn = chance.standard_normal(_TRIED) * 10.0 ** chance.integers(-8, 4, _TRIED)
+        drawn = rng.standard_normal(_TRIED) * 10.0 ** rng.integers(-8, 4, _TRIED)
         return tf.constant(drawn, dtype)
 
     with tf.init_scope(), tf.device("CPU:0"):

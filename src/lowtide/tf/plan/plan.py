@@ -13,12 +13,13 @@ from lowtide.errors import LowtideError
 from lowtide.planning.allowance import check_allow
 from lowtide.planning.measured_costs import ESTIMATED, MeasuredTimes, Recorded, measured_times
 from lowtide.planning.plan import ORDER, FrontierPoint, NoPlanError, Plan
-from lowtide.planning.variant_pruning import Hopes
+from lowtide.planning.plan_search import search_order, search_plan, with_room
+from lowtide.planning.tuning import TUNING
+from lowtide.planning.variant_pruning import VariantPruning
 from lowtide.progress import Progress, ProgressCallback
 from lowtide.simulator.tuning import SAFE_BYTES, SAFE_SPREAD_IN_ORDER
 from lowtide.tf.plan.apply_rewrite import Redefined, apply, fingerprint, planned_callable
-from lowtide.tf.plan.attempts import DEAR, in_order, search, with_room
-from lowtide.tf.plan.planning_context import Ground, flat_step
+from lowtide.tf.plan.planning_context import PlanningContext, flat_step
 from lowtide.tf.plan.variants import Variant, allowable, check_only, variants_of
 from lowtide.tf.trace.predict import check_batch_size
 from lowtide.tf.trace.step import Step
@@ -27,12 +28,6 @@ from lowtide.tf.trace.trace import without_garbage_collection
 from lowtide.tf.trace.xla.step import CompiledStep
 from lowtide.tide.tide import Tide
 from lowtide.units import parse_bytes
-
-# Where a plan is dear a batch in pieces is tried, and taken where it is cheaper by so much. It often is: programs in
-# two pieces and in four took 0.91 to 1.12 times as long as whole. But it sums in another order.
-WORTH_SPLITTING = 0.05
-# What is split already may be split further for less.
-DEAR_SPLIT = 0.05
 
 
 def plan(
@@ -92,11 +87,11 @@ def plan_first(
     closest: NoPlanError | None = None
     best: Plan | None = None
     plain: Step | None = None
-    hopes = Hopes(budget_bytes)
+    pruning = VariantPruning(budget_bytes)
     for variant in variants:
-        if best is not None and (not _is_dear(best) or variant.precision != best.precision):
+        if best is not None and (not _is_expensive(best) or variant.precision != best.precision):
             break
-        if hopes.are_gone(variant.pieces, variant.precision):
+        if pruning.is_hopeless(variant.pieces, variant.precision):
             continue
         with variant.meanwhile():
             try:
@@ -107,7 +102,7 @@ def plan_first(
                 made = plan_step(step, batch_size, budget_bytes, progress, label, timed)
             except NoPlanError as error:
                 before = before or error.before
-                hopes.note(variant.pieces, variant.precision, error)
+                pruning.note(variant.pieces, variant.precision, error)
                 if closest is None or error.smallest_bytes < closest.smallest_bytes:
                     closest = error
                 continue
@@ -115,12 +110,12 @@ def plan_first(
                 # Whether a loss can be split shows only when it is traced.
                 if variant.pieces == 1:
                     raise
-                hopes.splits = False
+                pruning.splits = False
                 continue
         before = before or made.before
         known = best or closest
         made = _as_variant(made, variant, before, _longer(step, plain), known.frontier if known else made.frontier)
-        if best is not None and made.slowdown + WORTH_SPLITTING * (best.pieces == 1) >= best.slowdown:
+        if best is not None and made.slowdown + TUNING.split_gain * (best.pieces == 1) >= best.slowdown:
             break
         best = made
     if best is not None:
@@ -129,8 +124,8 @@ def plan_first(
     raise NoPlanError(closest.problem, budget_bytes, closest.smallest_bytes, closest.frontier, more) from closest
 
 
-def _is_dear(made: Plan) -> bool:
-    return made.slowdown > (DEAR if made.pieces == 1 else DEAR_SPLIT)
+def _is_expensive(made: Plan) -> bool:
+    return made.slowdown > (TUNING.expensive_share if made.pieces == 1 else TUNING.expensive_split)
 
 
 def _longer(step: Step, plain: Step | None) -> float:
@@ -182,8 +177,8 @@ def plan_step(
     _check_floor(before, budget_bytes)
     tell(Progress("looking at the graph"))
     with without_garbage_collection():
-        ground = Ground(step, before, times)
-        return search(ground, budget_bytes, tell, label)
+        context = PlanningContext(step, before, tell, label, times)
+        return context.plan_of(search_plan(context, budget_bytes, tell), budget_bytes)
 
 
 def _order_only(
@@ -203,7 +198,9 @@ def _order_only(
     before = step.tide(batch_size, progress, label)
     tell = progress or (lambda text: None)
     with without_garbage_collection():
-        return in_order(Ground(step, before), tell, label)
+        context = PlanningContext(step, before, tell, label)
+        attempt = search_order(context)
+        return context.plan_of(attempt, attempt.after.safe_bytes)
 
 
 def _check_floor(before: Tide, budget_bytes: int) -> None:

@@ -1,55 +1,51 @@
-"""The ground that a plan is made on: the flat graph of a step, the problem it poses, and attempts at it."""
+"""The planning context of a step: its flat graph, its planning problem, and the simulation of its rewrites."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import tensorflow as tf
 
 from lowtide.errors import LowtideError
+from lowtide.planning.actions import actions_of
 from lowtide.planning.measured_costs import ESTIMATED, MeasuredTimes
 from lowtide.planning.order.order import lowest_order
-from lowtide.planning.problem import Problem, build_problem, measure
-from lowtide.planning.remat.remat_search import Answer
-from lowtide.planning.rewrite.build_rewrite import realize
-from lowtide.planning.rewrite.concurrency import NONE, Leeway, holding_us
+from lowtide.planning.plan import Plan
+from lowtide.planning.plan_search import Attempt, lazy_frontier, with_room
+from lowtide.planning.problem import PlanningProblem, build_problem
+from lowtide.planning.remat.remat_search import RematSolution
+from lowtide.planning.rewrite.build_rewrite import build_rewrite
+from lowtide.planning.rewrite.concurrency import Concurrency, ordering_cost_us
 from lowtide.planning.rewrite.fusion import fused_nodes
-from lowtide.planning.rewrite.rewrite import Rewrite
+from lowtide.planning.tuning import TUNING
 from lowtide.program.kernels import with_kernels
 from lowtide.progress import ProgressCallback
 from lowtide.simulator.workload import Workload, build_workload
-from lowtide.tf.plan.apply_rewrite import Redefined, apply, fingerprint, register
+from lowtide.tf.plan.apply_rewrite import Redefined, apply, fingerprint, planned_callable, register
 from lowtide.tf.plan.flatten import FlatFunction, flat_of, flatten, is_stateful
 from lowtide.tf.plan.momentum_kernels import with_momentum_kernels
 from lowtide.tf.trace.convert import graph_from_def
+from lowtide.tf.trace.layer_origins import make_layer_finder
 from lowtide.tf.trace.resolve_shapes import resolve_shapes
 from lowtide.tf.trace.simulated_step import SimulatedStep
 from lowtide.tf.trace.step import Step
 from lowtide.tf.trace.xla.step import CompiledStep
 from lowtide.tide.tide import Tide
 
-# A value below this share of the peak is small: what it does is left alone.
-SMALL_SHARE, SMALLEST_BYTES = 1 / 4000, 16 << 10
-# The first guess at how much above the planner's own figure a sure limit lies: the allocator rounds chunks up. Each
-# trace of a rewrite corrects it.
-FIRST_MARGIN = 0.16
-# Ops that run a function are no stateful ops by their definition, but their functions may do anything.
+# Ops that call a function are not stateful by definition, but the function may be.
 _CALLS = frozenset("PartitionedCall If StatelessIf While StatelessWhile Case StatelessCase RemoteCall MapDefun".split())
-
-
-# Loops and branches as single steps, which only an executor understands.
+# Loops and branches as single ops, which only an executor can run.
 _LOWERED = frozenset("Switch Merge Enter Exit NextIteration".split())
 
 
 def flat_step(step: Step) -> FlatFunction:
-    """The graph to edit: as Grappler left it, so that what it fused and folded stays so, bit for bit.
+    """Return the graph to edit: the result of Grappler, so that what it fused and folded keeps the same bits.
 
-    Only updates with momentum become one node each. A compiled step has not seen Grappler, and loops are still whole
-    only in the graph as it was traced.
+    Momentum updates become one node each. A compiled step is not optimized by Grappler, and loops are single nodes only
+    in the graph as traced.
     """
     if isinstance(step, SimulatedStep):
         optimized = step.program.optimized_def
@@ -59,37 +55,41 @@ def flat_step(step: Step) -> FlatFunction:
 
 
 def _devices(graph_def: Any) -> list[str]:
-    """Where each node runs; what has no device before it is placed goes where most nodes are."""
+    """Return the device of each node; a node without one is assigned to the most frequent device."""
     kinds = {name: tf.DeviceSpec.from_string(name) for name in {node.device for node in graph_def.node} if name}
-    places = {name: f"{kind.device_type}:{kind.device_index or 0}" for name, kind in kinds.items()}
-    found = [places.get(node.device) for node in graph_def.node]
-    named = Counter(place for place in found if place is not None)
+    devices = {name: f"{kind.device_type}:{kind.device_index or 0}" for name, kind in kinds.items()}
+    found = [devices.get(node.device) for node in graph_def.node]
+    named = Counter(device for device in found if device is not None)
     usual = named.most_common(1)[0][0] if named else ""
-    return [place or usual for place in found]
+    return [device or usual for device in found]
 
 
-def pose(
+def build_step_problem(
     work: Workload, before: Tide, fused: frozenset[int] = frozenset(), devices: Sequence[str] | None = None
-) -> Problem:
-    """The problem of a step that takes so much as it is, in the best order."""
-    smallest = max(int(before.peak_bytes * SMALL_SHARE), SMALLEST_BYTES)
+) -> PlanningProblem:
+    """Build the planning problem of a step in its best order; `before` is the tide of the plain step."""
+    smallest = max(int(before.peak_bytes * TUNING.value_share), TUNING.value_bytes)
     stateful = frozenset(op for op in set(work.graph.ops) if op in _CALLS or is_stateful(op))
     order = lowest_order(work)
     held = int(before.curve.bytes_in_use[0])
     return build_problem(work, order.nodes, stateful, smallest, held, fused, devices)
 
 
-def first_aim(budget_bytes: int) -> int:
-    """What to search for first, so that the sure limit of what is found is about the budget."""
-    return int(budget_bytes / (1.0 + FIRST_MARGIN))
+class PlanningContext:
+    """A step to plan: a `RewriteSimulator` that knows TensorFlow."""
 
-
-class Ground:
-    """What a plan is made on: the flat graph of a step, and the problem that it poses."""
-
-    def __init__(self, step: Any, before: Tide, times: MeasuredTimes | None = None) -> None:
+    def __init__(
+        self,
+        step: Any,
+        before: Tide,
+        progress: ProgressCallback,
+        label: str | None = None,
+        times: MeasuredTimes | None = None,
+    ) -> None:
         self.step = step
         self.before = before
+        self.progress = progress
+        self.label = label
         self.concrete = step.concrete
         self.compiled = isinstance(step, CompiledStep)
         self.flat = flat_step(step)
@@ -99,16 +99,16 @@ class Ground:
                 graph = with_kernels(graph, program.graph)
         shapes = {index: tuple(shape) for index, shape in enumerate(step.argument_shapes) if shape is not None}
         self.work: Workload = build_workload(resolve_shapes(graph, self.flat.graph_def, shapes), fold=False)
-        self.notes = self._take_times(times)
+        self.notes = self._use_times(times)
         fused = fused_nodes(self.work, step.written_nodes()) if self.compiled else frozenset()
         devices = None if self.compiled else _devices(self.flat.graph_def)
-        self.problem = pose(self.work, before, fused, devices)
+        self.problem = build_step_problem(self.work, before, fused, devices)
         if self.compiled:
-            # XLA has kernels of its own, which ask the allocator for nothing.
+            # XLA's own kernels allocate no workspace.
             self.problem.workspace = [0] * len(self.problem)
 
-    def _take_times(self, times: MeasuredTimes | None) -> tuple[str, ...]:
-        """Let ops cost what was measured; returns where costs come from."""
+    def _use_times(self, times: MeasuredTimes | None) -> tuple[str, ...]:
+        """Use measured times as costs; return notes on where costs come from."""
         if times is None:
             return (ESTIMATED,)
         if self.compiled:
@@ -122,62 +122,53 @@ class Ground:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Of the graph as it was traced."""
+        """The fingerprint of the graph as traced."""
         return fingerprint(self.flat, self.step.argument_shapes)
 
-    def attempt(
-        self,
-        answer: Answer,
-        tell: ProgressCallback,
-        label: str | None,
-        budget_bytes: int | None = None,
-        leeway: Leeway = NONE,
-    ) -> Attempt:
-        """Rewrite the step as an answer says, and look at it as at any other."""
-        rewrite, at_once = realize(self.work, self.problem, answer.course, self.compiled, leeway)
+    def simulate(self, solution: RematSolution, concurrency: Concurrency, budget_bytes: int | None = None) -> Attempt:
+        """Rewrite the step as a solution says, trace it again and simulate it."""
+        rewrite, at_once = build_rewrite(self.work, self.problem, solution.schedule, self.compiled, concurrency)
         redefined = Redefined(self.concrete, apply(self.flat, rewrite))
         register(redefined)
-        step = self.step.with_body(redefined, tell, budget_bytes)
-        after = step.tide(self.step.batch_size, tell, label)
-        used = step.memory.temp_bytes if self.compiled else after.safe_bytes - self.problem.base_bytes
-        held_us = 0.0 if self.compiled else holding_us(self.problem, answer.course, at_once, rewrite.in_place)
-        spread = 0.0 if self.compiled else max(each.peak_spread for each in (step, *step.other_devices))
-        return Attempt(answer, rewrite, redefined, after, used, answer.flood.extra_us + held_us, spread)
+        step = self.step.with_body(redefined, self.progress, budget_bytes)
+        after = step.tide(self.step.batch_size, self.progress, self.label)
+        extra_us = solution.profile.extra_us
+        if self.compiled:
+            return Attempt(solution, rewrite, after, step.memory.temp_bytes, extra_us, 0.0, redefined)
+        used_bytes = after.safe_bytes - self.problem.base_bytes
+        extra_us += ordering_cost_us(self.problem, solution.schedule, at_once, rewrite.in_place)
+        spread = max(each.peak_spread for each in (step, *step.other_devices))
+        return Attempt(solution, rewrite, after, used_bytes, extra_us, spread, redefined)
 
     def room(self, budget_bytes: int) -> int:
-        """What a budget leaves for what comes on top of what is there anyway."""
-        return self.step.temporary_budget(budget_bytes) if self.compiled else budget_bytes - self.problem.base_bytes
+        """Return what a budget leaves on top of what is in use throughout."""
+        room: int = (
+            self.step.temporary_budget(budget_bytes) if self.compiled else budget_bytes - self.problem.base_bytes
+        )
+        return room
 
-    def first_aim(self, budget_bytes: int, room: int) -> int:
-        """What to search for first; of a compiled step it is known what it takes as it is."""
-        if not self.compiled:
-            return first_aim(budget_bytes)
-        plain = measure(self.problem, range(len(self.problem))).peak_bytes
-        return self.next_aim(plain, self.step.memory.temp_bytes, room)
+    def plain_used_bytes(self) -> int:
+        """Return the temporary bytes of a compiled step as it is."""
+        used: int = self.step.memory.temp_bytes
+        return used
 
-    def next_aim(self, peak_bytes: int, used_bytes: int, room: int) -> int:
-        """What to aim at to take all the room: what is planned and used stand in about the same proportion next time.
-
-        Or they lie as far apart, where XLA keeps what the planner does not see, such as filters in another layout.
-        """
-        planned = peak_bytes - self.problem.base_bytes
-        aim = planned * room / max(used_bytes, 1)
-        if self.compiled:
-            aim = max(min(aim, planned + room - used_bytes), 0)
-        return self.problem.base_bytes + int(aim * 0.98)
-
-
-@dataclass
-class Attempt:
-    """A step as rewritten, and its tide."""
-
-    answer: Answer
-    rewrite: Rewrite
-    redefined: Redefined
-    after: Tide
-    used_bytes: int
-    """What it takes on top of what is there anyway."""
-    extra_us: float
-    """How much longer than the plain step it takes."""
-    spread: float
-    """How far apart its peaks are, as a share of the middle one."""
+    def plan_of(self, attempt: Attempt, budget_bytes: int) -> Plan:
+        """Return an attempt as a plan."""
+        redefined, compiled, after = attempt.step, self.compiled, attempt.after
+        # What the step is certain to need, without the room beside it: the rest of the limit is for other memory.
+        needed_bytes = after.safe_bytes
+        metadata = self.step.metadata
+        layer = make_layer_finder(self.concrete, metadata.layers, metadata.kinds)
+        return Plan(
+            target=after.target,
+            budget_bytes=budget_bytes,
+            before=self.before,
+            after=after if compiled else with_room(after, budget_bytes),
+            slowdown=attempt.extra_us / max(self.problem.total_us, 1e-9),
+            actions=actions_of(self.work.graph, self.problem, attempt.solution.remats, attempt.rewrite, layer),
+            frontier=lazy_frontier(self.problem, attempt),
+            rewrite=attempt.rewrite,
+            fingerprint=self.fingerprint,
+            notes=self.notes,
+            bind=lambda: planned_callable(redefined, compiled, needed_bytes),
+        )

@@ -16,12 +16,10 @@ from lowtide.errors import LowtideError
 from lowtide.planning.allowance import BFLOAT16, FLOAT16, MICROBATCH
 from lowtide.planning.plan import MICROBATCH as SPLIT
 from lowtide.planning.plan import PRECISION, RECOMPUTE, Action
+from lowtide.planning.tuning import TUNING
 from lowtide.tf.microbatch.cross_row_layers import changes_statistics, micro_batch_notes
 from lowtide.tf.microbatch.micro_batches import split_step
 from lowtide.tf.plan.precision import set_precision, with_precision
-
-# Pieces double as long as each still has a row.
-MOST_PIECES = 64
 
 
 @dataclass(frozen=True)
@@ -102,7 +100,7 @@ def _splits(model: keras.Model, allow: Sequence[str], rows: int | None) -> Itera
     if MICROBATCH not in allow and changes_statistics(model):
         return
     pieces = 2
-    while pieces <= min(rows, MOST_PIECES):
+    while pieces <= min(rows, TUNING.most_pieces):
         yield Variant(model, pieces, None, tuple(micro_batch_notes(model, pieces)))
         pieces *= 2
 

@@ -10,13 +10,14 @@ from typing import Any
 import tensorflow as tf
 
 from lowtide.errors import LowtideError
-from lowtide.planning.remat.remat_search import lower
-from lowtide.planning.remat.target_search import QUICK_EFFORT
+from lowtide.planning.plan_search import first_target
+from lowtide.planning.remat.remat_search import find_schedule
+from lowtide.planning.tuning import TUNING
 from lowtide.program.dtypes import element_bytes
 from lowtide.program.graph import Shape
 from lowtide.progress import Progress, ProgressCallback
 from lowtide.run.graph_names import GraphNames
-from lowtide.tf.plan.planning_context import first_aim, pose
+from lowtide.tf.plan.planning_context import build_step_problem
 from lowtide.tf.record.called_function import StepAllocations, batch_size_of, program_of_call
 from lowtide.tf.trace.layer_origins import make_layer_finder
 from lowtide.tf.trace.predict import solve_batch
@@ -66,9 +67,9 @@ class StepInspection:
         if not isinstance(self.step, SimulatedStep) or not self.step.rescales:
             return None
         with without_garbage_collection():
-            problem = pose(self.step.workload(self.batch_size), predicted)
-            answer = lower(problem, first_aim(budget), effort=QUICK_EFFORT)
-        return answer.flood.extra_us / max(problem.total_us, 1e-9) if answer.within else None
+            problem = build_step_problem(self.step.workload(self.batch_size), predicted)
+            solution = find_schedule(problem, first_target(budget), effort=TUNING.remat_quick_effort)
+        return solution.profile.extra_us / max(problem.total_us, 1e-9) if solution.within else None
 
 
 def uninspected(metadata: StepMetadata, batch_size: int | None = None) -> StepInspection:

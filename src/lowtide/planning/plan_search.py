@@ -1,0 +1,292 @@
+"""The search for a plan: schedule, simulate the rewritten step, correct the target, and try again.
+
+Read aloud:
+
+1. Find the cheapest schedule whose peak, by the planner's own memory profile, is at a *target*.
+2. Build the rewrite that enforces it, with as much concurrency as memory allows, and simulate the rewritten step.
+3. If the simulated step fits and is good enough, stop. If it misses, either enforce the same schedule more strictly, or
+   move the target by what the simulation showed, and go back to 1.
+4. If the plan is expensive, try again with fewer copies: what the allocator's chunks take jumps from schedule to
+   schedule, so a schedule between two that missed may fit.
+
+Building and simulating a rewrite needs the program; a `RewriteSimulator` does it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from lowtide.planning.memory_profile import profile_schedule
+from lowtide.planning.plan import FrontierPoint, LazyFrontier, NoPlanError
+from lowtide.planning.problem import PlanningProblem
+from lowtide.planning.remat.remat_search import RematSolution, find_schedule, frontier
+from lowtide.planning.remat.target_search import TargetSearch
+from lowtide.planning.rewrite.concurrency import FIRM, LOOSE, NONE, STRICTER, Concurrency
+from lowtide.planning.rewrite.rewrite import Rewrite
+from lowtide.planning.tuning import TUNING
+from lowtide.progress import Progress, ProgressCallback
+from lowtide.simulator.tuning import SAFE_BYTES
+from lowtide.tide.tide import Tide
+
+
+@dataclass
+class Attempt:
+    """A simulated rewrite."""
+
+    solution: RematSolution
+    rewrite: Rewrite
+    after: Tide
+    used_bytes: int
+    """What the rewritten step takes on top of what is in use throughout."""
+    extra_us: float
+    """How much longer it takes than the plain step."""
+    spread: float
+    """The difference between its peaks from step to step, as a share of the median."""
+    step: Any
+    """The rewritten step, for the caller of the search."""
+
+    def fits(self, budget_bytes: int) -> bool:
+        """Whether the rewritten step keeps a budget."""
+        return self.after.safe_bytes <= budget_bytes
+
+
+class RewriteSimulator(Protocol):
+    """A step whose rewrites can be simulated."""
+
+    problem: PlanningProblem
+    before: Tide
+    compiled: bool
+    """Whether XLA compiles the step. It chooses the order itself, so no concurrency can be given."""
+
+    def room(self, budget_bytes: int) -> int:
+        """Return what a budget leaves on top of what is in use throughout."""
+
+    def plain_used_bytes(self) -> int:
+        """Return what the plain step takes on top of what is in use throughout; only for a compiled step."""
+
+    def simulate(self, solution: RematSolution, concurrency: Concurrency, budget_bytes: int | None = None) -> Attempt:
+        """Rewrite the step as a solution says, trace it again and simulate it."""
+
+
+def first_target(budget_bytes: int) -> int:
+    """Return the first target, so that the safe limit of what is found is about the budget."""
+    return int(budget_bytes / (1.0 + TUNING.first_margin))
+
+
+def search_plan(simulator: RewriteSimulator, budget_bytes: int, progress: ProgressCallback) -> Attempt:
+    """Find a rewrite that keeps a budget at a low cost; raise NoPlanError if there is none."""
+    return _PlanSearch(simulator, budget_bytes, progress).run()
+
+
+class _PlanSearch:
+    """What the next attempt will try, and what the attempts so far have shown."""
+
+    def __init__(self, simulator: RewriteSimulator, budget_bytes: int, progress: ProgressCallback) -> None:
+        self.simulator = simulator
+        self.problem = simulator.problem
+        self.budget_bytes = budget_bytes
+        self.room = simulator.room(budget_bytes)
+        self.progress = progress
+        self.targets = TargetSearch(self.problem, progress)
+        # What the next attempt tries.
+        self.target_bytes = self._first_target()
+        self.concurrency = NONE if simulator.compiled else LOOSE
+        self.solution: RematSolution | None = None
+        self.keeps_schedule = False
+        """Whether the next attempt enforces the same schedule more strictly."""
+        # What the attempts have shown.
+        self.last: Attempt | None = None
+        self.best: Attempt | None = None
+        self.smallest_bytes = simulator.before.safe_bytes
+        self.misses = 0
+
+    def run(self) -> Attempt:
+        most = TUNING.attempts if self.simulator.compiled else TUNING.attempts_without_plan
+        for number in range(1, most + 1):
+            if self.best is not None and number > TUNING.attempts:
+                break
+            if not self.keeps_schedule and not self._choose_schedule():
+                break
+            self.progress(Progress(f"tracing the planned step, attempt {number}"))
+            self._simulate()
+            if self._is_done(number) or not self._choose_target(number):
+                break
+        if self.best is None:
+            points = lazy_frontier(self.problem, self.last) if self.last is not None else ()
+            problem = "no plan reaches the budget"
+            raise NoPlanError(problem, self.budget_bytes, self.smallest_bytes, points, before=self.simulator.before)
+        return self._with_fewer_copies(self.best)
+
+    def _choose_schedule(self) -> bool:
+        """Find a schedule for the target, or enforce the last one more strictly; return False to stop."""
+        # A lower schedule costs more, so once a plan fits no lower target is tried.
+        lower_targets = TUNING.lower_targets if self.best is None else 0
+        found = self.targets.find(self.target_bytes, self.solution, lower_targets)
+        if self.best is not None and (found is None or found.profile.extra_us >= self.best.extra_us):
+            return False
+        if found is not None and self.solution is None:
+            found = self._prefer_higher(found)
+        elif found is not None and self._prefers_stricter(found):
+            # The schedule can be found again if this misses.
+            self.targets.allow_again(found)
+            found = None
+        if found is not None:
+            self.solution = found
+        elif self.last is None or self.concurrency is NONE:
+            return False
+        else:
+            self.concurrency = STRICTER[self.concurrency]
+        return True
+
+    def _prefer_higher(self, found: RematSolution) -> RematSolution:
+        """Return a higher schedule where the first target is below all schedules.
+
+        The lowest schedule need not take least: it has most copies, and their chunks fragment memory.
+        """
+        if found.within or self.simulator.compiled:
+            return found
+        higher = self.targets.find(self.problem.base_bytes + int(TUNING.high_share * self.room))
+        if higher is None or not higher.within:
+            return found
+        self.targets.allow_again(found)
+        return higher
+
+    def _prefers_stricter(self, found: RematSolution) -> bool:
+        """Whether the last schedule is enforced more strictly before the lowest one is tried, which has more copies."""
+        assert self.solution is not None
+        if not self.solution.within or found.within:
+            return False
+        if self.concurrency is LOOSE:
+            return True
+        # A strict order costs as much as many copies.
+        strict_us = self.solution.profile.extra_us + TUNING.idle_share * self.problem.total_us
+        return self.concurrency is FIRM and found.profile.extra_us > strict_us
+
+    def _simulate(self) -> None:
+        assert self.solution is not None
+        attempt = self.simulator.simulate(self.solution, self.concurrency, self.budget_bytes)
+        self.last = attempt
+        self.smallest_bytes = min(self.smallest_bytes, attempt.after.safe_bytes)
+        fits = attempt.fits(self.budget_bytes)
+        if fits and (self.best is None or attempt.extra_us <= self.best.extra_us):
+            self.best = attempt
+
+    def _is_done(self, number: int) -> bool:
+        """Whether the best attempt is good enough: the budget is used up, little time is lost, or nothing is lower."""
+        best = self.best
+        if best is None:
+            return False
+        assert self.solution is not None
+        cheap = number * (TUNING.cheap_share_compiled if self.simulator.compiled else TUNING.cheap_share)
+        unused_bytes = self.budget_bytes - best.after.safe_bytes
+        return (
+            best.extra_us <= cheap * self.problem.total_us
+            or unused_bytes <= TUNING.unused_share * self.budget_bytes
+            or not self.solution.within
+        )
+
+    def _choose_target(self, number: int) -> bool:
+        """Decide what the next attempt tries; return False if nothing is left."""
+        assert self.solution is not None
+        assert self.last is not None
+        fits = self.last.fits(self.budget_bytes)
+        missed = (self.last.after.safe_bytes - self.budget_bytes) / max(self.room, 1)
+        # The same schedule, enforced more strictly, costs some time; a lower target may cost more.
+        self.keeps_schedule = self.best is None and self._wants_stricter(number, missed)
+        if self.keeps_schedule:
+            self.concurrency = STRICTER[self.concurrency]
+            return True
+        if not (fits or self.solution.within):
+            return False
+        self.misses += not fits
+        self.target_bytes = self._next_target(self.solution.profile.peak_bytes, self.last.used_bytes)
+        if not (fits or self.simulator.compiled):
+            lowered = self.misses * min(missed, TUNING.missed_share)
+            self.target_bytes -= int(lowered * (self.target_bytes - self.problem.base_bytes))
+        return True
+
+    def _wants_stricter(self, number: int, missed: float) -> bool:
+        """Whether a schedule that missed by a share of the room is enforced more strictly before a lower target."""
+        assert self.solution is not None
+        if self.concurrency is NONE:
+            return False
+        if not self.solution.within or number >= TUNING.strict_after:
+            return True
+        return self.concurrency is LOOSE and (number > 1 or missed > TUNING.near_miss)
+
+    def _first_target(self) -> int:
+        if not self.simulator.compiled:
+            return first_target(self.budget_bytes)
+        # What a compiled step takes as it is, is known.
+        plain = profile_schedule(self.problem, range(len(self.problem))).peak_bytes
+        return self._next_target(plain, self.simulator.plain_used_bytes())
+
+    def _next_target(self, peak_bytes: int, used_bytes: int) -> int:
+        """Return the target that would use all the room, if planned and used bytes keep their proportion.
+
+        Or if they keep their difference, where XLA keeps what the planner does not see, such as transposed filters.
+        """
+        planned = peak_bytes - self.problem.base_bytes
+        target = planned * self.room / max(used_bytes, 1)
+        if self.simulator.compiled:
+            target = max(min(target, planned + self.room - used_bytes), 0)
+        return self.problem.base_bytes + int(target * TUNING.target_share)
+
+    def _with_fewer_copies(self, best: Attempt) -> Attempt:
+        """Return the attempt, or one with fewer copies, where that fits and the attempt is expensive."""
+        problem = self.problem
+        lowest, highest = best.solution.profile.peak_bytes, problem.base_bytes + TUNING.high_share * self.room
+        leaves_room = best.after.safe_bytes < (1 - TUNING.unused_share) * self.budget_bytes
+        expensive = TUNING.cheap_share if leaves_room else TUNING.expensive_share
+        if self.simulator.compiled or best.extra_us <= expensive * problem.total_us:
+            return best
+        for share in TUNING.between:
+            target_bytes = int(lowest + share * (highest - lowest))
+            solution = self.targets.find(target_bytes, best.solution, lower_targets=0)
+            if solution is None or not solution.within or solution.profile.extra_us >= best.extra_us:
+                continue
+            self.progress(Progress("tracing the planned step, with fewer copies"))
+            attempt = self.simulator.simulate(solution, FIRM, self.budget_bytes)
+            if attempt.fits(self.budget_bytes) and attempt.extra_us < best.extra_us:
+                return attempt
+        return best
+
+
+def search_order(simulator: RewriteSimulator) -> Attempt:
+    """Find a rewrite that only enforces the best order, with the concurrency whose peaks vary least.
+
+    A strict order is not tried: it costs up to two thirds of the time, and the order alone is meant to cost nothing.
+    """
+    solution = find_schedule(simulator.problem, simulator.before.peak_bytes << 10)
+    best = simulator.simulate(solution, LOOSE)
+    if best.spread > TUNING.even_spread:
+        firm = simulator.simulate(solution, FIRM)
+        # A small difference is not worth the time that it costs.
+        if firm.spread < best.spread - TUNING.even_spread:
+            best = firm
+    return best
+
+
+def with_room(after: Tide, budget_bytes: int) -> Tide:
+    """Return the tide with a promise that uses what the budget leaves, up to a share.
+
+    A process whose limit is the budget does not run out of memory; the exact peaks of its steps are less certain.
+    """
+    roomy = int(after.peak_bytes * (1.0 + TUNING.room_share)) + SAFE_BYTES
+    return dataclasses.replace(after, safe_bytes=max(after.safe_bytes, min(roomy, budget_bytes)))
+
+
+def lazy_frontier(problem: PlanningProblem, attempt: Attempt) -> LazyFrontier:
+    """Return what other budgets would cost, scaled by the ratio of safe limit and planned peak of an attempt."""
+    # A plan may live long: the frontier keeps the problem, and nothing else of the search.
+    factor = attempt.after.safe_bytes / max(attempt.solution.profile.peak_bytes, 1)
+
+    def find() -> tuple[FrontierPoint, ...]:
+        return tuple(
+            FrontierPoint(int(peak * factor), extra_us / max(problem.total_us, 1e-9), count)
+            for peak, extra_us, count in frontier(problem)
+        )
+
+    return LazyFrontier(find)
