@@ -67,7 +67,7 @@ def test_steps_compared_are_those_that_the_recorder_records() -> None:
     source = (ROOT / "src" / "lowtide" / "tf" / "record" / "recorder.py").read_text()
     early, settled = (
         int(re.search(rf"^{name} = (\d+)", source, re.MULTILINE)[1])  # type: ignore[index]
-        for name in ("EARLY_STEPS", "SETTLED_STEP")
+        for name in ("EARLY_STEPS", "FIRST_STEADY_STEP")
     )
     assert (*range(2, early + 1), *range(settled, settled + 3)) == overhead.RECORDED_STEPS
     assert (early + 1, settled + 3) == overhead.CLOSING_STEPS
