@@ -4,6 +4,7 @@ python -m benchmarks.fit                          everything; what is in the cac
 python -m benchmarks.fit --quick                  two programs, in a few minutes
 python -m benchmarks.fit --only unet --part cost  a program and a part; both may be repeated
 python -m benchmarks.fit --assemble               run nothing: the table of what is in the cache
+python -m benchmarks.fit --ablate --only mlp      plan with each number of planning/tuning.py varied; nothing is trained
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import TypeVar
 
 from benchmarks.common.cache import setting
 from benchmarks.common.report import Section, bars_markdown, to_markdown
-from benchmarks.fit import batches, cost, exactness, ordering, promise, speed
+from benchmarks.fit import ablation, batches, cost, exactness, ordering, promise, speed
 from benchmarks.fit.runs import Runs
 from benchmarks.fit.suite import LARGER_BATCHES, Case, select
 
@@ -40,6 +41,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--without-peers", action="store_true", help="nothing but plain and planned steps")
     parser.add_argument("--fresh", action="store_true", help="run again what is in the cache")
     parser.add_argument("--assemble", action="store_true", help="run nothing: the table of what is in the cache")
+    parser.add_argument("--ablate", action="store_true", help="what each tuned number of planning buys; takes hours")
+    parser.add_argument("--number", action="append", default=[], help="with --ablate: part of a number's name")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the cache and the table")
     return parser.parse_args()
 
@@ -93,6 +96,12 @@ def main() -> None:
     chosen = select(options.only, options.quick)
     if not chosen:
         raise SystemExit(f"error: no program matches {options.only}; see benchmarks/fit/suite.py")
+    if options.ablate:
+        options.results.mkdir(parents=True, exist_ok=True)
+        ablation.write(
+            ablation.measure(chosen, options.number), options.results / "ablation.md", ", ".join(setting().values())
+        )
+        return
     parts = options.part or [part for part in PARTS if not (options.quick and part in SLOW_PARTS)]
     runs = Runs(options)
     found = list(sections(chosen, parts, runs, options))
