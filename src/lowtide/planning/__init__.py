@@ -1,5 +1,7 @@
 """How to lower the peak of a step: its order, what to rematerialize, and what that costs in time.
 
-Imports `program`, `simulator` and `tide`. `order/` finds an order, `remat/` chooses what to compute again, `rewrite/`
-states the change to the graph.
+A step becomes a `PlanningProblem` (problem.py), whose schedules have a memory profile (memory_profile.py). `order/`
+finds an order, `remat/` chooses what to rematerialize, `rewrite/` states the edits of the graph, and plan_search.py
+combines them into the search for a `Plan`. Every tuned number is in tuning.py. Knows nothing of TensorFlow; imports
+`program`, `simulator`, `tide` and what is below them.
 """

@@ -1,4 +1,4 @@
-"""What a plan may do that changes results, and does only where the user names it in `allow=`."""
+"""What a plan may change in results, if the user names it in `allow=`."""
 
 from collections.abc import Iterable
 
@@ -15,7 +15,7 @@ ALLOWANCES = {
 
 
 def check_allow(allow: str | Iterable[str]) -> tuple[str, ...]:
-    """Return what is allowed, each once; or say what there is to allow."""
+    """Return the allowed names without repetitions; raise an error for an unknown one."""
     names = tuple(dict.fromkeys([allow] if isinstance(allow, str) else allow))
     for name in names:
         if name not in ALLOWANCES:

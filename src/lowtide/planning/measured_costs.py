@@ -1,4 +1,4 @@
-"""What ops cost, from a step that was recorded: measured times in the place of the model's."""
+"""Costs of ops from a recorded step, which replace those of the cost model."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from lowtide.tide.matching import match_nodes
 from lowtide.tide.tide import Tide
 
 ESTIMATED = "times estimated from FLOPs and bytes"
-# What a function that calls the whole step puts before the names in it.
+# The prefix of node names in a function that calls the whole step.
 _CALLED = re.compile(r"^(Stateful)?PartitionedCall(_\d+)?/")
 
 
 @dataclass(frozen=True)
 class MeasuredTimes:
-    """The times of a recorded step, and what notes and errors call their source."""
+    """The op times of a recorded step, and the name of their source for notes and errors."""
 
     tide: Tide
     times: OpTimes
     source: str
 
     def costs_of(self, work: Workload, step: Tide) -> list[float]:
-        """What each node of a step costs: its own time where it was measured, else the model's in proportion."""
+        """Return the cost of each node: its measured time, or else the cost model's, scaled by the median ratio."""
         measured = self._find(work, step)
         ratio = _middle_ratio(work, measured)
         scale = self._batches(step)
         return [scale * measured.get(node, ratio * cost) for node, cost in enumerate(work.cost_us)]
 
     def notes(self, step: Tide) -> tuple[str, ...]:
-        """Where costs come from, for a plan to say."""
+        """Return the notes of a plan on where its costs come from."""
         measured = f"times measured in {self.source}"
         if self._batches(step) == 1.0:
             return (measured,)
@@ -45,8 +45,8 @@ class MeasuredTimes:
         return (step.batch_size or 1) / self.tide.batch_size if step.batch_size and self.tide.batch_size else 1.0
 
     def _find(self, work: Workload, step: Tide) -> dict[int, float]:
-        """The measured microseconds of nodes; refuses a recording of another program."""
-        # Nodes that hand a buffer on are not timed, and would not be found.
+        """Return the measured microseconds of nodes; raise an error for a recording of another program."""
+        # Nodes that only pass a buffer on are not timed.
         nodes = {work.graph.names[node]: node for node, cost in enumerate(work.cost_us) if cost > 0}
         known = dict(zip(self.times.node, self.times.duration_us.tolist(), strict=True))
         whole = sum(cost for cost, role in zip(work.cost_us, work.role, strict=True) if role == COMPUTE)
@@ -68,7 +68,7 @@ Recorded = MeasuredTimes | Tide | str | PathLike[str]
 
 
 def measured_times(recorded: Recorded | None) -> MeasuredTimes | None:
-    """The times in a recorded tide, or in the file of one."""
+    """Return the times in a recorded tide, or in its file."""
     if recorded is None or isinstance(recorded, MeasuredTimes):
         return recorded
     is_tide = isinstance(recorded, Tide)
@@ -84,7 +84,7 @@ def measured_times(recorded: Recorded | None) -> MeasuredTimes | None:
 
 
 def _inside(name: str) -> str:
-    """Whether a step is called from a function that draws its batch is all the same to its ops."""
+    """Return a node name without the prefix of the function that calls the step."""
     return _CALLED.sub("", name)
 
 
@@ -93,10 +93,9 @@ def _match(known: Mapping[str, float], nodes: Mapping[str, int]) -> dict[int, fl
 
 
 def _middle_ratio(work: Workload, measured: Mapping[int, float]) -> float:
-    """How much longer than the model says ops took: half of the modelled time took more, half less.
+    """Return the median ratio of measured and modelled time, weighted by modelled time.
 
-    The many small ops, which take nothing but the time to call them, do not count in it, nor does a single one that
-    the model has quite wrong.
+    Neither the many small ops, which only take the time of their call, nor a single outlier affect it.
     """
     ratios = sorted((took / work.cost_us[node], work.cost_us[node]) for node, took in measured.items())
     rest = sum(weight for _, weight in ratios) / 2

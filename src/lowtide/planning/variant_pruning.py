@@ -1,35 +1,33 @@
-"""VariantPruning: which variants of a step are not worth a trace and a search, by what others took.
+"""Which variants of a step are not worth a trace and a search, judged by the variants that were tried.
 
-A part of what a step takes shrinks with the pieces of its batch, and a part does not: what is there before it, and the
-gradients. Two searches tell both parts, about. One tells how low more pieces could get if everything shrank.
+Part of a step's memory shrinks with the number of micro-batches, and part does not: what exists before the step, and
+the gradients. Two searches estimate both parts. After one search, the bound assumes that everything shrinks.
 """
 
 from __future__ import annotations
 
 from lowtide.planning.plan import NoPlanError
-
-# A step may get so much lower than these figures say, as a share of what it takes by itself.
-_DOUBT = 0.5
+from lowtide.planning.tuning import TUNING
 
 
 class VariantPruning:
-    """What is known of the variants that were tried in vain."""
+    """The smallest peaks of the variants that did not fit."""
 
     def __init__(self, budget_bytes: int) -> None:
         self.budget_bytes = budget_bytes
         self.splits = True
-        """Whether the batch can be split at all."""
+        """Whether the batch can be split."""
         self._smallest: dict[str | None, list[tuple[int, int]]] = {}
         self._held_bytes = 0
 
     def note(self, pieces: int, precision: str | None, error: NoPlanError) -> None:
-        """Remember how low a variant came."""
+        """Record the smallest peak of a variant."""
         if error.before is not None:
             self._held_bytes = int(error.before.curve.bytes_in_use[0])
         self._smallest.setdefault(precision, []).append((pieces, error.smallest_bytes))
 
     def is_hopeless(self, pieces: int, precision: str | None) -> bool:
-        """Whether a variant is as good as sure to be above the budget."""
+        """Whether a variant is almost certain to be above the budget."""
         if self._held_bytes >= self.budget_bytes or (pieces > 1 and not self.splits):
             return True
         tried = self._smallest.get(precision)
@@ -37,11 +35,11 @@ class VariantPruning:
             return False
         held = self._held_bytes
         expected = expected_bytes(tried, pieces, held)
-        return held + (1 - _DOUBT) * (expected - held) > self.budget_bytes
+        return held + (1 - TUNING.pruning_doubt) * (expected - held) > self.budget_bytes
 
 
 def expected_bytes(tried: list[tuple[int, int]], pieces: int, held_bytes: int) -> float:
-    """How low a batch in so many pieces may get, by (pieces, smallest bytes) of those that were tried, in order."""
+    """Extrapolate the smallest peak for a number of micro-batches from (pieces, smallest bytes) of earlier ones."""
     last, smallest = tried[-1]
     if len(tried) == 1:
         return held_bytes + (smallest - held_bytes) * last / pieces

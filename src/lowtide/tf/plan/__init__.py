@@ -1,1 +1,5 @@
-"""Plans for real steps: `lt.plan`, `lt.function` and `lt.fit_in`, and the functions they make."""
+"""Plans of TensorFlow steps: `lt.plan`, `lt.function` and `lt.fit_in`.
+
+Flattens a traced step, lets `planning` search for a rewrite, applies it and traces the result again. Imports
+`planning`, `tf/trace` and `tf/microbatch`.
+"""

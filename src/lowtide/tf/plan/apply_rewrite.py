@@ -1,4 +1,4 @@
-"""Apply a Rewrite to a traced step, and make a function of the result."""
+"""Apply a Rewrite to a traced step, and build a function from the result."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from lowtide.tf.trace.convert import output_dtypes
 from lowtide.tf.trace.trace import call_options
 
 _NUMBERS = itertools.count()
-# A row of so many elements is copied as a block at little cost.
+# A row of this many elements is copied as a block at little cost.
 _LONG_ROW = 256
-# Limits of a slice that is the whole, in each dimension.
+# The limits of a slice of all elements, in each dimension.
 _WHOLE = {"begin": 0, "end": 0, "strides": 1}
 
 
 def fingerprint(flat: FlatFunction, shapes: Sequence[Shape | None]) -> str:
-    """What tells one graph from another: its nodes, their attributes and edges, and the shapes of its arguments."""
+    """Return a digest of a graph: its nodes, their attributes and edges, and the shapes of its arguments."""
     total = hashlib.sha256(repr(shapes).encode())
     # TensorFlow does not always list the nodes in the same order.
     for node in sorted(flat.graph_def.node, key=lambda node: node.name):
@@ -44,7 +44,7 @@ def fingerprint(flat: FlatFunction, shapes: Sequence[Shape | None]) -> str:
 
 
 def apply(flat: FlatFunction, rewrite: Rewrite) -> FlatFunction:
-    """The same function, edited."""
+    """Return the function with the edits of a rewrite."""
     graph_def = graph_pb2.GraphDef()
     graph_def.CopyFrom(flat.graph_def)
     nodes = {node.name: node for node in graph_def.node}
@@ -52,7 +52,7 @@ def apply(flat: FlatFunction, rewrite: Rewrite) -> FlatFunction:
         copy = graph_def.node.add()
         copy.CopyFrom(nodes[original])
         copy.name = name
-        # What its original waited for has happened.
+        # What its original waits for has finished by then.
         data = [reference for reference in copy.input if not reference.startswith("^")]
         del copy.input[:]
         copy.input.extend(data)
@@ -78,14 +78,14 @@ def apply(flat: FlatFunction, rewrite: Rewrite) -> FlatFunction:
 def _write_in_place(
     node: node_def_pb2.NodeDef, shape: Shape, nodes: dict[str, node_def_pb2.NodeDef], graph_def: graph_pb2.GraphDef
 ) -> None:
-    """Make of an assignment one to all elements of the variable, which keeps its buffer.
+    """Turn an assignment into one to all elements of the variable, which keeps its buffer.
 
-    That is done row by row where rows are long, which takes half as long as element by element.
+    Long rows are written as blocks, which takes half as long as element by element.
     """
     handle, value, *controls = node.input
     device, dtype = node.device, node.attr["dtype"].type
     if not (tf.as_dtype(dtype).is_floating or "CPU" in device):
-        # Accelerators have no kernel for every kind of whole number.
+        # Accelerators lack kernels for some integer types.
         return
     rank = len(shape)
 
@@ -118,11 +118,11 @@ def _write_in_place(
 def _tie_nodes(
     name: str, handed_on: str, trigger: str, nodes: dict[str, node_def_pb2.NodeDef]
 ) -> list[node_def_pb2.NodeDef]:
-    """Nodes that hand a tensor on bit for bit, but not before another one is there.
+    """Return nodes that pass a tensor on bit for bit, but not before another one exists.
 
-    To it is added a negative zero, which changes no number, not even a zero's sign. That zero is chosen by one element
-    of the trigger, in a comparison that is never true: whether the element is a NaN is 0 or 1, and never 2. A compiler
-    does not see through this.
+    They add a negative zero, which changes no number, not even the sign of a zero. One element of the trigger selects
+    that zero in a comparison that is never true: whether the element is NaN is 0 or 1, never 2. A compiler cannot
+    simplify this.
     """
     device = nodes[split(handed_on)[0]].device
     dtype, trigger_dtype = (output_dtypes(nodes[source])[port] for source, port in (split(handed_on), split(trigger)))
@@ -174,7 +174,7 @@ def _tie_nodes(
 
 
 class Redefined:
-    """A concrete function with another body: same arguments, captures and results."""
+    """A concrete function with a new body and the same arguments, captures and results."""
 
     def __init__(self, concrete: Any, flat: FlatFunction) -> None:
         self.original = concrete
@@ -195,7 +195,7 @@ def call_redefined(redefined: Redefined, arguments: list[Any]) -> Any:
         Tout=[tf.as_dtype(each.type) for each in redefined.function_def.signature.output_arg],
         f=redefined.name,
     )
-    # Of a call without results TensorFlow returns the operation itself.
+    # For a call without results TensorFlow returns the operation itself.
     results = list(results) if isinstance(results, (list, tuple)) else []
     flat = concrete.function_type.flat_outputs
     if len(results) != len(flat):
@@ -209,7 +209,7 @@ _REGISTERED: weakref.WeakSet[Redefined] = weakref.WeakSet()
 
 
 def register(redefined: Redefined) -> None:
-    """Make a function known to TensorFlow's runtime for as long as its object lives."""
+    """Register a function with TensorFlow's runtime while its object exists."""
     if redefined in _REGISTERED:
         return
     runtime = context.context()
@@ -226,9 +226,9 @@ def _forget(name: str) -> None:
 
 
 def planned_callable(redefined: Redefined, compiled: bool, total_bytes: int | None = None) -> Callable[..., Any]:
-    """A function with the original's signature and structured results, and the new body.
+    """Return a callable with the original's signature and structured results, and the new body.
 
-    What it takes in all, if that is known, is fetched in one piece.
+    If `total_bytes` is given, that memory is allocated as one arena.
     """
     concrete = redefined.original
 
@@ -237,16 +237,16 @@ def planned_callable(redefined: Redefined, compiled: bool, total_bytes: int | No
 
     planned.__name__ = f"planned_{getattr(concrete, 'name', 'step')}"
     function = tf.function(planned, autograph=False, jit_compile=True if compiled else None)
-    # A compiled step is one block as it is.
+    # A compiled step is one block anyway.
     return PlannedStep(function, redefined, None if compiled else total_bytes)
 
 
 def _flat_arguments(function_type: Any, arguments: Any, named: Any) -> list[Any]:
-    """The tensors among a call's arguments, in the order of the traced function."""
+    """Return the tensors among a call's arguments, in the order of the traced function."""
     bound = function_type.bind_partial(*arguments, **named)
     for name, parameter in function_type.parameters.items():
         if name not in bound.arguments:
-            # It was left to its default, which the trace knows.
+            # The argument has its default, which the trace knows.
             bound.arguments[name] = getattr(parameter.type_constraint, "value", None)
     return list(function_type.unpack_inputs(bound))
 
@@ -258,7 +258,7 @@ class PlannedStep:
         self.function = function
         self.arena_bytes = arena_bytes
         """What the step takes in all, until an arena was fetched for it."""
-        # The function's traces call the body by name, so it must live as long as they do.
+        # The function's traces call the body by name, so it must exist as long as they do.
         self.redefined = redefined
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
@@ -269,5 +269,5 @@ class PlannedStep:
             return self.function(*arguments, **named)
 
     def get_concrete_function(self, *arguments: Any, **named: Any) -> Any:
-        """Its trace, as tf.function has it."""
+        """Return the trace, like tf.function."""
         return self.function.get_concrete_function(*arguments, **named)

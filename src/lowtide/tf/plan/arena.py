@@ -1,4 +1,4 @@
-"""Fetch a planned step's basin: one region of the allocator instead of many."""
+"""Fetch the arena of a planned step: one region of the allocator instead of many."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _ROW_BYTES = 1 << 20
 
 
 def fetch_arena(total_bytes: int) -> None:
-    """Let the allocator fetch the rest of `total_bytes` in one piece; nothing is written there, so nothing is slower.
+    """Let the allocator fetch the rest of `total_bytes` as one region; nothing is written to it.
 
-    Only allocators that count have regions. The plain allocator of the CPU has none.
+    Only allocators with statistics have regions. The default allocator of the CPU has none.
     """
     for device in devices_with_statistics()[:1]:
         now = tf.config.experimental.get_memory_info(device)
@@ -24,7 +24,7 @@ def fetch_arena(total_bytes: int) -> None:
                     tf.raw_ops.Empty(shape=[wanted // _ROW_BYTES, _ROW_BYTES], dtype=tf.uint8)
             except tf.errors.ResourceExhaustedError:
                 continue
-            # The block held nothing, but the allocator's highest mark would tell of it as of memory that was needed. A
-            # step with a basin comes higher than all before it, so no mark of use is lost.
+            # The allocator's peak would count the empty block as used memory. A step with an arena has a higher peak
+            # than all before it, so resetting the peak loses nothing.
             tf.config.experimental.reset_memory_stats(device)
             break

@@ -33,8 +33,8 @@ def fit_in(
 ) -> Fitted:
     """Let a compiled model train within a budget: `fit` and `train_on_batch` work as always.
 
-    The step is planned when the first batch of a new shape arrives; what its ops cost is taken from a `recorded` step
-    where one is given. With `only="recompute"` the batch stays whole. Returns what holds the plans, and undoes it.
+    The step is planned when the first batch of a new shape arrives. Costs of ops come from a `recorded` step, if one is
+    given. With `only="recompute"` the batch is not split. Returns an object with the plans and an `undo` method.
     """
     if not isinstance(model, keras.Model):
         cure = "for a step of your own use @lt.function(budget=...)"
@@ -68,18 +68,18 @@ class Fitted:
         self._progress = progress
         self._times = times
         self._step: Function | None = None
-        # The model asks for its training function by this method, also after it was compiled again.
+        # Keras gets the training function from this method, also after the model is compiled again.
         model.make_train_function = self._make_train_function
         model.train_function = None
 
     @property
     def plans(self) -> list[Plan]:
-        """Every plan that was made, the newest last."""
+        """All plans, the newest last."""
         return [] if self._step is None else self._step.plans
 
     @property
     def plan(self) -> Plan | None:
-        """The plan that was made last; None before the first batch."""
+        """The latest plan; None before the first batch."""
         return self.plans[-1] if self.plans else None
 
     def undo(self) -> None:
@@ -105,7 +105,7 @@ class Fitted:
         return model.train_function
 
     def _choose(self, step: Step, trace: Callable[[Callable[..., Any]], Step]) -> Plan:
-        """Plan the step as it is, or the first of its variants that can be."""
+        """Plan the plain step, or the first of its variants that fits."""
         model = self.model
 
         def build_step(variant: Variant) -> Step:
@@ -118,7 +118,7 @@ class Fitted:
 
 
 def _one_step(model: keras.Model, train_step: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """What Keras runs for one batch."""
+    """Return what Keras runs for one batch."""
 
     def one_step(data: Any) -> Any:
         strategy = model.distribute_strategy
@@ -128,7 +128,7 @@ def _one_step(model: keras.Model, train_step: Callable[[Any], Any]) -> Callable[
 
 
 def _over_batches(model: keras.Model, step: Callable[[Any], Any]) -> Callable[[Iterator[Any]], Any]:
-    """Draws batches one by one: a plan is made for the shapes of a batch, so these must be seen."""
+    """Return a training function that draws batches one by one, because a plan depends on their shapes."""
 
     def train(iterator: Iterator[Any]) -> Any:
         results = None

@@ -1,9 +1,9 @@
 """From a traced function to one flat GraphDef, and from a flat GraphDef back to a function.
 
-A traced step calls other functions: `fit`'s step is called from one that draws the batch, and a gradient calls what
-the forward pass wrote down. Here every call that can be is replaced by what it calls, as TensorFlow's runtime does
-it before it runs a function, so that forward and backward pass are one graph to plan and to edit. Loops, branches and
-functions that are compiled by themselves stay single nodes.
+A traced step calls other functions: `fit`'s step is called from one that draws the batch, and a gradient calls
+functions of the forward pass. Every call is inlined if possible, as TensorFlow's runtime does before it runs a
+function, so that the forward and the backward pass are one graph to plan and to edit. Loops, branches and separately
+compiled functions stay single nodes.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class FlatFunction:
     control_results: list[str]
     """Nodes that must have run when the function returns."""
     attributes: dict[str, attr_value_pb2.AttrValue] = field(default_factory=dict)
-    """Of the function itself, such as that XLA compiles it."""
+    """Attributes of the function, for example that XLA compiles it."""
     is_optimized: bool = False
-    """Whether Grappler has been through it, and must not go through it again."""
+    """Whether Grappler has optimized it, and must not do so again."""
 
 
 def flatten(concrete: Any) -> FlatFunction:
-    """One graph of a concrete function and all it calls."""
+    """Return one graph of a concrete function and all that it calls."""
     definition: function_pb2.FunctionDef = concrete.function_def
     inliner = _Inliner()
     arguments = []
@@ -65,13 +65,13 @@ def flatten(concrete: Any) -> FlatFunction:
 
 
 def flat_of(concrete: Any, optimized: graph_pb2.GraphDef) -> FlatFunction:
-    """A function as Grappler left it, which is flat; all of it has to run."""
+    """Return a function as optimized by Grappler, which is flat; all of its nodes have to run."""
     graph_def = graph_pb2.GraphDef()
     graph_def.CopyFrom(optimized)
     read = {node_of(reference) for node in graph_def.node for reference in node.input}
     last = [node.name for node in graph_def.node if node.name not in read and node.op not in (ARGUMENT, RESULT)]
     signature = concrete.function_def.signature.input_arg
-    # Grappler drops arguments that nobody reads, but they are still handed over.
+    # Grappler drops unused arguments, but callers still pass them.
     missing = set(range(len(signature))) - {node.attr["index"].i for node in graph_def.node if node.op == ARGUMENT}
     names = {node.name for node in graph_def.node}
     for index in sorted(missing):
@@ -87,16 +87,16 @@ def flat_of(concrete: Any, optimized: graph_pb2.GraphDef) -> FlatFunction:
 
 
 class _Inliner:
-    """Collects the nodes of nested functions, each under a name that is its alone."""
+    """Collects the nodes of nested functions under unique names."""
 
     def __init__(self) -> None:
         self.nodes: list[node_def_pb2.NodeDef] = []
         self.taken: set[str] = set()
         self.results: dict[str, list[str]] = {}
-        """What a call that was replaced returned, by its name; what an IdentityN hands on, by its name."""
+        """The results of inlined calls, and the inputs of IdentityN nodes, by name."""
 
     def reserve(self, wish: str, prefix: str = "") -> str:
-        """The name itself where nobody has it, for layers are found by it; else as TensorFlow names what it inlines."""
+        """Return the name if it is unused, because layers are found by it; else the name that TensorFlow gives it."""
         name = wish if wish not in self.taken else prefix + wish
         number, free = 0, name
         while free in self.taken:
@@ -150,8 +150,8 @@ class _Inliner:
             copy.input.extend(inputs)
             self.nodes.append(copy)
             if node.op == "IdentityN" and not any(reference.startswith("^") for reference in inputs):
-                # It only hands its inputs on, and Grappler lets their readers read them directly. Here it would make
-                # every update wait for all gradients, for Keras's optimizers pass them through one.
+                # Its readers read its inputs directly, as Grappler does it. Otherwise every update would wait for all
+                # gradients, which Keras's optimizers pass through one IdentityN.
                 self.results[copy.name] = inputs
         waited = [names[definition.control_ret[output]] for output in definition.signature.control_output]
         if not waited:
@@ -159,7 +159,7 @@ class _Inliner:
         return [resolve(definition.ret[result.name]) for result in definition.signature.output_arg], waited
 
     def _replace(self, name: str, device: str, inputs: list[str], callee: function_pb2.FunctionDef) -> None:
-        """Put a function in the place of its call; what waited for the call waits for a node of its name."""
+        """Inline a function; nodes that waited for the call wait for a node of its name."""
         data = [reference for reference in inputs if not reference.startswith("^")]
         control = [reference for reference in inputs if reference.startswith("^")]
         begin = None
@@ -177,7 +177,7 @@ class _Inliner:
         end.input.extend(f"^{each}" for each in dict.fromkeys(ends))
 
     def settled_nodes(self) -> list[node_def_pb2.NodeDef]:
-        """The nodes, with what they read from calls replaced by what the calls returned."""
+        """Return the nodes, reading the results of inlined calls directly."""
         for node in self.nodes:
             for position, reference in enumerate(node.input):
                 if reference.startswith("^"):
@@ -190,7 +190,7 @@ class _Inliner:
 
 
 def _describe_variable(node: node_def_pb2.NodeDef, handle: Any) -> None:
-    """What lies behind a handle, as TensorFlow writes it where it has placed a function's arguments."""
+    """Describe the variable behind a handle, as TensorFlow does in placed functions."""
     data = getattr(handle, "_handle_data", None)
     if data is not None and data.is_set:
         node.attr["_handle_dtypes"].list.type.extend(each.dtype for each in data.shape_and_type)
@@ -198,7 +198,7 @@ def _describe_variable(node: node_def_pb2.NodeDef, handle: Any) -> None:
 
 
 def _called(nodes: Iterable[node_def_pb2.NodeDef]) -> dict[str, function_pb2.FunctionDef]:
-    """The functions that loops, branches and calls which stay need, and what these need."""
+    """Return the functions that the remaining loops, branches and calls need, directly or indirectly."""
     runtime = context.context()
     found: dict[str, function_pb2.FunctionDef] = {}
     waiting = [nodes]
@@ -213,7 +213,7 @@ def _called(nodes: Iterable[node_def_pb2.NodeDef]) -> dict[str, function_pb2.Fun
 
 
 def _needed(nodes: list[node_def_pb2.NodeDef], controls: list[str]) -> list[node_def_pb2.NodeDef]:
-    """What results and side effects hang on; arguments stay, used or not."""
+    """Return the nodes that results and side effects depend on, and all arguments."""
     by_name = {node.name: node for node in nodes}
     waiting = [*controls, *(node.name for node in nodes if node.op in (ARGUMENT, RESULT))]
     found = set(waiting)
@@ -227,7 +227,7 @@ def _needed(nodes: list[node_def_pb2.NodeDef], controls: list[str]) -> list[node
 
 
 def _callee(node: node_def_pb2.NodeDef) -> function_pb2.FunctionDef | None:
-    """The function that a node calls, if it can be put in its place."""
+    """Return the function that a node calls, if it can be inlined."""
     if node.op not in _CALLS or any(_is_set(node.attr, key) for key in _STAYS_A_CALL):
         return None
     name = node.attr["f"].func.name
@@ -243,24 +243,24 @@ def _is_set(attributes: object, key: str) -> bool:
 
 
 def split(reference: str) -> tuple[str, int]:
-    """Node and port of a tensor's name."""
+    """Return the node and the port of a tensor name."""
     name, _, port = reference.partition(":")
     return name, int(port) if port else 0
 
 
 def node_of(reference: str) -> str:
-    """The node that a reference names, whether it reads its tensor or waits for it."""
+    """Return the node of a data or control reference."""
     return reference.lstrip("^").partition(":")[0]
 
 
 def is_stateful(op: str) -> bool:
-    """Whether an op reads or changes state, by its definition; an op without one is taken to do so."""
+    """Whether an op reads or changes state, by its definition; True for an op without one."""
     definition = op_def_registry.get(op)
     return definition is None or definition.is_stateful
 
 
 def _outputs(node: node_def_pb2.NodeDef) -> Iterator[tuple[op_def_pb2.OpDef.ArgDef, int]]:
-    """An op's outputs as its definition names them, and how many tensors each is."""
+    """Yield the outputs in an op's definition, with the number of tensors of each."""
     definition = op_def_registry.get(node.op)
     for output in definition.output_arg if definition is not None else ():
         if output.type_list_attr:
@@ -270,7 +270,7 @@ def _outputs(node: node_def_pb2.NodeDef) -> Iterator[tuple[op_def_pb2.OpDef.ArgD
 
 
 def _first_ports(node: node_def_pb2.NodeDef) -> dict[str, int]:
-    """The first port of each output."""
+    """Return the first port of each output."""
     ports, port = {}, 0
     for output, count in _outputs(node):
         ports[output.name] = port
@@ -279,7 +279,7 @@ def _first_ports(node: node_def_pb2.NodeDef) -> dict[str, int]:
 
 
 def function_of(flat: FlatFunction, name: str) -> function_pb2.FunctionDef:
-    """A function that does what a flat graph says, under a name of its own."""
+    """Return the function of a flat graph, under a new name."""
     definition = function_pb2.FunctionDef()
     definition.signature.name = name
     for key, value in flat.attributes.items():

@@ -1,4 +1,4 @@
-"""`lt.function`: a tf.function that keeps a budget."""
+"""`lt.function`: a tf.function that keeps a memory budget."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def function(
 ) -> Any:
     """Like tf.function, but the step is rewritten so that it runs within `budget`.
 
-    Each set of shapes that it is called with is traced and planned when it comes first; what its ops cost is taken from
-    a `recorded` step where one is given. `options` are those of tf.function.
+    Each new set of shapes is traced and planned at its first call. Costs of ops come from a `recorded` step, if one is
+    given. `options` are those of tf.function.
     """
     budget_bytes = parse_bytes(budget)
     if check_allow(allow):
@@ -57,7 +57,7 @@ def function(
 
 
 class Function:
-    """A callable with a plan for each set of shapes it was called with."""
+    """A callable with a plan for each set of argument shapes."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Function:
         self.python_function = python_function
         self.budget_bytes = budget_bytes
         self.plans: list[Plan] = []
-        """Every plan that was made, the newest last."""
+        """All plans, the newest last."""
         self._progress = progress
         self._times = times
         self._describe = describe or self._describe_reachable
@@ -90,7 +90,7 @@ class Function:
         return self._step_for(arguments, named)(*arguments, **named)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        """A method is planned for each object by itself: its variables are others."""
+        """Plan a method for each object separately, because objects have different variables."""
         if instance is None:
             return self
         if instance not in self._bound:
@@ -101,16 +101,16 @@ class Function:
 
     @property
     def plan(self) -> Plan | None:
-        """The plan that was made last; None before the first call."""
+        """The latest plan; None before the first call."""
         return self.plans[-1] if self.plans else None
 
     def get_concrete_function(self, *arguments: Any, **named: Any) -> Any:
-        """The planned step for one set of specs, as tf.function has it."""
+        """Return the planned step for one set of specs, like tf.function."""
         step = self._step_for(arguments, named)
         return step.get_concrete_function(*arguments, **named)  # type: ignore[attr-defined]
 
     def _step_for(self, arguments: Any, named: Any) -> Callable[..., Any]:
-        """The planned step for the shapes of these arguments."""
+        """Return the planned step for the shapes of these arguments."""
         specs, named_specs = tf.nest.map_structure(_spec, (arguments, named))
         key = tuple(map(_key, tf.nest.flatten((specs, named_specs), expand_composites=True)))
         if key not in self._steps:
@@ -141,7 +141,7 @@ def _spec(value: Any) -> Any:
         return tf.TensorSpec(value.shape, value.dtype)
     if isinstance(value, keras.Variable):
         return value.value
-    # What a strategy hands to its replicas, for example, is several tensors in one.
+    # A composite tensor, for example what a strategy passes to its replicas, has several tensors.
     several = isinstance(value, CompositeTensor) and not isinstance(value, tf.Variable)
     return tf.type_spec_from_value(value) if several else value
 

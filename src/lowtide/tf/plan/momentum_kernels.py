@@ -1,4 +1,4 @@
-"""One kernel for each update with momentum, where it computes the same bits as the nodes that it stands for."""
+"""One kernel for each momentum update, where it computes the same bits as the nodes that it replaces."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TRIED = 4_099
 
 
 def with_momentum_kernels(flat: FlatFunction, graph: Graph) -> FlatFunction:
-    """The same function, with one node for each update with momentum; `graph` is the same with shapes."""
+    """Return the function with one node for each momentum update; `graph` is the same graph with shapes."""
     nodes = {node.name: node for node in flat.graph_def.node}
     updates = [update for update in momentum_updates(graph) if _is_exact(update, nodes)]
     if not updates:
@@ -55,11 +55,11 @@ def with_momentum_kernels(flat: FlatFunction, graph: Graph) -> FlatFunction:
 
 
 def _is_exact(update: MomentumUpdate, nodes: dict[str, tf.compat.v1.NodeDef]) -> bool:
-    """Whether an update is all there, on one processor, and computed to the same bits by the kernel."""
+    """Whether an update is complete, on the CPU, and computed to the same bits by the kernel."""
     if not all(name in nodes for name in (update.addition, *update.others)):
         return False
     if any("GPU" in nodes[name].device or "TPU" in nodes[name].device for name in (update.addition, *update.others)):
-        # Elsewhere a product and a sum are rounded once.
+        # Accelerators round a product and a sum only once.
         return False
     dtype = tf.as_dtype(nodes[update.addition].attr["dtype"].type)
     return dtype in _DTYPES and _computes_the_same(dtype)
@@ -67,7 +67,7 @@ def _is_exact(update: MomentumUpdate, nodes: dict[str, tf.compat.v1.NodeDef]) ->
 
 @functools.cache
 def _computes_the_same(dtype: tf.DType) -> bool:
-    """Whether the kernel gives the bits of a product, a product, a difference and a sum: tried on some numbers."""
+    """Whether the kernel computes the same bits as separate ops, tested on random numbers."""
     rng = np.random.default_rng(0)
 
     def numbers() -> tf.Tensor:

@@ -1,4 +1,4 @@
-"""Plan: how a step runs within a budget, found by search and vouched for by a trace of the result."""
+"""`lt.plan`: search for a plan of a step, verified by a trace of the rewritten step."""
 
 from __future__ import annotations
 
@@ -43,10 +43,9 @@ def plan(
 ) -> Plan:
     """Find a way to run a step within a budget: of a compiled Keras model, or of a function with its specs.
 
-    With `only="order"` nothing is computed again: the step runs in the order with the lowest peak that was found, which
-    costs nothing, and its budget is what that takes. With `only="recompute"` the batch stays whole, so that results are
-    the same bit for bit. What ops cost is taken from a `recorded` step where one is given,
-    as lt.measure or lowtide run made it.
+    With `only="order"` nothing is rematerialized: the step runs in the order with the lowest peak that was found, which
+    costs nothing, and the budget is what that takes. With `only="recompute"` the batch is not split, so results are the
+    same bit for bit. Costs of ops come from a `recorded` step of lt.measure or lowtide run, if one is given.
     """
     check_batch_size(batch_size)
     allowed = check_allow(allow)
@@ -79,9 +78,9 @@ def plan_first(
     label: str | None,
     times: MeasuredTimes | None = None,
 ) -> Plan:
-    """Plan the first variant of a model's step that can be; `more` is what else might be allowed.
+    """Plan the first variant of a model's step that fits; `more` is what else could be allowed.
 
-    Where that is dear, a batch in more pieces may be cheaper.
+    If that plan is expensive, variants with more micro-batches are tried too.
     """
     before: Tide | None = None
     closest: NoPlanError | None = None
@@ -95,7 +94,7 @@ def plan_first(
             continue
         with variant.meanwhile():
             try:
-                # What was recorded is the step as it is.
+                # The recording is of the plain step.
                 timed = times if variant.is_plain else None
                 step = build_step(variant)
                 plain = plain or step
@@ -107,7 +106,7 @@ def plan_first(
                     closest = error
                 continue
             except LowtideError:
-                # Whether a loss can be split shows only when it is traced.
+                # Only a trace shows whether a loss can be split.
                 if variant.pieces == 1:
                     raise
                 pruning.splits = False
@@ -129,13 +128,13 @@ def _is_expensive(made: Plan) -> bool:
 
 
 def _longer(step: Step, plain: Step | None) -> float:
-    """How many times as long as the plain step a variant takes, by the cost model: many small ops take longer."""
+    """Return the modelled time of a variant as a multiple of the plain step's: many small ops take longer."""
     own_us, plain_us = (getattr(each, "cost_us", None) for each in (step, plain))
     return max(1.0, own_us / plain_us) if own_us and plain_us else 1.0
 
 
 def _as_variant(made: Plan, variant: Variant, before: Tide, longer: float, frontier: Sequence[FrontierPoint]) -> Plan:
-    """A plan of a variant, told as one of the step as it was, beside the frontier of that."""
+    """Return the plan of a variant as a plan of the plain step, with that step's frontier."""
     if variant.is_plain:
         return made
     bind = made.bind
@@ -148,7 +147,7 @@ def _as_variant(made: Plan, variant: Variant, before: Tide, longer: float, front
     return dataclasses.replace(
         made,
         before=before,
-        # Steps that are not held to an order are even less alike.
+        # Steps without an enforced order vary even more.
         after=with_room(made.after, made.budget_bytes) if made.changes_nothing else made.after,
         slowdown=(1.0 + made.slowdown) * longer - 1.0,
         actions=(*variant.actions(), *made.actions),
@@ -189,7 +188,7 @@ def _order_only(
     progress: ProgressCallback | None,
     label: str | None,
 ) -> Plan:
-    """The step in its best order."""
+    """Plan the best order of a step."""
     if only != ORDER or budget is not None:
         given = f"budget={budget!r}, only={only!r}"
         raise LowtideError("a plan needs a budget, or only='order' without one", given=given, cure='try budget="4GiB"')
@@ -215,7 +214,7 @@ def _check_floor(before: Tide, budget_bytes: int) -> None:
 
 
 def load_plan(path: str | PathLike[str], target: Any = None, *specs: Any, batch_size: int | None = None) -> Plan:
-    """Read a plan and tie it to its step, which must be the one that it was made for."""
+    """Read a plan and bind it to its step, which must be the one that it was made for."""
     stored = Plan.load(path)
     if target is None:
         return stored

@@ -1,4 +1,4 @@
-"""A Keras model in half precision and back, in place: its weights and its optimizer's state stay as they are.
+"""Set a Keras model to half precision and back, in place: its weights and its optimizer's state do not change.
 
 Under its mixed policies Keras keeps variables in float32 and casts them as it computes, so a model changes its
 precision by the policies of its layers alone. What gives the model's outputs through an activation stays in float32, as
@@ -27,7 +27,7 @@ _SCALED = "mixed_float16"
 
 @dataclass(frozen=True)
 class Before:
-    """What a model was before its precision was set."""
+    """The state of a model before its precision was set."""
 
     policies: tuple[tuple[Any, Any], ...]
     optimizer: Any
@@ -69,7 +69,7 @@ def set_precision(model: keras.Model, policy: str) -> Before:
 
 
 def restore_precision(model: keras.Model, before: Before) -> None:
-    """Undo `set_precision`; what was learnt meanwhile stays."""
+    """Undo `set_precision`; trained weights stay."""
     for layer, policy in before.policies:
         layer.dtype_policy = policy
     if model.optimizer is not before.optimizer:
@@ -80,7 +80,7 @@ def restore_precision(model: keras.Model, before: Before) -> None:
 
 @contextmanager
 def with_precision(model: keras.Model, policy: str) -> Iterator[keras.Model]:
-    """The model computes in this precision meanwhile."""
+    """Set the precision of a model within a context."""
     before = set_precision(model, policy)
     try:
         yield model
@@ -89,11 +89,11 @@ def with_precision(model: keras.Model, policy: str) -> Iterator[keras.Model]:
 
 
 def last_layers(model: keras.Model) -> list[Any]:
-    """The layers that give outputs through an activation, as far as the model tells."""
+    """Return the layers that compute the outputs with an activation, if the model shows them."""
     if isinstance(model, (keras.Sequential, Functional)) and model.outputs:
         givers = [output._keras_history.operation for output in model.outputs]
     else:
-        # Code of its own: a softmax is what mostly comes last.
+        # A subclassed model: usually a softmax comes last.
         givers = [each for each in _layers(model) if getattr(each, "activation", None) is keras.activations.softmax]
     found, linear = [], keras.activations.linear
     for giver in givers:
@@ -105,7 +105,7 @@ def last_layers(model: keras.Model) -> list[Any]:
 
 
 def _layers(model: keras.Model) -> list[Any]:
-    """Those that compute in float32. What only hands data in is left alone, and so is what Keras has quantized."""
+    """Return the layers that compute in float32, except input layers; quantized layers have another policy."""
     plain = keras.DTypePolicy(_PLAIN)
     layers = model._flatten_layers()
     return [each for each in layers if each.dtype_policy == plain and not isinstance(each, keras.layers.InputLayer)]
@@ -132,7 +132,7 @@ def _set_training(model: keras.Model, optimizer: Any, compile_config: Any) -> No
 
 
 def _forget_functions(model: keras.Model) -> None:
-    """What `fit`, `evaluate` and `predict` have traced computes in the precision of before."""
+    """Discard the traced functions, which compute in the previous precision."""
     model.train_function = None
     model.test_function = None
     model.predict_function = None

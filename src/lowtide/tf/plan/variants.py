@@ -1,6 +1,6 @@
-"""Variants of a Keras model's step: as it is, over pieces of its batch, in another precision.
+"""Variants of a Keras model's step: plain, in micro-batches, in another precision.
 
-They are tried in this order, so that what changes nothing is taken where it is enough.
+They are tried in this order, so that results change only where that is necessary.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ class Variant:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is the step as it is."""
+        """Whether it is the unchanged step."""
         return self.pieces == 1 and self.precision is None
 
     @property
     def train_step(self) -> Callable[[Any], Any]:
-        """What takes the place of `model.train_step`."""
+        """The replacement of `model.train_step`."""
         step: Callable[[Any], Any] = split_step(self.model, self.pieces) if self.pieces > 1 else self.model.train_step
         return step
 
     def meanwhile(self) -> AbstractContextManager[Any]:
-        """Have the model in this precision, to trace it."""
+        """Return a context in which the model has this precision, to trace it."""
         return nullcontext() if self.precision is None else with_precision(self.model, self.precision)
 
     def settle(self) -> None:
-        """Leave the model in this precision, to train it."""
+        """Set the precision of the model, to train it."""
         if self.precision is not None:
             set_precision(self.model, self.precision)
 
     def actions(self) -> tuple[Action, ...]:
-        """What it does, for a plan to list."""
+        """Return its actions in a plan."""
         made = []
         if self.pieces > 1:
             reason = f"{self.pieces} micro-batches one after the other, their gradients summed and applied once"
@@ -63,7 +63,7 @@ class Variant:
 
 
 def check_only(only: str | None) -> None:
-    """See that a plan within a budget is asked for nothing but what there is."""
+    """Check the `only` argument of a plan within a budget."""
     if only not in (None, RECOMPUTE):
         raise LowtideError(
             "a plan within a budget cannot be that alone", given=f"only={only!r}", cure=f"try {RECOMPUTE!r}"
@@ -73,7 +73,7 @@ def check_only(only: str | None) -> None:
 def variants_of(
     model: keras.Model, allow: Sequence[str], rows: int | None, only: str | None = None
 ) -> Iterator[Variant]:
-    """The variants that may be used, the plain one first; with `only="recompute"` no other."""
+    """Yield the allowed variants, the plain one first; with `only="recompute"` no other."""
     yield Variant(model)
     if only == RECOMPUTE:
         return
@@ -87,7 +87,7 @@ def variants_of(
 
 
 def allowable(model: keras.Model, allow: Sequence[str]) -> tuple[str, ...]:
-    """What has not been allowed yet and might help."""
+    """Return what is not allowed yet and might help."""
     more = [BFLOAT16] if not {BFLOAT16, FLOAT16} & set(allow) else []
     if MICROBATCH not in allow and _can_split(model) and changes_statistics(model):
         more.insert(0, MICROBATCH)
