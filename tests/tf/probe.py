@@ -9,8 +9,6 @@ reads that with `run_probes` and compares it with the op's fact; it needs no Ten
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 import tempfile
 from bisect import bisect_left
@@ -93,17 +91,13 @@ def run_probes(cases: list[Case], intra_op_threads: int) -> Probes:
     """Run all cases in a child process."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "observed.json"
-        environment = dict(
-            os.environ,
-            TF_CPU_ALLOCATOR_USE_BFC="true",
-            TF_CPU_BFC_MEM_LIMIT_IN_MB="2000",
-            TF_ENABLE_ONEDNN_OPTS="0",
-            TF_CPP_MIN_LOG_LEVEL="2",
-            CUDA_VISIBLE_DEVICES="",
-        )
-        command = [sys.executable, __file__, str(intra_op_threads), folder]
+        # The child runs this file, and imports tests.children only here, in the parent.
+        from tests.children import run_python
+
         Path(folder, "cases.pickle").write_bytes(_pickle(cases))
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        done = run_python(
+            __file__, intra_op_threads, folder, limit_mib=2000, ends_well=False, TF_ENABLE_ONEDNN_OPTS="0"
+        )
         if not out.exists():
             raise RuntimeError(f"the probe process failed:\n{done.stderr[-3000:]}")
         seen = json.loads(out.read_text())

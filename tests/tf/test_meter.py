@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
+
+from tests.children import run_python
 
 PROGRAM = """
 import tensorflow as tf
@@ -20,11 +18,5 @@ print(meter.devices, meter.read().bytes > 0)
 @pytest.mark.parametrize("onednn", ["0", "1"])
 @pytest.mark.parametrize(("bfc", "devices"), [("false", []), ("true", ["CPU:0"])])
 def test_an_allocator_that_keeps_no_count_is_not_asked_for_one(onednn, bfc, devices):
-    environment = os.environ | {
-        "TF_ENABLE_ONEDNN_OPTS": onednn,
-        "TF_CPU_ALLOCATOR_USE_BFC": bfc,
-        "TF_CPU_BFC_MEM_LIMIT_IN_MB": "256",
-        "TF_CPP_MIN_LOG_LEVEL": "3",
-    }
-    done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=False)
+    done = run_python("-c", PROGRAM, limit_mib=256, TF_CPU_ALLOCATOR_USE_BFC=bfc, TF_ENABLE_ONEDNN_OPTS=onednn)
     assert done.stdout.strip() == f"{devices} True", done.stderr

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import keras
@@ -17,6 +14,7 @@ from micro_batch_cases import CASES, X, Y, mlp
 from lowtide.errors import LowtideError
 from lowtide.tf.microbatch.cross_row_layers import changes_statistics, micro_batch_notes
 from lowtide.tf.microbatch.micro_batches import split_step
+from tests.children import last_json, run_python
 
 CHILD = Path(__file__).with_name("micro_batch_child.py")
 
@@ -105,9 +103,7 @@ def test_one_micro_batch_is_the_step_itself():
 @pytest.fixture(scope="module")
 def peaks() -> dict[str, int]:
     asked = ["1:plain", "4:plain", "1:compiled", "4:compiled"]
-    child = subprocess.run([sys.executable, CHILD, *asked], capture_output=True, text=True, timeout=300, check=False)
-    assert child.returncode == 0, child.stderr
-    return dict(zip(asked, json.loads(child.stdout.splitlines()[-1]), strict=True))
+    return dict(zip(asked, last_json(run_python(CHILD, *asked)), strict=True))
 
 
 @pytest.mark.parametrize("mode", ["plain", "compiled"])

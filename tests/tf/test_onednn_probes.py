@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -17,6 +14,7 @@ from lowtide.program.facts.catalog import fact_of
 from lowtide.program.facts.onednn_isa import VectorIsa, current_isa
 from lowtide.program.graph import Graph, NodeView
 from lowtide.program.machine import Machine, current_machine, use_machine
+from tests.children import run_python
 
 THREADS = 2
 FLOAT32 = 1
@@ -32,16 +30,8 @@ FURTHER_OUTPUTS = {
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     out = tmp_path_factory.mktemp("onednn") / "found.json"
-    environment = dict(
-        os.environ,
-        TF_ENABLE_ONEDNN_OPTS="1",
-        TF_CPU_ALLOCATOR_USE_BFC="true",
-        TF_CPU_BFC_MEM_LIMIT_IN_MB="2000",
-        TF_CPP_MIN_LOG_LEVEL="2",
-        CUDA_VISIBLE_DEVICES="",
-    )
-    command = [sys.executable, str(Path(__file__).with_name("onednn_probe.py")), str(THREADS), str(out)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    program = Path(__file__).with_name("onednn_probe.py")
+    done = run_python(program, THREADS, out, limit_mib=2000, ends_well=False, TF_ENABLE_ONEDNN_OPTS="1")
     assert out.exists(), done.stderr[-3000:]
     return dict(json.loads(out.read_text()))
 

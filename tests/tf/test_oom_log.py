@@ -1,15 +1,13 @@
 """A real process runs out of memory; its own words and its own dump are read, and they agree."""
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 
 from lowtide.oom.heap import read_memory_dump
 from lowtide.oom.log_reader import read_log_evidence
 from lowtide.oom.shortage import explain_evidence
+from tests.children import run_python
 
 LIMIT = 300 << 20
 
@@ -33,17 +31,11 @@ print(json.dumps(info))
 @pytest.fixture(scope="module")
 def child(tmp_path_factory):
     folder = tmp_path_factory.mktemp("dumps")
-    environment = os.environ | {
-        "TF_CPU_ALLOCATOR_USE_BFC": "true",
-        "TF_CPU_BFC_MEM_LIMIT_IN_MB": str(LIMIT >> 20),
-        "TF_BFC_MEMORY_DUMP": str(folder / "oom"),
-        "TF_CPP_MIN_LOG_LEVEL": "0",
-    }
-    done = subprocess.run([sys.executable, "-c", CHILD], capture_output=True, env=environment, check=False, timeout=300)
-    assert done.returncode == 0, done.stderr.decode()
+    settings = {"TF_BFC_MEMORY_DUMP": str(folder / "oom"), "TF_CPP_MIN_LOG_LEVEL": "0"}
+    done = run_python("-c", CHILD, limit_mib=LIMIT >> 20, **settings)
     # The last file is of the moment in which it gave up.
     last = max(folder.iterdir(), key=lambda path: int(path.name.rpartition(".")[2]))
-    return done.stderr.splitlines(keepends=True), last, json.loads(done.stdout)
+    return done.stderr.encode().splitlines(keepends=True), last, json.loads(done.stdout)
 
 
 def test_the_log_of_a_real_process_is_one_shortage(child):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ import pytest
 import tensorflow as tf
 
 import lowtide as lt
+from tests.children import run_python
 
 L = keras.layers
 X = tf.random.stateless_normal((2048, 64), (1, 2))
@@ -191,7 +190,7 @@ def test_a_planned_program_computes_the_same(make):
 def mirrored(tmp_path_factory) -> dict[str, Any]:
     out = tmp_path_factory.mktemp("mirrored") / "out.json"
     child = Path(__file__).with_name("mirrored_child.py")
-    subprocess.run([sys.executable, str(child), str(out)], check=True, capture_output=True, timeout=600)
+    run_python(child, out)
     return json.loads(out.read_text())
 
 

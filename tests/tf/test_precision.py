@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import keras
@@ -14,6 +11,7 @@ from keras import layers
 
 from lowtide.errors import LowtideError
 from lowtide.tf.plan.precision import last_layers, with_precision
+from tests.children import last_json, run_python
 
 CHILD = Path(__file__).with_name("precision_child.py")
 
@@ -21,10 +19,7 @@ CHILD = Path(__file__).with_name("precision_child.py")
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory) -> dict[str, dict]:
     path = tmp_path_factory.mktemp("precision") / "model.keras"
-    command = [sys.executable, "-W", "error::UserWarning", CHILD, path, "bfloat16", "mixed_float16"]
-    child = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert child.returncode == 0, child.stderr
-    return json.loads(child.stdout.splitlines()[-1])
+    return last_json(run_python("-W", "error::UserWarning", CHILD, path, "bfloat16", "mixed_float16"))
 
 
 @pytest.mark.parametrize(("asked", "dtype"), [("bfloat16", "bfloat16"), ("mixed_float16", "float16")])

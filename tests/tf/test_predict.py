@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import statistics
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.children import run_python
 
 ROOT = Path(__file__).parents[2]
 # What a process holds besides the tensors of the step: random seeds, iterators, counters.
@@ -43,18 +42,7 @@ def onednn_results(tmp_path_factory) -> dict[str, dict]:
 
 
 def run_cases(out: Path, *names: str, **settings: str) -> dict[str, dict]:
-    environment = {
-        **os.environ,
-        "TF_CPU_ALLOCATOR_USE_BFC": "true",
-        "TF_CPU_BFC_MEM_LIMIT_IN_MB": "8000",
-        "TF_CPP_MIN_LOG_LEVEL": "2",
-        "KERAS_BACKEND": "tensorflow",
-        "CUDA_VISIBLE_DEVICES": "",
-        "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests" / "tf")]),
-        **settings,
-    }
-    command = [sys.executable, str(ROOT / "tests" / "tf" / "step_child.py"), str(out), *names]
-    subprocess.run(command, env=environment, check=True, timeout=600)
+    run_python(ROOT / "tests" / "tf" / "step_child.py", out, *names, limit_mib=8000, **settings)
     found: dict[str, dict] = {}
     for line in out.read_text().splitlines():
         row = json.loads(line)

@@ -1,10 +1,7 @@
 """Real programs under the recorder: what it says of their steps is what the allocator told the programs themselves."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,10 +10,10 @@ import numpy as np
 import pytest
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
-import lowtide
 from lowtide.run.record import RunRecord, load_record
 from lowtide.sources.profiles.xplane import read_profile
 from lowtide.tide.tide import Tide
+from tests.children import run_python
 
 HERE = Path(__file__).parent
 # A name, a program and its arguments; FOLDER is one that is the program's own.
@@ -64,15 +61,7 @@ def start(folder: Path, program: str, *arguments: str) -> Run:
     folder.mkdir()
     (folder / "own").mkdir()
     words = [str(folder / "own") if argument == "FOLDER" else argument for argument in arguments]
-    environment = os.environ | {"PYTHONPATH": str(Path(lowtide.__file__).parents[1]), "TF_CPP_MIN_LOG_LEVEL": "2"}
-    done = subprocess.run(
-        [sys.executable, str(HERE / "record_child.py"), str(folder), str(HERE / "programs" / f"{program}.py"), *words],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_python(HERE / "record_child.py", folder, HERE / "programs" / f"{program}.py", *words)
     failure = folder / "recorder-error.txt"
     lines = done.stdout.splitlines()
     record = load_record(folder)

@@ -1,15 +1,12 @@
 """Models that are gone give their memory back, by the allocator's own figure, and models that stay go on working."""
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import lowtide
 from lowtide.errors import LowtideError
+from tests.children import last_json, run_python
 
 # Weights of the child's model, and two slots of Adam for each: (64 x 1024 + 1024 + 1024 + 1) x 3 floats.
 MODEL_BYTES = (64 * 1024 + 1024 + 1024 + 1) * 3 * 4
@@ -18,12 +15,7 @@ MODEL_BYTES = (64 * 1024 + 1024 + 1024 + 1) * 3 * 4
 @pytest.fixture(scope="module")
 def results():
     child = Path(__file__).with_name("release_child.py")
-    environment = {**os.environ, "PYTHONPATH": str(Path(lowtide.__file__).parents[1]), "TF_CPP_MIN_LOG_LEVEL": "3"}
-    done = subprocess.run(
-        [sys.executable, str(child)], capture_output=True, text=True, env=environment, timeout=300, check=False
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    return last_json(run_python(child))
 
 
 def test_without_release_each_model_stays(results):

@@ -1,15 +1,12 @@
 """Real programs that run out of memory under lowtide run: each explanation names the right cause."""
 
 import json
-import os
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-import lowtide
+from tests.children import run_python
 
 PROGRAMS = Path(__file__).parent / "programs"
 CAUSES = {"out_batch": "batch", "out_leak": "leak", "out_constant": "constant", "out_fragments": "fragmentation"}
@@ -21,12 +18,10 @@ CASES = [(program, onednn) for program in CAUSES for onednn in ("0", "1")]
 
 def explain(case):
     program, onednn = case
-    root = str(Path(lowtide.__file__).parents[1])
-    environment = os.environ | {"PYTHONPATH": root, "TF_ENABLE_ONEDNN_OPTS": onednn, "TF_CPP_MIN_LOG_LEVEL": "0"}
     name, *arguments = program.split()
     script = [str(PROGRAMS / f"{name}.py"), *arguments]
-    command = [sys.executable, "-m", "lowtide", "run", "--limit", LIMIT, "--json", *script]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=400, check=False)
+    words = ["-m", "lowtide", "run", "--limit", LIMIT, "--json", *script]
+    done = run_python(*words, ends_well=False, TF_ENABLE_ONEDNN_OPTS=onednn, TF_CPP_MIN_LOG_LEVEL="0")
     assert done.stdout.startswith("{"), done.stderr[-3000:]
     return done.returncode, json.loads(done.stdout)
 

@@ -1,9 +1,5 @@
 """Programs that leak are found out, with the line; programs that do not are left in peace. Each runs as it would."""
 
-import json
-import os
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -11,6 +7,7 @@ import pytest
 
 import lowtide
 from lowtide.errors import LowtideError
+from tests.children import last_json, run_python
 
 PROGRAMS = Path(__file__).parent / "programs"
 
@@ -38,17 +35,8 @@ CLEAN = sorted(path.stem for path in PROGRAMS.glob("clean_*.py"))
 
 
 def run(name: str) -> tuple[list[dict], str]:
-    environment = {**os.environ, "PYTHONPATH": str(Path(lowtide.__file__).parents[1]), "TF_CPP_MIN_LOG_LEVEL": "2"}
-    done = subprocess.run(
-        [sys.executable, str(PROGRAMS / f"{name}.py")],
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1]), done.stderr
+    done = run_python(PROGRAMS / f"{name}.py")
+    return last_json(done), done.stderr
 
 
 @pytest.fixture(scope="module")

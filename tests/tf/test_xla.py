@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.children import run_python
 
 pytestmark = pytest.mark.tensorflow
 
@@ -25,13 +24,7 @@ CASES = (
 @pytest.fixture(scope="module")
 def results() -> dict[str, Any]:
     child = Path(__file__).with_name("xla_child.py")
-    source = Path(__file__).parents[2] / "src"
-    environment = {**os.environ, "PYTHONPATH": str(source), "TF_CPP_MIN_LOG_LEVEL": "3"}
-    run = subprocess.run(
-        [sys.executable, str(child)], capture_output=True, text=True, env=environment, timeout=300, check=False
-    )
-    assert run.returncode == 0, run.stderr[-4000:]
-    found: dict[str, Any] = json.loads(run.stdout)
+    found: dict[str, Any] = json.loads(run_python(child).stdout)
     return found
 
 
