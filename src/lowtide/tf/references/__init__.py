@@ -1,1 +1,4 @@
-"""Which Python objects hold a tensor, named as a user would name them."""
+"""Which Python objects hold a tensor, named as in the user's program: a variable, an attribute, a closure.
+
+This room knows Python's garbage collector and its objects. It may import `tf.trace.source_lines`.
+"""

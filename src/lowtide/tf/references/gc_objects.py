@@ -1,4 +1,4 @@
-"""The objects that Python's collector keeps account of, by their class."""
+"""The objects that Python's garbage collector tracks, by class."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 def instances_of(*kinds: type) -> list[Any]:
     """Return all living instances of these classes and their subclasses.
 
-    `isinstance` would ask some objects for their `__class__`, and a proxy may answer by importing a module or raising.
+    `isinstance` reads the `__class__` of an object, and a proxy may then import a module or raise.
     """
     wanted: dict[type, bool] = {}
     found = []

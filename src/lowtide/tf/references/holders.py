@@ -1,4 +1,4 @@
-"""Tensors that are alive in Python, and who keeps them."""
+"""Tensors and variables that are alive in Python, and what holds them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tensorflow.python.framework import dtypes, ops
 from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable
 
 from lowtide.tf.references.gc_objects import instances_of
-from lowtide.tf.references.reference_paths import Holder
+from lowtide.tf.references.reference_paths import ObjectHolder
 from lowtide.tf.references.referrers import holders_of
 
-# TensorFlow ends the process when it is asked where these lie.
+# TensorFlow aborts the process if it is asked for the address of these.
 _WITHOUT_ADDRESS = frozenset((tf.resource, tf.variant, tf.string))
 _pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
     ("PyCapsule_GetPointer", ctypes.pythonapi)
@@ -23,10 +23,10 @@ _pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """A tensor that is alive: what it is, where its bytes lie, and in whose hands it is.
+class KeptTensor:
+    """A tensor or variable that is alive, its address, and what holds it.
 
-    `created` numbers tensors in the order in which they were made.
+    `created` is a number that grows in the order of creation.
     """
 
     bytes: int
@@ -39,11 +39,11 @@ class Kept:
     bounded: bool = False
 
 
-def kept_tensors(min_bytes: int = 0, *, created_after: int = 0, addresses: bool = True) -> list[Kept]:
+def kept_tensors(min_bytes: int = 0, *, created_after: int = 0, addresses: bool = True) -> list[KeptTensor]:
     """Return the eager tensors that are alive and hold at least `min_bytes`, the largest first.
 
-    Variables' handles are not among them. The search for holders takes tenths of a second, however many tensors there
-    are; where hundreds lie in as many containers, some are left without a name.
+    Handles of variables are left out. The search for holders takes tenths of a second, however many tensors there
+    are; if hundreds are in as many containers, some are left without a name.
     """
     tensors = [each for each in live_tensors() if each._id > created_after and tensor_bytes(each) >= min_bytes]
     tensors.sort(key=lambda each: (-tensor_bytes(each), each._id))
@@ -51,12 +51,12 @@ def kept_tensors(min_bytes: int = 0, *, created_after: int = 0, addresses: bool 
     return [_kept(tensor, holder, addresses) for tensor, holder in zip(tensors, holders, strict=True)]
 
 
-def kept_variables(created_after: int = 0) -> list[Kept]:
-    """Return the variables that are alive in Python and were made after a certain tensor."""
+def kept_variables(created_after: int = 0) -> list[KeptTensor]:
+    """Return the variables that are alive in Python and were created after a certain tensor."""
     variables = [each for each in live_variables() if each.handle._id > created_after]
     holders = holders_of(variables)
     return [
-        Kept(
+        KeptTensor(
             bytes=variable_bytes(variable.handle),
             dtype=variable.dtype.name,
             shape=tuple(variable.shape),
@@ -71,14 +71,14 @@ def kept_variables(created_after: int = 0) -> list[Kept]:
 
 
 def live_variables() -> list[Any]:
-    """All variables whose value is kept by the eager runtime."""
+    """All variables whose value the eager runtime holds."""
     return [
         each for each in instances_of(BaseResourceVariable) if type(getattr(each, "_handle", None)) is ops.EagerTensor
     ]
 
 
 def live_tensors() -> list[Any]:
-    """All eager tensors that hold a value, of which Python's collector keeps account."""
+    """All eager tensors with a value that Python's garbage collector tracks."""
     return [each for each in instances_of(ops.EagerTensor) if each.dtype not in (tf.resource, tf.variant)]
 
 
@@ -87,7 +87,7 @@ def tensor_bytes(tensor: Any) -> int:
 
 
 def variable_bytes(handle: Any) -> int:
-    """The bytes of the variable behind a handle, as its shape says."""
+    """The bytes of the variable behind a handle, from its shape."""
     data = getattr(handle, "_handle_data", None)
     total = 0
     for part in getattr(data, "shape_and_type", ()):
@@ -102,8 +102,8 @@ def _itemsize(dtype: int) -> int:
     return int(dtypes.as_dtype(dtype).size)
 
 
-def _kept(tensor: Any, holder: Holder, addresses: bool) -> Kept:
-    return Kept(
+def _kept(tensor: Any, holder: ObjectHolder, addresses: bool) -> KeptTensor:
+    return KeptTensor(
         bytes=tensor_bytes(tensor),
         dtype=tensor.dtype.name,
         shape=tuple(tensor.shape),
@@ -116,7 +116,7 @@ def _kept(tensor: Any, holder: Holder, addresses: bool) -> Kept:
 
 
 def address_of(tensor: Any) -> int | None:
-    """Where the bytes lie. The capsule is dropped at once: while it lives TensorFlow copies a variable on write."""
+    """The address of a tensor. The capsule is freed at once: while it exists TensorFlow copies a variable on write."""
     if tensor.dtype in _WITHOUT_ADDRESS:
         return None
     with contextlib.suppress(Exception):

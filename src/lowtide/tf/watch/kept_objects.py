@@ -15,7 +15,7 @@ import numpy as np
 from tensorflow.python.eager.backprop import GradientTape
 
 from lowtide.tf.references.gc_objects import instances_of
-from lowtide.tf.references.holders import Kept, kept_tensors, kept_variables, live_tensors, live_variables
+from lowtide.tf.references.holders import KeptTensor, kept_tensors, kept_variables, live_tensors, live_variables
 from lowtide.tf.references.referrers import UNKNOWN, UNNAMED, holders_of
 from lowtide.tf.watch.finding import Finding
 from lowtide.tf.watch.release import dead_models, entry_names
@@ -71,8 +71,8 @@ def kept_findings(ages: Ages, steps: int) -> list[Finding]:
     return found
 
 
-def _by_holder(noun: str, kept: list[Kept], ages: Ages, steps: int) -> list[Finding]:
-    groups: dict[tuple[str, str | None], list[Kept]] = defaultdict(list)
+def _by_holder(noun: str, kept: list[KeptTensor], ages: Ages, steps: int) -> list[Finding]:
+    groups: dict[tuple[str, str | None], list[KeptTensor]] = defaultdict(list)
     for each in kept:
         if not each.bounded:
             named = each.holder not in (UNKNOWN.text, UNNAMED.text)
@@ -80,14 +80,14 @@ def _by_holder(noun: str, kept: list[Kept], ages: Ages, steps: int) -> list[Find
     return [_kept(noun, group, steps) for group in groups.values() if _grew(group, ages, steps)]
 
 
-def _grew(group: list[Kept], ages: Ages, steps: int) -> bool:
+def _grew(group: list[KeptTensor], ages: Ages, steps: int) -> bool:
     if len(group) < _FEWEST or not ages.of_every_age(kept.created for kept in group):
         return False
     total = sum(kept.bytes for kept in group)
     return len(group) >= _FEWEST_PER_STEP * steps or total >= _FEWEST_BYTES_PER_STEP * steps
 
 
-def _kept(noun: str, group: list[Kept], steps: int) -> Finding:
+def _kept(noun: str, group: list[KeptTensor], steps: int) -> Finding:
     total = sum(kept.bytes + _OVERHEAD_BYTES for kept in group)
     (dtype, shape), _ = Counter((kept.dtype, kept.shape) for kept in group).most_common(1)[0]
     who, source = group[0].holder, group[0].source
