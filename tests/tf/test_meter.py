@@ -8,9 +8,9 @@ from tests.children import run_python
 
 PROGRAM = """
 import tensorflow as tf
-from lowtide.tf.memory_meter import Meter
+from lowtide.tf.memory_meter import MemoryMeter
 kept = tf.zeros([1024])
-meter = Meter()
+meter = MemoryMeter()
 print(meter.devices, meter.read().bytes > 0)
 """
 

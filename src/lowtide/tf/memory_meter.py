@@ -1,4 +1,4 @@
-"""How much memory is in use right now, at the price of some microseconds."""
+"""Reads the memory in use, within microseconds."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """Bytes in use: by the device's allocator where it keeps count, and by the whole process where the system says."""
+class MemoryReading:
+    """Bytes in use: by the device's allocator if it keeps statistics, and by the process if the system reports it."""
 
     allocator_bytes: int | None
     process_bytes: int | None
 
     @property
     def bytes(self) -> int | None:
-        """The figure that tells most: the allocator's counts tensors alone."""
+        """The allocator's bytes, which are those of tensors only, or else those of the process."""
         return self.process_bytes if self.allocator_bytes is None else self.allocator_bytes
 
 
-class Meter:
+class MemoryMeter:
     """Reads the memory in use: of the GPUs' allocators, or the CPU's if it keeps statistics, and of the process.
 
-    `source` says in words where `Reading.bytes` comes from.
+    `source` describes where `MemoryReading.bytes` comes from.
     """
 
     def __init__(self) -> None:
@@ -41,8 +41,8 @@ class Meter:
             self._statm = os.open("/proc/self/statm", os.O_RDONLY)
             self._closing = weakref.finalize(self, os.close, self._statm)
 
-    def read(self) -> Reading:
-        return Reading(self._allocator_bytes(), self._process_bytes())
+    def read(self) -> MemoryReading:
+        return MemoryReading(self._allocator_bytes(), self._process_bytes())
 
     def _allocator_bytes(self) -> int | None:
         if not self.devices:
@@ -56,16 +56,16 @@ class Meter:
 
 
 def devices_with_statistics() -> list[str]:
-    """GPUs always keep count; the CPU's allocator does where `TF_CPU_ALLOCATOR_USE_BFC` was set."""
+    """The devices whose allocators keep statistics: all GPUs, or the CPU if `TF_CPU_ALLOCATOR_USE_BFC` was set."""
     names = [f"GPU:{index}" for index in range(len(tf.config.list_logical_devices("GPU")))]
     if names:
         return names
-    # Once something was allocated, zero means "not counted". In graph mode a tensor would be an op of the graph.
+    # After an allocation, zero means "not counted". In graph mode a tensor would be an op of the graph.
     allocated = tf.zeros([1024]) if tf.executing_eagerly() else None
     try:
         counted = tf.config.experimental.get_memory_info("CPU:0")["peak"] > 0
     except ValueError:
-        # oneDNN's allocator answers with zeros; the one of a CPU without oneDNN does not answer at all.
+        # oneDNN's allocator returns zeros; that of a CPU without oneDNN raises.
         counted = False
     del allocated
     return ["CPU:0"] if counted else []

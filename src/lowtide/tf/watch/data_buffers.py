@@ -1,4 +1,4 @@
-"""Buffers of data pipelines that are filled once: a shuffle buffer, a cache in memory. They grow, and it is no leak."""
+"""Buffers of data pipelines that fill once: shuffle buffers and caches in memory. Their growth is not a leak."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from lowtide.tf.references.gc_objects import instances_of
 
 
 def fillable_bytes() -> float:
-    """How much the data pipelines that are alive may still take: infinite where a size is not known beforehand."""
+    """The capacity of the data pipelines that are alive; infinite if a size is not known in advance."""
     return sum(map(_capacity, instances_of(DatasetV2)))
 
 
 def _capacity(dataset: Any) -> float:
     kind = type(dataset).__name__
     if "Shuffle" in kind:
-        return _number(getattr(dataset, "_buffer_size", None)) * _element_bytes(dataset)
+        return _static_number(getattr(dataset, "_buffer_size", None)) * _element_bytes(dataset)
     if "Cache" in kind:
-        # A cache on disk takes no memory, but its name is a tensor whose value is not worth an op.
+        # A cache on disk takes no memory, but reading its file name would run an op.
         return _elements(dataset) * _element_bytes(dataset)
     return 0.0
 
 
 def _elements(dataset: Any) -> float:
-    count = _number(dataset.cardinality()) if tf.executing_eagerly() else -1.0
+    count = _static_number(dataset.cardinality()) if tf.executing_eagerly() else -1.0
     return count if count >= 0 else math.inf
 
 
-def _number(tensor: Any) -> float:
+def _static_number(tensor: Any) -> float:
     value = tf.get_static_value(tensor) if tensor is not None else None
     return math.inf if value is None else float(value)
 

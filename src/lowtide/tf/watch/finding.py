@@ -1,4 +1,4 @@
-"""What a watch found: one leak, who holds it, and what to do."""
+"""A leak that a watch found: what grows, its cause, and what to do."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from lowtide.units import format_bytes
 class Finding:
     """Something that grows from step to step.
 
-    `name` is its kind, the same words every time; `what` says what was seen, `who` causes or holds it, `source` is the
-    user's own line where that is known, `fix` what to do about it. Where the growth in bytes could not be told from the
-    noise it is None.
+    `name` is the kind of leak, `what` describes it, `who` is its cause or holder, `source` the line of the user's
+    program if it is known, `fix` what to do. The growth in bytes is None if it is not larger than the noise.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """Tensors, arrays and whole models that Python or TensorFlow keeps from step to step.
 
-Each eager tensor is numbered when it is made, so that a list of tensors tells how it came to be: one that is emptied
-now and then holds young ones only, one that leaks holds some of every age.
+TensorFlow numbers each eager tensor when it is created. A list of tensors that is emptied from time to time holds
+recent tensors only; one that leaks holds tensors of every age.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from lowtide.tf.watch.release import dead_models, entry_names
 from lowtide.units import format_bytes
 
 _AGES = 6
-_FEWEST = 8
+_MIN_COUNT = 8
 # One tensor per epoch is bookkeeping; one in seven steps is not, nor is a page in each step.
-_FEWEST_PER_STEP = 0.15
-_FEWEST_BYTES_PER_STEP = 4096
-_FEWEST_MODELS = 2
-# A model that is compiled anew for each of a few phases of its training leaves an optimizer behind each time.
-_FEWEST_OPTIMIZERS = 6
-# What a small tensor takes beside its bytes: a buffer, a handle and the Python object.
+_MIN_PER_STEP = 0.15
+_MIN_BYTES_PER_STEP = 4096
+_MIN_MODELS = 2
+# A model that is compiled again for each phase of its training leaves one optimizer behind each time.
+_MIN_OPTIMIZERS = 6
+# The memory of a tensor besides its elements: a buffer, a handle and the Python object.
 _OVERHEAD_BYTES = 256
 
 
-class Ages:
-    """Tells from the number of a tensor in which step it was made."""
+class TensorAges:
+    """Maps the number of a tensor to the step in which it was created."""
 
     def __init__(self, first: int) -> None:
         self.numbers = [first]
@@ -46,32 +46,32 @@ class Ages:
             self.steps.append(step)
 
     def close(self, number: int, step: int) -> None:
-        """State where the clock stands now. Without any step the numbers themselves are the clock."""
+        """Record the newest number at the current step. Without any step the numbers themselves measure time."""
         if self.steps[-1] == 0 and step == 0:
             step = number - self.numbers[0]
         self.note(number, step)
 
-    def of_every_age(self, numbers: Iterable[int]) -> bool:
-        """Whether there are some from (nearly) each part of the time, one of the last parts included."""
+    def has_every_age(self, numbers: Iterable[int]) -> bool:
+        """Whether the tensors come from (nearly) every part of the run, including one of the last two."""
         since = np.array([each for each in numbers if each > self.numbers[0]])
-        # Between two marks, tensors are taken to be made evenly.
+        # Tensors are assumed to be created at a constant rate between two records.
         steps = np.interp(since, self.numbers, self.steps)
         parts = set(np.minimum(steps * _AGES // max(self.steps[-1], 1), _AGES - 1).tolist())
         return len(parts) >= _AGES - 1 and bool(parts & {_AGES - 1, _AGES - 2})
 
 
-def kept_findings(ages: Ages, steps: int) -> list[Finding]:
-    """The holders that have kept tensors or variables of every age since the watch began."""
+def kept_findings(ages: TensorAges, steps: int) -> list[Finding]:
+    """Findings for the holders that keep tensors or variables of every age since the watch began."""
     born = ages.numbers[0]
     found = []
-    if ages.of_every_age(each._id for each in live_tensors()):
+    if ages.has_every_age(each._id for each in live_tensors()):
         found += _by_holder("tensors", kept_tensors(created_after=born, addresses=False), ages, steps)
-    if ages.of_every_age(each.handle._id for each in live_variables()):
+    if ages.has_every_age(each.handle._id for each in live_variables()):
         found += _by_holder("variables", kept_variables(created_after=born), ages, steps)
     return found
 
 
-def _by_holder(noun: str, kept: list[KeptTensor], ages: Ages, steps: int) -> list[Finding]:
+def _by_holder(noun: str, kept: list[KeptTensor], ages: TensorAges, steps: int) -> list[Finding]:
     groups: dict[tuple[str, str | None], list[KeptTensor]] = defaultdict(list)
     for each in kept:
         if not each.bounded:
@@ -80,11 +80,11 @@ def _by_holder(noun: str, kept: list[KeptTensor], ages: Ages, steps: int) -> lis
     return [_kept(noun, group, steps) for group in groups.values() if _grew(group, ages, steps)]
 
 
-def _grew(group: list[KeptTensor], ages: Ages, steps: int) -> bool:
-    if len(group) < _FEWEST or not ages.of_every_age(kept.created for kept in group):
+def _grew(group: list[KeptTensor], ages: TensorAges, steps: int) -> bool:
+    if len(group) < _MIN_COUNT or not ages.has_every_age(kept.created for kept in group):
         return False
     total = sum(kept.bytes for kept in group)
-    return len(group) >= _FEWEST_PER_STEP * steps or total >= _FEWEST_BYTES_PER_STEP * steps
+    return len(group) >= _MIN_PER_STEP * steps or total >= _MIN_BYTES_PER_STEP * steps
 
 
 def _kept(noun: str, group: list[KeptTensor], steps: int) -> Finding:
@@ -93,10 +93,10 @@ def _kept(noun: str, group: list[KeptTensor], steps: int) -> Finding:
     who, source = group[0].holder, group[0].source
     fix = "keep a number and not the tensor: float(loss), .numpy() of a few values, or a keras.metrics.Mean"
     if noun == "variables":
-        fix = "make variables once, before the loop, and assign to them; keep values in a file"
+        fix = "create variables once, before the loop, and assign to them; keep values in a file"
     elif who in (UNKNOWN.text, UNNAMED.text):
         who, source = _tapes()
-        fix = "let go of tapes: del tape after its last gradient, and record nothing outside of the step"
+        fix = "release tapes: del tape after its last gradient, and record nothing outside of the step"
     return Finding(
         "kept tensors",
         f"{len(group)} {noun} such as {dtype}{list(shape)} are kept from every part of the run",
@@ -108,7 +108,7 @@ def _kept(noun: str, group: list[KeptTensor], steps: int) -> Finding:
 
 
 def _tapes() -> tuple[str, str | None]:
-    """Where the tapes are that keep what no Python object refers to."""
+    """The holder of the tapes that are alive: they keep tensors to which no Python object refers."""
     tapes = instances_of(GradientTape)
     if not tapes:
         return UNKNOWN.text, None
@@ -117,63 +117,61 @@ def _tapes() -> tuple[str, str | None]:
 
 
 def growing_tensor(earlier: dict[str, int], growth: int, steps: int) -> list[Finding]:
-    """A holder whose tensors have grown by much of what the memory grew since `earlier` was noted."""
-    for kept in kept_tensors(min_bytes=_FEWEST_BYTES_PER_STEP, addresses=False):
+    """A holder whose tensors account for much of the growth since `earlier` was recorded."""
+    for kept in kept_tensors(min_bytes=_MIN_BYTES_PER_STEP, addresses=False):
         more = kept.bytes - earlier.get(kept.holder, kept.bytes)
         if kept.holder in earlier and more > 0.2 * growth * steps:
-            what = f"a tensor that gets larger: {kept.dtype}{list(kept.shape)} by now"
-            fix = "keep what is added in a list on disk or a bounded buffer, and do not concatenate in each step"
+            what = f"a tensor that grows: {kept.dtype}{list(kept.shape)} now"
+            fix = "write the added values to disk or to a bounded buffer, and do not concatenate in each step"
             return [Finding("kept tensors", what, kept.holder, kept.source, growth, fix)]
     return []
 
 
 def largest_by_holder() -> dict[str, int]:
-    return {
-        kept.holder: kept.bytes for kept in reversed(kept_tensors(min_bytes=_FEWEST_BYTES_PER_STEP, addresses=False))
-    }
+    return {kept.holder: kept.bytes for kept in reversed(kept_tensors(min_bytes=_MIN_BYTES_PER_STEP, addresses=False))}
 
 
-# Gradients that were filed while some watch watched: a search may use a new watch for each model.
-_watched: set[str] = set()
+# Gradient functions that were registered during any watch: a search may use a new watch for each model.
+_registered: set[str] = set()
 
 
-def note_filed(before: frozenset[str]) -> None:
-    """Remember what has been filed since `before` was asked for, and forget what has been released."""
-    filed = entry_names()
-    _watched.update(filed - before)
-    _watched.intersection_update(filed)
+def note_registered(before: frozenset[str]) -> None:
+    """Remember the gradient functions registered since `before`, and forget those that were released."""
+    names = entry_names()
+    _registered.update(names - before)
+    _registered.intersection_update(names)
 
 
 def model_findings(steps: int) -> list[Finding]:
-    """Models that nobody uses any more, whose weights TensorFlow keeps; also from one watch to the next."""
-    dead = dead_models(among=_watched)
-    if sum(model.whole for model in dead) < _FEWEST_MODELS and len(dead) < _FEWEST_OPTIMIZERS:
+    """Discarded models whose weights TensorFlow keeps, over all watches of the process."""
+    dead = dead_models(among=_registered)
+    if sum(model.whole for model in dead) < _MIN_MODELS and len(dead) < _MIN_OPTIMIZERS:
         return []
     total = sum(model.bytes for model in dead)
     return [
         Finding(
             "models in a loop",
-            f"{len(dead)} models or optimizers that are gone still hold {format_bytes(total)} of weights and slots",
+            f"{len(dead)} discarded models or optimizers still hold {format_bytes(total)} of weights and slots",
             "TensorFlow's registry of gradients keeps the graph of each training step, and the graph its variables;"
             " clear_session does not empty it",
             dead[-1].source,
             round(total / steps) if steps else None,
-            "call lt.release(model) when a model is done with, or lt.release() for all that are gone; or build one"
-            " model and load its first weights again",
+            "call lt.release(model) when a model is no longer needed, or lt.release() for all discarded ones;"
+            " or build one model and load its initial weights again",
         )
     ]
 
 
 def array_findings(growth: int, steps: int) -> list[Finding]:
-    """A list or dictionary of NumPy arrays that accounts for most of what the process grew."""
+    """A list or dictionary of NumPy arrays that accounts for much of the growth of the process."""
     best: tuple[int, int, Any] | None = None
     for container in gc.get_objects():
-        if type(container) not in (list, dict, set, tuple) or len(container) < _FEWEST:
+        if type(container) not in (list, dict, set, tuple) or len(container) < _MIN_COUNT:
             continue
         values = container.values() if type(container) is dict else container
-        arrays = [each for each in values if type(each) is np.ndarray] if _any_array(values) else []
+        arrays = [each for each in values if type(each) is np.ndarray] if _has_array(values) else []
         total = sum(array.nbytes for array in arrays)
-        if len(arrays) >= _FEWEST and (best is None or total > best[0]):
+        if len(arrays) >= _MIN_COUNT and (best is None or total > best[0]):
             best = (total, len(arrays), container)
     if best is None or not 0.3 * growth * steps <= best[0]:
         return []
@@ -184,5 +182,5 @@ def array_findings(growth: int, steps: int) -> list[Finding]:
     return [] if holder.bounded else [Finding("kept arrays", what, holder.text, holder.source, growth, fix)]
 
 
-def _any_array(values: Any) -> bool:
+def _has_array(values: Any) -> bool:
     return any(type(each) is np.ndarray for each in values)

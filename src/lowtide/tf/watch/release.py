@@ -1,11 +1,11 @@
-"""Give back what a discarded model still holds.
+"""Frees the memory that a discarded model still holds.
 
-An optimizer sums gradients over replicas through a function with a gradient of its own. TensorFlow files that gradient,
-a closure, in a registry for ever; the closure holds the graph of the training step, and the graph the variables that it
-reads: weights, slots and metrics. `del`, `gc.collect()` and `clear_session()` do not reach it.
+An optimizer sums gradients over replicas through a function with a custom gradient. TensorFlow registers that gradient,
+a closure, permanently; the closure holds the graph of the training step, and the graph holds the variables that it
+reads: weights, slots and metrics. `del`, `gc.collect()` and `clear_session()` do not free it.
 
-An entry of the registry is needed only when somebody asks for the gradient of an op in that very graph. So it may go
-when no function is left that could run the graph; a function that is traced again files new ones.
+An entry of the registry is needed only to compute the gradient of an op in that same graph. It can be removed when no
+function is left that can run the graph; a function that is traced again registers new entries.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tensorflow.python.framework import ops
 from tensorflow.python.framework.func_graph import FuncGraph
 
 from lowtide.errors import LowtideError
-from lowtide.tf.memory_meter import Meter
+from lowtide.tf.memory_meter import MemoryMeter
 from lowtide.tf.references.gc_objects import instances_of
 from lowtide.tf.references.holders import live_variables, variable_bytes
 from lowtide.tf.trace.source_lines import find_user_line
@@ -32,10 +32,10 @@ _FUNCTIONS_OF_A_MODEL = ("train_function", "test_function", "predict_function")
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """What `release` did: how many gradients it removed, the bytes of variables they kept, and the memory in use.
+    """The result of `release`: the number of removed entries, the bytes of the variables they held, and memory in use.
 
-    `bytes_before` and `bytes_after` are the figure of `measured_by`. Variables that the caller's own model refers to go
-    when the caller lets go of it; `held_bytes` counts them all.
+    `bytes_before` and `bytes_after` are figures of `measured_by`. Variables that the caller's model refers to are freed
+    when the caller deletes the model; `held_bytes` includes them.
     """
 
     entries: int
@@ -47,7 +47,7 @@ class Released:
 
 @dataclass(frozen=True, slots=True)
 class DeadModel:
-    """Variables that only a graph in the registry still holds: of a model, or (not `whole`) of an optimizer it had."""
+    """Variables that only a graph in the registry holds: of a model, or (not `whole`) of an optimizer that it had."""
 
     bytes: int
     variables: int
@@ -56,12 +56,12 @@ class DeadModel:
 
 
 def release(model: Any = None) -> Released:
-    """Let go of what TensorFlow keeps of a Keras model that is done with; of all models that are gone, without one.
+    """Free what TensorFlow keeps of a Keras model; without an argument, of all models that were deleted.
 
-    Drop the model afterwards (`del model`). If it is used after all, it is traced again. Other models, also ones that
-    share its layers, are left alone.
+    Delete the model afterwards (`del model`). If it is used again, it is traced again. Other models are not affected,
+    even if they share its layers.
     """
-    meter = Meter()
+    meter = MemoryMeter()
     before = meter.read().bytes
     handles = None if model is None else _handles_of(model)
     if model is not None:
@@ -77,9 +77,9 @@ def release(model: Any = None) -> Released:
 
 
 def dead_models(among: Collection[str] | None = None) -> list[DeadModel]:
-    """Models whose variables live on in the registry's graphs alone, the oldest first; of some entries alone."""
+    """Models whose variables only the registry's graphs hold, oldest first; `among` limits the entries."""
     living = {id(each.handle) for each in live_variables()}
-    # Training and evaluation of one model are two graphs that share its variables.
+    # The graphs for training and evaluation of one model share its variables.
     groups: list[tuple[dict[int, Any], list[Any]]] = []
     for graph in dict.fromkeys(graph for name, graph in _entries() if among is None or name in among):
         handles, graphs = {id(each): each for each in _captured_handles(graph) if id(each) not in living}, [graph]
@@ -93,7 +93,7 @@ def dead_models(among: Collection[str] | None = None) -> list[DeadModel]:
 
 
 def entry_names() -> frozenset[str]:
-    """The names of all gradients that are filed by now."""
+    """The names of all registered gradients."""
     return frozenset(ops.gradient_registry._registry)
 
 
@@ -113,16 +113,16 @@ def _handles_of(model: Any) -> set[int]:
 
 
 def _forget_functions(model: Any) -> None:
-    """Drop the functions that Keras made for this model; it makes new ones when they are needed."""
+    """Delete the functions that Keras created for this model; it creates new ones when they are needed."""
     for name in _FUNCTIONS_OF_A_MODEL:
         if getattr(model, name, None) is not None:
             setattr(model, name, None)
 
 
 def _remove_entries(handles: set[int] | None) -> dict[Any, int]:
-    """Remove the entries whose graph nobody can run, and return their graphs with how many each had.
+    """Remove the entries whose graph no function can run, and return their graphs with the number of entries of each.
 
-    The graph of one entry may hold functions whose graphs have entries too, so this goes on until nothing is left.
+    The graph of one entry may hold functions whose graphs have entries too, so this repeats until nothing is removed.
     """
     registry = ops.gradient_registry._registry
     removed: dict[Any, int] = {}
@@ -142,7 +142,7 @@ def _remove_entries(handles: set[int] | None) -> dict[Any, int]:
 
 
 def _runnable_graphs(removed: dict[Any, int]) -> set[int]:
-    """Graphs that some function can still run, and those that are being built."""
+    """Graphs that a function can still run, and those that are being built."""
     inner = {id(each) for graph in removed for each in getattr(graph, "_functions", {}).values()}
     functions = [each for each in instances_of(ConcreteFunction, AtomicFunction) if id(each) not in inner]
     graphs = {id(getattr(function, "graph", None)) for function in functions}
@@ -154,7 +154,7 @@ def _runnable_graphs(removed: dict[Any, int]) -> set[int]:
 
 
 def _entries() -> Iterator[tuple[str, Any]]:
-    """The entries that were made while a function was traced, each with the graph that it keeps."""
+    """The entries that were registered while a function was traced, each with the graph that it holds."""
     for name, entry in list(ops.gradient_registry._registry.items()):
         if name.startswith("CustomGradient-"):
             graph = _graph_of(entry["type"])
@@ -163,7 +163,7 @@ def _entries() -> Iterator[tuple[str, Any]]:
 
 
 def _graph_of(closure: Any) -> Any:
-    """The graph of the symbolic tensors that a closure holds, however deep."""
+    """The graph of the symbolic tensors that a closure holds, at any depth."""
     waiting, seen = [closure], set()
     while waiting:
         each = waiting.pop()
@@ -189,7 +189,7 @@ def _is_filled(cell: types.CellType) -> bool:
 
 
 def _captured_handles(graph: Any) -> list[Any]:
-    """The handles of variables that a graph reads, from outside of all graphs."""
+    """The handles of the variables that a graph captures from outside of all graphs."""
     handles = []
     for outside, _ in graph.captures:
         if isinstance(outside, ops.EagerTensor) and outside.dtype.name == "resource":

@@ -1,4 +1,4 @@
-"""What a watch found, for the terminal."""
+"""Prints the findings of a watch to the terminal."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from lowtide.tf.watch.finding import Finding
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
-    """What has been watched: for how many steps, where the figures come from, what was not judged."""
+class WatchSummary:
+    """What was watched: the number of steps, the source of the figures, and notes."""
 
     steps: int
     measured_by: str
@@ -22,7 +22,7 @@ class Summary:
     notes: Sequence[str] = ()
 
 
-def render(summary: Summary, findings: Sequence[Finding]) -> Group:
+def render(summary: WatchSummary, findings: Sequence[Finding]) -> Group:
     parts: list[Text | Padding] = [_heading(summary, findings)]
     for finding in findings:
         heads = [Text(finding.name, "bold red"), Text(finding.growth or ""), Text(finding.source or "", "bold")]
@@ -33,13 +33,13 @@ def render(summary: Summary, findings: Sequence[Finding]) -> Group:
     return Group(*parts)
 
 
-def show(summary: Summary, findings: Sequence[Finding]) -> None:
-    # Standard output belongs to the program that is watched.
+def show(summary: WatchSummary, findings: Sequence[Finding]) -> None:
+    # Standard output belongs to the watched program.
     Console(stderr=True, highlight=False).print(render(summary, findings))
 
 
-def _heading(summary: Summary, findings: Sequence[Finding]) -> Text:
+def _heading(summary: WatchSummary, findings: Sequence[Finding]) -> Text:
     what = "nothing grows" if not findings else "1 leak" if len(findings) == 1 else f"{len(findings)} leaks"
     style = "bold red" if findings else "bold green"
-    grounds = f" in {summary.steps:,} steps, by {summary.measured_by}"
-    return Text.assemble(("lowtide watch: ", "bold"), (what, style), (grounds, "dim"))
+    basis = f" in {summary.steps:,} steps, by {summary.measured_by}"
+    return Text.assemble(("lowtide watch: ", "bold"), (what, style), (basis, "dim"))

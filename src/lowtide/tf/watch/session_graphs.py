@@ -1,4 +1,4 @@
-"""Graph mode: a graph to which each step adds ops, and sessions that nobody closes."""
+"""Leaks of graph mode: a graph to which each step adds ops, and sessions that are never closed."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from lowtide.tf.watch.call_stack import user_line
 from lowtide.tf.watch.finding import Finding
 from lowtide.tide.growth import find_growth
 
-# A session for training and one for evaluation are usual.
-_FEWEST_SESSIONS = 4
-_FEWEST_READINGS = 8
+# One session for training and one for evaluation are usual.
+_MIN_SESSIONS = 4
+_MIN_SAMPLES = 8
 
 
-class Graphs:
-    """The graphs that sessions run, with how many ops they have at each reading, and the sessions that were opened."""
+class SessionMonitor:
+    """The number of ops of the graphs that sessions run, at each sample, and the sessions that were opened."""
 
     def __init__(self) -> None:
         self.sessions: list[tuple[weakref.ref, int, str | None]] = []
@@ -34,18 +34,18 @@ class Graphs:
         return self._open_sessions(growth) + self._growing_graphs(growth)
 
     def _open_sessions(self, growth: int | None) -> list[Finding]:
-        living = [(entry[0](), *entry[1:]) for entry in self.sessions]
-        still_open = [(step, line) for session, step, line in living if session is not None and not _is_closed(session)]
-        if len(still_open) < _FEWEST_SESSIONS or len({step for step, _ in still_open}) < _FEWEST_SESSIONS - 1:
+        alive = [(entry[0](), *entry[1:]) for entry in self.sessions]
+        still_open = [(step, line) for session, step, line in alive if session is not None and not _is_closed(session)]
+        if len(still_open) < _MIN_SESSIONS or len({step for step, _ in still_open}) < _MIN_SESSIONS - 1:
             return []
         return [
             Finding(
                 "open sessions",
-                f"{len(still_open)} sessions are open, and one more every so often; each holds its variables",
-                "sessions that are made and not closed",
+                f"{len(still_open)} sessions are open, and more are opened; each holds its variables",
+                "sessions that are created and not closed",
                 still_open[-1][1],
                 growth,
-                "make one session and use it for all steps, or write `with tf.compat.v1.Session() as session:`",
+                "create one session and use it for all steps, or write `with tf.compat.v1.Session() as session:`",
             )
         ]
 
@@ -59,7 +59,7 @@ class Graphs:
             found.append(
                 Finding(
                     "growing graph",
-                    f"the graph has {sizes[-1][1]:,} ops and gets {per_step:.3g} more in each step",
+                    f"the graph has {sizes[-1][1]:,} ops and grows by {per_step:.3g} in each step",
                     f"the loop adds ops such as `{newest.name}` ({newest.type})",
                     find_user_line(newest),
                     growth,
@@ -75,7 +75,7 @@ def _is_closed(session: Any) -> bool:
 
 
 def _grows(sizes: list[tuple[int, int]]) -> bool:
-    if len(sizes) < _FEWEST_READINGS or sizes[-1][0] == sizes[0][0]:
+    if len(sizes) < _MIN_SAMPLES or sizes[-1][0] == sizes[0][0]:
         return False
-    last = [ops for _, ops in sizes[-_FEWEST_READINGS:]]
+    last = [ops for _, ops in sizes[-_MIN_SAMPLES:]]
     return find_growth(sizes) is not None or all(a < b for a, b in pairwise(last))

@@ -1,7 +1,7 @@
-"""Watch memory over many steps, and name what grows.
+"""Watches memory over many steps, and finds what grows.
 
-A step costs a watch a comparison; now and then it reads two numbers. Only when those grow, and at the end, it looks for
-the cause, which takes tenths of a second.
+A watch compares two numbers in each step, and from time to time it reads the memory in use. Only if that grows, and at
+the end, it searches for the cause, which takes tenths of a second.
 """
 
 from __future__ import annotations
@@ -17,55 +17,59 @@ from tensorflow.python.framework import ops
 
 from lowtide.errors import LowtideError
 from lowtide.tf.hooks import Listener, add_listener, remove_listener
-from lowtide.tf.memory_meter import Meter
+from lowtide.tf.memory_meter import MemoryMeter
 from lowtide.tf.watch.data_buffers import fillable_bytes
 from lowtide.tf.watch.finding import Finding
 from lowtide.tf.watch.kept_objects import (
-    Ages,
+    TensorAges,
     array_findings,
     growing_tensor,
     kept_findings,
     largest_by_holder,
     model_findings,
-    note_filed,
+    note_registered,
 )
 from lowtide.tf.watch.release import entry_names
-from lowtide.tf.watch.report import Summary, show
-from lowtide.tf.watch.retracing import Traces
-from lowtide.tf.watch.session_graphs import Graphs
-from lowtide.tf.watch.xla_programs import Programs
+from lowtide.tf.watch.report import WatchSummary, show
+from lowtide.tf.watch.retracing import TraceMonitor
+from lowtide.tf.watch.session_graphs import SessionMonitor
+from lowtide.tf.watch.xla_programs import XlaProgramMonitor
 from lowtide.tide.growth import MemoryGrowth, find_growth
 from lowtide.units import format_bytes
 
-# The share of the program's time that readings may take; calls of the hooks come on top.
-_SHARE = 0.004
-_MOST_SAMPLES = 512
+# The share of the program's time that readings may take, besides the calls of the hooks.
+_MAX_SHARE = 0.004
+_MAX_SAMPLES = 512
 _FIRST_CHECK = 64
-# A list that grows for so long is not one that is emptied after an epoch; before that it might be.
-_LONG = 1024
-# A rise that is told from noise: the allocator's figure is exact, that of the process is not.
-_LEAST_ALLOCATOR_BYTES = 1 << 20
-_LEAST_PROCESS_BYTES = 8 << 20
-_LEAST_UNEXPLAINED_BYTES = 24 << 20
+# A list that grows for fewer steps than this may be emptied after an epoch.
+_LONG_RUN = 1024
+# Smaller growth is noise: the allocator's figure is exact, that of the process is not.
+_MIN_ALLOCATOR_BYTES = 1 << 20
+_MIN_PROCESS_BYTES = 8 << 20
+_MIN_UNEXPLAINED_BYTES = 24 << 20
 
 _HOW = "write `with lt.Watch() as watch:` around the loop, or pass it to fit as a callback"
 
 
 class Watch(keras.callbacks.Callback, Listener):
-    """Finds memory that grows from step to step: a Keras callback, and a context manager for loops of your own.
+    """Finds memory that grows from step to step: a Keras callback, and a context manager for custom loops.
 
-    A step is a call of a tf.function, a run of a session or a gradient of a tape; in a loop of your own, `step()` says
-    where one ends. Memory is read as often as costs little, or every `every` steps. What is found is in `findings`, and
-    is printed to standard error unless `quiet`.
+    A step is a call of a tf.function, a run of a session or a gradient of a tape; in a custom loop, call `step()` at
+    the end of each. Memory is read at intervals that cost little, or every `every` steps. The results are in `findings`
+    and are printed to standard error unless `quiet`.
     """
 
-    # Nothing is done in the hooks of single batches, so Keras need not wait for them.
+    # The callback has no methods for single batches, so Keras need not wait for them.
     async_safe = True
 
     def __init__(self, every: int | None = None, quiet: bool = False) -> None:
         super().__init__()
         if every is not None and every < 1:
-            raise LowtideError("a watch reads memory every so many steps", given=every, cure="pass every=1 or more")
+            raise LowtideError(
+                "`every` is the number of steps between two readings of memory",
+                given=every,
+                cure="pass every=1 or more",
+            )
         self.every = every
         self.quiet = quiet
         self.steps = 0
@@ -75,8 +79,8 @@ class Watch(keras.callbacks.Callback, Listener):
         self._suspected: set[tuple[str, str | None]] = set()
         self._watching: set[str] = set()
         self._by_hand = False
-        self._meter: Meter | None = None
-        self._judged_at: int | None = None
+        self._meter: MemoryMeter | None = None
+        self._searched_at: int | None = None
         self._thread = threading.get_ident()
         self._ends = 0
 
@@ -108,24 +112,24 @@ class Watch(keras.callbacks.Callback, Listener):
         self._end("predict")
 
     def step(self) -> None:
-        """Say that a step of your own loop has ended; from then on nothing else counts as one."""
+        """Mark the end of a step of a custom loop; from the first call on, nothing else counts as a step."""
         if not self._watching:
             raise LowtideError("this watch is not watching", cure=_HOW)
         if not self._by_hand:
             self._by_hand = True
             self.steps = 0
-            self._forget()
+            self._reset()
         self._tick()
 
     @property
     def findings(self) -> list[Finding]:
-        """What grows, as far as can be told by now."""
-        if self._meter is not None and self._judged_at != self.steps:
-            self._judge()
+        """What grows, as known so far."""
+        if self._meter is not None and self._searched_at != self.steps:
+            self._find_causes()
         return list(self._found.values())
 
     def report(self) -> None:
-        """Print what was found to standard error."""
+        """Print the findings to standard error."""
         if self._meter is None:
             raise LowtideError("this watch has not watched anything", cure=_HOW)
         show(self._summary(), self.findings)
@@ -138,7 +142,7 @@ class Watch(keras.callbacks.Callback, Listener):
         end = time.perf_counter() if self._watching else self._ended
         return self._spent / max(end - self._started, 1e-9)
 
-    # What the hooks hear
+    # Events of the hooks
 
     def on_call(self, function: Any, arguments: tuple, keywords: dict[str, Any]) -> None:
         self._traces.calls[function._name] += 1
@@ -160,19 +164,19 @@ class Watch(keras.callbacks.Callback, Listener):
         if self.steps == self._sampled_at:
             self._graphs.note_run(session, self.steps)
 
-    # Inside
+    # Implementation
 
     def _begin(self, name: str) -> None:
         if self._meter is None:
-            self._meter = Meter()
+            self._meter = MemoryMeter()
             self._started = time.perf_counter()
-            self._traces, self._graphs, self._programs = Traces(), Graphs(), Programs()
+            self._traces, self._graphs, self._programs = TraceMonitor(), SessionMonitor(), XlaProgramMonitor()
             self._spent = 0.0
             self._next_check = _FIRST_CHECK
-            self._forget()
+            self._reset()
         if not self._watching:
             self._thread = threading.get_ident()
-            self._filed = entry_names()
+            self._registered = entry_names()
             add_listener(self)
         self._watching.add(name)
 
@@ -182,17 +186,17 @@ class Watch(keras.callbacks.Callback, Listener):
             return
         remove_listener(self)
         self._ended = time.perf_counter()
-        note_filed(self._filed)
+        note_registered(self._registered)
         self._ends += 1
-        # A watch that is handed to many fits looks for causes after the first, second, fourth, eighth ...
+        # A watch that is passed to many fits searches for causes after the first, second, fourth, eighth ...
         if self._ends & (self._ends - 1) == 0 or self._grows() is not None:
-            self._judge()
+            self._find_causes()
             self._show(last=self._ends == 1)
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         self._allocator: list[tuple[int, int]] = []
         self._process: list[tuple[int, int]] = []
-        self._ages = Ages(ops.uid())
+        self._ages = TensorAges(ops.uid())
         self._largest: tuple[int, dict[str, int]] | None = None
         self._next = self._sampled_at = 0
         self._sampled = self._maps_read = time.perf_counter()
@@ -216,12 +220,12 @@ class Watch(keras.callbacks.Callback, Listener):
         if reading.process_bytes is not None:
             self._process.append((step, reading.process_bytes))
         self._ages.note(ops.uid(), step)
-        if self._traces.compiles and (self.every or start - self._maps_read > self._maps_cost / _SHARE):
+        if self._traces.compiles and (self.every or start - self._maps_read > self._maps_cost / _MAX_SHARE):
             began = time.perf_counter()
-            self._programs.read(step)
+            self._programs.sample(step)
             self._maps_read = time.perf_counter()
             self._maps_cost = self._maps_read - began
-        if len(self._process) > _MOST_SAMPLES:
+        if len(self._process) > _MAX_SAMPLES:
             del self._process[::2], self._allocator[::2]
         end = time.perf_counter()
         self._next = step + (self.every or self._pause(start, end))
@@ -232,29 +236,29 @@ class Watch(keras.callbacks.Callback, Listener):
             self._check()
 
     def _pause(self, start: float, end: float) -> int:
-        """After how many steps the next reading costs little enough, if steps go on as since the last one."""
+        """The number of steps after which the next reading costs little enough, if steps take as long as recently."""
         waited = self.steps - self._sampled_at
         step_time = (start - self._sampled) / max(waited, 1)
-        pause = math.ceil((end - start) / max(_SHARE * step_time, 1e-9))
-        # One step may be short by chance, and so many readings as are kept are enough.
-        return max(min(pause, 2 * waited), waited if len(self._process) > _MOST_SAMPLES // 2 else 1)
+        pause = math.ceil((end - start) / max(_MAX_SHARE * step_time, 1e-9))
+        # One step may be short by chance; and when many readings are kept, the interval does not shrink.
+        return max(min(pause, 2 * waited), waited if len(self._process) > _MAX_SAMPLES // 2 else 1)
 
     def _check(self) -> None:
-        """Once in a while: what costs nothing to know, and the causes too if memory has been growing for long."""
+        """Update the cheap findings, and search for causes if memory has been growing for long."""
         if self._grows() is not None:
-            if self.steps >= _LONG:
-                self._judge()
+            if self.steps >= _LONG_RUN:
+                self._find_causes()
             elif self._largest is None:
                 self._largest = (self.steps, largest_by_holder())
-        # A few lengths may all come in the first steps: only what is still so at the next check is said early.
+        # A few shapes may all occur in the first steps: only findings that persist until the next check are shown.
         seen = _by_key(self._cheap_findings())
         self._found |= {key: finding for key, finding in seen.items() if key in self._suspected}
         self._suspected = set(seen)
         self._show(last=False)
 
     def _grows(self) -> MemoryGrowth | None:
-        tensors = find_growth(self._allocator, _LEAST_ALLOCATOR_BYTES)
-        return tensors or find_growth(self._process, _LEAST_PROCESS_BYTES)
+        tensors = find_growth(self._allocator, _MIN_ALLOCATOR_BYTES)
+        return tensors or find_growth(self._process, _MIN_PROCESS_BYTES)
 
     def _cheap_findings(self) -> list[Finding]:
         per_step = _rate(self._process)
@@ -262,45 +266,43 @@ class Watch(keras.callbacks.Callback, Listener):
         found = self._traces.findings(self.steps, per_step) + self._graphs.findings(per_step)
         return found + self._programs.findings(traced, per_step)
 
-    def _judge(self) -> None:
-        """Look for all causes, the expensive way."""
-        self._judged_at = self.steps
+    def _find_causes(self) -> None:
+        """Search for all causes, including the expensive searches."""
+        self._searched_at = self.steps
         gc.collect()
         self._ages.close(ops.uid(), self.steps)
         if self._watching:
-            note_filed(self._filed)
+            note_registered(self._registered)
         try:
             found = self._cheap_findings() + kept_findings(self._ages, self.steps) + model_findings(self.steps)
             self._found = _by_key(found or self._other_growth())
         except Exception as problem:
-            # The search goes through all of the program's objects. What goes wrong there must not end a training.
-            self.notes = [f"the causes could not be looked for: {type(problem).__name__}: {problem}"]
+            # The search visits all objects of the program, and an error there must not end a training.
+            self.notes = [f"the search for causes failed: {type(problem).__name__}: {problem}"]
 
     def _other_growth(self) -> list[Finding]:
-        """Growth that has none of the usual causes."""
+        """Findings for growth that has none of the usual causes."""
         growth = self._grows()
         if growth is None:
             return []
         if growth.bytes <= 2 * fillable_bytes():
-            self.notes = [
-                f"memory grew by {format_bytes(growth.bytes)}: a shuffle buffer or a cache that is being filled"
-            ]
+            self.notes = [f"memory grew by {format_bytes(growth.bytes)}: a shuffle buffer or a cache is being filled"]
             return []
         per_step, steps = round(growth.bytes_per_step), growth.last_step - growth.first_step
         found = array_findings(per_step, steps)
         if not found and self._largest is not None:
             found = growing_tensor(self._largest[1], per_step, self.steps - self._largest[0])
         self._largest = self._largest or (self.steps, largest_by_holder())
-        exact = find_growth(self._allocator, _LEAST_ALLOCATOR_BYTES) is not None
-        if found or (not exact and growth.bytes < _LEAST_UNEXPLAINED_BYTES):
+        exact = find_growth(self._allocator, _MIN_ALLOCATOR_BYTES) is not None
+        if found or (not exact and growth.bytes < _MIN_UNEXPLAINED_BYTES):
             return found
         what = f"memory grew by {format_bytes(growth.bytes)} from step {growth.first_step} to step {growth.last_step}"
-        fix = "none can be named; watch a shorter part of the program with `with lt.Watch():` to see which it is"
+        fix = "unknown; watch a shorter part of the program with `with lt.Watch():` to find it"
         return [Finding("unexplained growth", what, "unknown", None, per_step, fix)]
 
-    def _summary(self) -> Summary:
+    def _summary(self) -> WatchSummary:
         assert self._meter is not None
-        return Summary(self.steps, self._meter.source, self.overhead, self.notes)
+        return WatchSummary(self.steps, self._meter.source, self.overhead, self.notes)
 
     def _show(self, *, last: bool) -> None:
         new = [finding for key, finding in self._found.items() if key not in self._shown]
@@ -314,7 +316,7 @@ def _by_key(findings: list[Finding]) -> dict[tuple[str, str | None], Finding]:
 
 
 def _rate(samples: list[tuple[int, int]]) -> int | None:
-    """By how much the process grows per step, given that something does; None where the rest of it shrinks more."""
+    """The growth of the process per step, if something grows; None if the rest of it shrinks more."""
     growth = find_growth(samples)
     if growth is not None:
         return round(growth.bytes_per_step)
