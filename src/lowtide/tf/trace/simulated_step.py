@@ -42,6 +42,8 @@ class SimulatedStep:
         self.seconds = dict(program.seconds)
         self.other_devices = [SimulatedStep(each, metadata, label, in_order) for each in program.other_devices]
         """The parts of the step that run on other devices."""
+        self.cost_us: float | None = None
+        """The time of the step's ops by the cost model; known once the step has been simulated."""
         self.peak_spread = 0.0
         """The difference between the highest and the lowest simulated peak, as a share of the median."""
 
@@ -112,6 +114,7 @@ class SimulatedStep:
         inferred = time.perf_counter()
         report(Progress("simulating"))
         work = build_workload(graph)
+        self.cost_us = sum(work.cost_us)
         built = time.perf_counter()
         simulation = simulate(
             work, self._residents(graph), self.metadata.steps_per_call, self.in_order, self.budget_bytes
