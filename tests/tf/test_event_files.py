@@ -230,13 +230,14 @@ def test_text_form_says_the_same(saved_folder, graph_file, model, tmp_path, cach
 
 
 @pytest.mark.parametrize("which", ["graph_file", "trace_file"])
-def test_an_event_file_that_is_cut_at_every_byte(which, request, tmp_path, cache):
+def test_an_event_file_that_is_cut_anywhere(which, request, tmp_path, cache):
     whole = request.getfixturevalue(which)
     data = whole.read_bytes()
     expected = [(span.start, span.end) for span in find_graphs(whole, cache).spans]
     path = tmp_path / "events.out.tfevents.1"
     first = int.from_bytes(data[:8], "little") + 16
-    for size in range(0, len(data), 1 if len(data) < 8192 else 7):
+    # TensorFlow exports the functions of the whole process, so the file may be large after other tests.
+    for size in range(0, len(data), 1 if len(data) < 8192 else len(data) // 1024):
         path.write_bytes(data[:size])
         found = find_graphs(path, cache)
         # Graphs stay where they are. How many functions there are is not known before the end, nor which partition
