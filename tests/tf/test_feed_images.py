@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import lowtide as lt
 from lowtide.feed.readers.image_decoding import decoding_bytes
-from lowtide.feed.readers.image_sizes import ImageHead, read_head
+from lowtide.feed.readers.image_headers import ImageHead, read_head
 
 SIZE = (20, 30)
 

@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 
 import lowtide as lt
+from lowtide.feed.forecast.element_sampling import Samples
 from lowtide.feed.forecast.outline import outline
-from lowtide.feed.forecast.sampling import Samples
 
 Data = tf.data.Dataset
 ROW = 40_000

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import lowtide as lt
-from lowtide.feed.readers.image_sizes import ImageHead, read_head
+from lowtide.feed.readers.image_headers import ImageHead, read_head
 
 SIZE = 6
 

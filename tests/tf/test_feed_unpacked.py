@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 import lowtide as lt
-from lowtide.feed.readers.unpacked import check_room
+from lowtide.feed.readers.unpacked_files import check_room
 
 COUNT = 200
 FEATURES = {"x": tf.io.FixedLenFeature((2,), tf.float32), "y": tf.io.FixedLenFeature((), tf.int64)}

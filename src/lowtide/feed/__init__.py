@@ -4,8 +4,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lowtide.feed.forecast.inspect import inspect as inspect
     from lowtide.feed.forecast.predict import predict as predict
+    from lowtide.feed.forecast.running_stages import inspect as inspect
     from lowtide.feed.from_arrays import arrays as arrays
     from lowtide.feed.from_generator import generator as generator
     from lowtide.feed.from_images import images as images
@@ -35,7 +35,7 @@ _HOME = {
     "describe": "lowtide.feed.pipeline.pipeline",
     "generator": "lowtide.feed.from_generator",
     "images": "lowtide.feed.from_images",
-    "inspect": "lowtide.feed.forecast.inspect",
+    "inspect": "lowtide.feed.forecast.running_stages",
     "predict": "lowtide.feed.forecast.predict",
     "problems": "lowtide.feed.pipeline.pipeline",
     "records": "lowtide.feed.from_records",

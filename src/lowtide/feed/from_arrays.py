@@ -21,7 +21,7 @@ from lowtide.feed.pipeline.order import InWindows
 from lowtide.feed.pipeline.pipeline import Feed, batch_bytes, make_dataset
 from lowtide.feed.pipeline.sizing import choose_sizes, in_runs
 from lowtide.feed.readers.array_files import open_array
-from lowtide.feed.readers.samples import Arrays
+from lowtide.feed.readers.array_samples import Arrays
 from lowtide.units import parse_bytes
 
 

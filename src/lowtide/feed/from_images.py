@@ -19,9 +19,9 @@ from lowtide.feed.pipeline.order import Places
 from lowtide.feed.pipeline.pipeline import Feed, finish, iterations, reason_of, samples_of
 from lowtide.feed.pipeline.sizing import choose_sizes
 from lowtide.feed.readers.array_files import Rows
+from lowtide.feed.readers.array_samples import Field
 from lowtide.feed.readers.image_decoding import SCALED, Decoder, check_decode, decoding_bytes, make_decoder
-from lowtide.feed.readers.image_sizes import ImageHead, read_head
-from lowtide.feed.readers.samples import Field
+from lowtide.feed.readers.image_headers import ImageHead, read_head
 from lowtide.units import parse_bytes
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".gif", ".bmp")

@@ -26,9 +26,9 @@ from lowtide.feed.pipeline.order import LISTED_BYTES, InTurn, InWindows, Order, 
 from lowtide.feed.pipeline.pipeline import Feed, make_dataset
 from lowtide.feed.pipeline.sizing import choose_sizes, in_runs
 from lowtide.feed.readers.array_files import Rows
+from lowtide.feed.readers.array_samples import Field, Missing
+from lowtide.feed.readers.block_slots import Slots
 from lowtide.feed.readers.files import matching
-from lowtide.feed.readers.samples import Field, Missing
-from lowtide.feed.readers.slots import Slots
 from lowtide.units import parse_bytes
 
 # A text column takes this for each value besides its bytes, as Python has it.

@@ -14,8 +14,8 @@ from lowtide.errors import LowtideError
 from lowtide.feed.from_arrays import arrays
 from lowtide.feed.pipeline.bookmark import Bookmark
 from lowtide.feed.pipeline.pipeline import Feed, feed_of
-from lowtide.feed.pipeline.progress import Bar
 from lowtide.feed.prediction_files import Job
+from lowtide.feed.progress_bar import Bar
 from lowtide.feed.readers.array_files import open_array
 from lowtide.units import parse_bytes
 

@@ -11,10 +11,10 @@ import tensorflow as tf
 from tensorflow.python.data.ops import dataset_ops
 
 from lowtide.errors import LowtideError
-from lowtide.feed.forecast.datasets import PASS_ON, inputs_of, kind_of, unwrap
-from lowtide.feed.forecast.functions import call_bytes, captured_bytes, constants_in, is_stateful, size_of
-from lowtide.feed.forecast.sampling import Samples, element_of
+from lowtide.feed.forecast.dataset_classes import PASS_ON, inputs_of, kind_of, unwrap
+from lowtide.feed.forecast.element_sampling import Samples, element_of
 from lowtide.feed.forecast.stage import AUTOTUNE, Element, Rewriting, Stage
+from lowtide.feed.forecast.stage_functions import call_bytes, captured_bytes, constants_in, is_stateful, size_of
 from lowtide.feed.pipeline.options import processors
 
 _NUMBERS = (

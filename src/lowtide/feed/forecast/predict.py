@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+from lowtide.feed.forecast.element_sampling import Samples
 from lowtide.feed.forecast.forecast import Forecast, forecast
 from lowtide.feed.forecast.outline import outline, rewriting_of
-from lowtide.feed.forecast.sampling import Samples
 from lowtide.feed.forecast.stage import rewrite
 from lowtide.feed.pipeline.options import processors
 

@@ -17,7 +17,7 @@ from lowtide.feed.pipeline.options import RAISE
 from lowtide.feed.pipeline.order import InTurn, Order, Places, Shard
 from lowtide.feed.pipeline.sizing import Sizing
 from lowtide.feed.readers.array_files import Rows
-from lowtide.feed.readers.samples import Field, Samples
+from lowtide.feed.readers.array_samples import Field, Samples
 from lowtide.units import format_bytes
 
 CURE = 'mend or remove it, or give on_error="skip"'

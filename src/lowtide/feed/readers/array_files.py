@@ -16,7 +16,7 @@ from numpy.lib import format as npy
 
 from lowtide.errors import LowtideError
 from lowtide.feed.pipeline.order import Places
-from lowtide.feed.readers.unpacked import Unpacked, member_pieces, unpacked_once
+from lowtide.feed.readers.unpacked_files import Unpacked, member_pieces, unpacked_once
 
 Rows = npt.NDArray[Any]
 

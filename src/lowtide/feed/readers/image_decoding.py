@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from lowtide.errors import LowtideError
-from lowtide.feed.readers.image_sizes import ImageHead
+from lowtide.feed.readers.image_headers import ImageHead
 
 SCALED, WHOLE = "scaled", "whole"
 # What libjpeg can divide both sides by while it decodes.

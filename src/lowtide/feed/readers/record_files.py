@@ -15,7 +15,14 @@ import numpy as np
 from lowtide.errors import LowtideError
 from lowtide.feed.pipeline.order import Places
 from lowtide.feed.readers.files import matching
-from lowtide.feed.readers.unpacked import Damaged, Unpacked, is_packed, least_unpacked, stream_pieces, unpacked_once
+from lowtide.feed.readers.unpacked_files import (
+    Damaged,
+    Unpacked,
+    is_packed,
+    least_unpacked,
+    stream_pieces,
+    unpacked_once,
+)
 from lowtide.sources.graphs.tfrecords import masked_checksum, read_length
 
 _HEADER, _FOOTER = 12, 4

@@ -14,7 +14,7 @@ from lowtide.errors import LowtideError
 from lowtide.feed.pipeline.order import Places
 from lowtide.feed.readers.array_files import ArrayFile, Rows
 from lowtide.feed.readers.block_cache import Blocks
-from lowtide.feed.readers.buffers import Buffers
+from lowtide.feed.readers.buffer_pool import Buffers
 
 Missing = npt.NDArray[np.bool_]
 

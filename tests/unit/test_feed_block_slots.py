@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-from lowtide.feed.readers.slots import Slots
+from lowtide.feed.readers.block_slots import Slots
 
 SIZES = [7, 10, 3, 10, 1, 9, 10, 4]
 FIRST = np.concatenate([[0], np.cumsum(SIZES)])

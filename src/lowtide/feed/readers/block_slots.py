@@ -11,7 +11,7 @@ import numpy as np
 
 from lowtide.feed.pipeline.order import Places
 from lowtide.feed.readers.array_files import Rows
-from lowtide.feed.readers.buffers import Buffers
+from lowtide.feed.readers.buffer_pool import Buffers
 
 # So many rows are in a processor's own memory while they are taken apart into columns.
 _TOGETHER = 4096

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
 from lowtide.errors import LowtideError
-from lowtide.feed.pipeline.progress import Bar
+from lowtide.feed.progress_bar import Bar
 from lowtide.units import format_bytes
 
 _PIECE = 1 << 20

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import lowtide as lt
 from lowtide.feed.readers.array_files import open_array
-from lowtide.feed.readers.samples import Arrays
+from lowtide.feed.readers.array_samples import Arrays
 
 COUNT = 120
 WORDS = np.array([f"größe {number}" * (number % 4) for number in range(COUNT)])

@@ -10,7 +10,7 @@ import tensorflow as tf
 from tensorflow.python.data.ops import dataset_ops
 from tensorflow.python.data.util import structure
 
-from lowtide.feed.forecast.datasets import PASS_ON, inputs_of, kind_of, unwrap
+from lowtide.feed.forecast.dataset_classes import PASS_ON, inputs_of, kind_of, unwrap
 from lowtide.feed.forecast.stage import Element
 
 _MAPS = ("Map", "ParallelMap")
