@@ -1,4 +1,9 @@
-"""Data larger than memory, as tf.data pipelines that stay within a budget in bytes."""
+"""Data larger than memory, as tf.data pipelines that stay within a budget in bytes.
+
+`readers` reads samples by index, `pipeline` makes tf.data pipelines of them, and `forecast` predicts the memory of any
+tf.data pipeline. The modules here, one per public function, put these together. The package may import all rooms up to
+tf; `readers` and `forecast` do not import `pipeline`.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -12,8 +17,8 @@ if TYPE_CHECKING:
     from lowtide.feed.from_records import records as records
     from lowtide.feed.from_table import table as table
     from lowtide.feed.pipeline.bookmark import Bookmark as Bookmark
-    from lowtide.feed.pipeline.pipeline import describe as describe
-    from lowtide.feed.pipeline.pipeline import problems as problems
+    from lowtide.feed.pipeline.dataset import describe as describe
+    from lowtide.feed.pipeline.dataset import problems as problems
 
 __all__ = [
     "Bookmark",
@@ -28,25 +33,25 @@ __all__ = [
     "table",
 ]
 
-# Orders and sizes are computed without TensorFlow, which is imported with the first of these.
-_HOME = {
+# Imported on first use, because these modules import TensorFlow.
+_MODULES = {
     "Bookmark": "lowtide.feed.pipeline.bookmark",
     "arrays": "lowtide.feed.from_arrays",
-    "describe": "lowtide.feed.pipeline.pipeline",
+    "describe": "lowtide.feed.pipeline.dataset",
     "generator": "lowtide.feed.from_generator",
     "images": "lowtide.feed.from_images",
     "inspect": "lowtide.feed.forecast.running_stages",
     "predict": "lowtide.feed.forecast.predict",
-    "problems": "lowtide.feed.pipeline.pipeline",
+    "problems": "lowtide.feed.pipeline.dataset",
     "records": "lowtide.feed.from_records",
     "table": "lowtide.feed.from_table",
 }
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOME:
+    if name not in _MODULES:
         raise AttributeError(f"module 'lowtide.feed' has no attribute {name!r}")
-    value: object = getattr(import_module(_HOME[name]), name)
+    value: object = getattr(import_module(_MODULES[name]), name)
     globals()[name] = value
     return value
 

@@ -1,4 +1,4 @@
-"""`lt.feed.records`: a dataset over TFRecord files of tf.train.Example, within a budget."""
+"""`lt.feed.records`: datasets over TFRecord files of tf.train.Example, within a budget."""
 
 from __future__ import annotations
 
@@ -11,24 +11,18 @@ import tensorflow as tf
 
 from lowtide.errors import LowtideError
 from lowtide.feed.pipeline.bookmark import Bookmark
-from lowtide.feed.pipeline.error_tracking import watched
-from lowtide.feed.pipeline.options import (
-    RAISE,
-    SKIP,
-    ShardGiven,
-    by_index,
-    check_batch,
-    check_on_error,
-    processors,
-    sharded,
-)
-from lowtide.feed.pipeline.pipeline import Feed, finish, in_python, iterations, samples_of
+from lowtide.feed.pipeline.dataset import finish_dataset
+from lowtide.feed.pipeline.error_tracking import skip_unreadable
+from lowtide.feed.pipeline.feed import Feed
+from lowtide.feed.pipeline.options import FeedOptions, ShardSpec
+from lowtide.feed.pipeline.pipeline import list_samples, make_epochs
 from lowtide.feed.pipeline.sizing import choose_sizes
+from lowtide.feed.readers.array_files import TEXT_BYTES
 from lowtide.feed.readers.record_files import RecordFiles, open_records
-from lowtide.units import parse_bytes
+from lowtide.program.machine import processor_count
 
-# What a text takes besides its bytes.
-_TEXT_BYTES = 24
+# The offset and the length of a record in memory.
+_INDEX_BYTES = 16
 
 
 def records(
@@ -41,93 +35,90 @@ def records(
     shuffle: bool = False,
     seed: int | None = None,
     drop_remainder: bool = False,
-    shard: ShardGiven = None,
+    shard: ShardSpec = None,
     on_error: str = "raise",
     bookmark: Bookmark | None = None,
 ) -> tf.data.Dataset:
-    """Batches of parsed examples, as dicts of tensors, or as pairs where one of the features is the `label`.
+    """Batches of parsed examples, as dicts of tensors, or as pairs if one of the features is the `label`.
 
     `source` is a pattern such as "train-*.tfrecord", or a list of paths. `features` is what tf.io.parse_example takes.
-    Where each record lies is found from the lengths in the files, so that all of them are shuffled by index, across
-    files. Those that gzip or zlib has compressed are unpacked once to the disk. What you decode afterwards, with `map`,
-    is on top of the budget.
+    The offset of each record is found from the lengths in the files, so that all records are shuffled by index, across
+    files. Files compressed by gzip or zlib are unpacked once to the disk. What you decode afterwards, with `map`, is
+    not counted in the budget.
     """
-    check_batch(batch_size)
-    check_on_error(on_error)
+    options = FeedOptions(batch_size, budget, shuffle, seed, drop_remainder, shard, on_error, bookmark)
     if label is not None and label not in features:
         raise LowtideError("the label is none of the features", given=label, cure=f"give one of {', '.join(features)}")
-    found = open_records(source, skip=on_error == SKIP)
-    order = by_index(found.count, shuffle, seed, bookmark)
-    # A batch is there as it was written, and parsed.
-    row = _parsed_bytes(features, found.longest) + found.longest + _TEXT_BYTES
-    sizing = choose_sizes(parse_bytes(budget), batch_size * row, processors(), fixed_bytes=found.count * 16)
-    feed = Feed(found, sharded(order, shard), batch_size, drop_remainder, sizing, bookmark, on_error)
-    feed.problems += found.problems
-    if found.unpacked is not None:
-        feed.notes.append(found.unpacked.describe())
-    if on_error == RAISE:
-        return finish(feed, _together(feed, found, features, label))
-    return finish(feed, _one_by_one(feed, found, features, label))
+    files = open_records(source, skip=options.skips_errors)
+    # A batch is in memory both as serialized and as parsed examples.
+    record_bytes = _parsed_bytes(features, files.longest) + files.longest + TEXT_BYTES
+    fixed_bytes = files.count * _INDEX_BYTES
+    sizing = choose_sizes(options.budget_bytes, batch_size * record_bytes, processor_count(), fixed_bytes=fixed_bytes)
+    feed = Feed(files, options.shard_order(options.order_by_index(files.count)), options, sizing)
+    feed.problems += files.problems
+    if files.unpacked is not None:
+        feed.notes.append(files.unpacked.describe())
+    parse = _parse_singly if options.skips_errors else _parse_batches
+    return finish_dataset(feed, parse(feed, files, features, label))
 
 
 def _parsed_bytes(features: Mapping[str, Any], longest: int) -> int:
-    """What the parsed features of a record take at most."""
+    """The most memory that the parsed features of a record take."""
     total = 0
     for feature in features.values():
         shape = getattr(feature, "shape", None)
         if shape is None or feature.dtype == tf.string:
-            # It says nothing of its length; it has no more bytes than its record, and numbers are packed there at most
-            # eight to one.
+            # Of variable length: no longer than its record, in which numbers are packed at most eight to one.
             total += longest * (1 if feature.dtype == tf.string else 8)
         else:
             total += int(np.prod(shape, dtype=np.int64)) * feature.dtype.size
     return total
 
 
-def _together(feed: Feed, found: RecordFiles, features: Mapping[str, Any], label: str | None) -> tf.data.Dataset:
-    """Batches that are parsed at once; an error names the record."""
+def _parse_batches(feed: Feed, files: RecordFiles, features: Mapping[str, Any], label: str | None) -> tf.data.Dataset:
+    """Parse a batch at a time; an error names the record."""
 
     def read(epoch: np.int64, step: np.int64) -> tuple[Any, Any]:
         samples = feed.samples_of(int(epoch), int(step)).tolist()
-        content = np.array([found.read(sample) for sample in samples], object)
-        return content, np.array([found.where(sample).encode() for sample in samples], object)
+        content = np.array([files.read(sample) for sample in samples], object)
+        return content, np.array([files.where(sample).encode() for sample in samples], object)
 
     def load(epoch: tf.Tensor, step: tf.Tensor) -> Any:
-        content, names = in_python(feed, read, [epoch, step], [tf.string, tf.string])
-        count = feed.batch_size if feed.drop_remainder else None
+        content, names = feed.call_python(read, [epoch, step], [tf.string, tf.string])
+        count = feed.batch_size if feed.options.drop_remainder else None
         content.set_shape((count,))
         names.set_shape((count,))
         return _with_label(tf.io.parse_example(content, features, example_names=names), label)
 
-    steps = iterations(feed, lambda epoch, steps, _: steps.map(lambda step: (epoch, step)))
+    steps = make_epochs(feed, lambda epoch, steps, _: steps.map(lambda step: (epoch, step)))
     return steps.map(load, num_parallel_calls=feed.sizing.readers, deterministic=True)
 
 
-def _one_by_one(feed: Feed, found: RecordFiles, features: Mapping[str, Any], label: str | None) -> tf.data.Dataset:
-    """Records that are parsed each by itself, so that one that cannot be is left out alone."""
+def _parse_singly(feed: Feed, files: RecordFiles, features: Mapping[str, Any], label: str | None) -> tf.data.Dataset:
+    """Parse each record by itself, so that only the records that cannot be parsed are left out."""
     if any(isinstance(feature, tf.io.SparseFeature | tf.io.VarLenFeature) for feature in features.values()):
         raise LowtideError(
-            'features of any length cannot be batched one by one', given='on_error="skip"',
+            'features of variable length cannot be batched one by one', given='on_error="skip"',
             cure="use tf.io.RaggedFeature or FixedLenFeature, or on_error='raise'",
         )  # fmt: skip
     names = list(features)
 
-    def load(place: tf.Tensor, sample: tf.Tensor) -> Any:
-        content = in_python(feed, lambda number: found.read(int(number)), [sample], tf.string)
+    def load(position: tf.Tensor, sample: tf.Tensor) -> Any:
+        content = feed.call_python(lambda number: files.read(int(number)), [sample], tf.string)
         parsed = tf.io.parse_single_example(tf.ensure_shape(content, ()), features)
-        return (place, *(parsed[name] for name in names))
+        return (position, *(parsed[name] for name in names))
 
-    def of_epoch(epoch: tf.Tensor, steps: tf.data.Dataset, first: tf.Tensor) -> tf.data.Dataset:
-        loaded = steps.flat_map(lambda step: samples_of(feed, epoch, step)).map(
+    def make_epoch(epoch: tf.Tensor, steps: tf.data.Dataset, first: tf.Tensor) -> tf.data.Dataset:
+        loaded = steps.flat_map(lambda step: list_samples(feed, epoch, step)).map(
             load, num_parallel_calls=feed.sizing.readers, deterministic=True
         )
-        nothing = [tf.zeros(feature.shape, feature.dtype) for feature in features.values()]
-        kept = watched(feed, loaded, epoch, first * feed.batch_size, nothing)
+        end = [tf.zeros(feature.shape, feature.dtype) for feature in features.values()]
+        kept = skip_unreadable(feed, loaded, epoch, first * feed.batch_size, end)
         if len(names) == 1:
             return kept.map(lambda tensor: _with_label({names[0]: tensor}, label))
         return kept.map(lambda *tensors: _with_label(dict(zip(names, tensors, strict=True)), label))
 
-    return iterations(feed, of_epoch).batch(feed.batch_size, drop_remainder=feed.drop_remainder)
+    return make_epochs(feed, make_epoch).batch(feed.batch_size, drop_remainder=feed.options.drop_remainder)
 
 
 def _with_label(parsed: dict[str, tf.Tensor], label: str | None) -> Any:

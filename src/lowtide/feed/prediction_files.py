@@ -1,4 +1,4 @@
-"""Files of answers that grow batch by batch, and beside them how far they are."""
+"""Prediction files that grow batch by batch, and a state file that says how much has been written."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from numpy.lib import format as npy
 from lowtide.errors import LowtideError
 from lowtide.feed.readers.files import write_json
 
-# The answers are safe on the disk every so many batches.
+# The number of batches between two saves.
 _SAVED_EVERY = 32
 
 
-class Answers:
-    """The answers of one output in a `.npy` that has as many rows as were written."""
+class PredictionFile:
+    """The predictions of one output in a `.npy` whose header has the number of rows that were saved."""
 
     def __init__(self, to: Path) -> None:
         self.to, self.part = to, to.with_name(f"{to.name}.part")
@@ -28,37 +28,37 @@ class Answers:
         self._dtype: np.dtype[Any] | None = None
 
     @property
-    def kind(self) -> list[Any] | None:
-        """The shape and the type of an answer, as they are kept in a file."""
+    def row_type(self) -> list[Any] | None:
+        """The shape and the dtype of a prediction, for the state file."""
         return None if self._dtype is None else [list(self._shape or ()), npy.dtype_to_descr(self._dtype)]
 
-    def go_on(self, kind: list[Any]) -> None:
-        """Be what was begun before."""
-        self._shape, self._dtype = tuple(kind[0]), np.dtype(kind[1])
+    def resume(self, row_type: list[Any]) -> None:
+        """Continue a file that was begun before."""
+        self._shape, self._dtype = tuple(row_type[0]), np.dtype(row_type[1])
 
     def open(self, rows: int) -> None:
-        """Open the file behind so many rows: what was written behind the last save is written again."""
+        """Open the file for appending after `rows` rows; rows that were written after the last save are dropped."""
         self.to.parent.mkdir(parents=True, exist_ok=True)
         self._file = self.part.open("r+b" if rows else "w+b")
         if rows:
             self._file.truncate(self._header_bytes() + rows * self._row_bytes())
             self._file.seek(0, os.SEEK_END)
 
-    def add(self, answer: np.ndarray) -> None:
+    def append(self, predictions: np.ndarray) -> None:
         assert self._file is not None
         if self._dtype is None:
-            self._shape, self._dtype = answer.shape[1:], answer.dtype
+            self._shape, self._dtype = predictions.shape[1:], predictions.dtype
             self._write_header(0)
-        if answer.shape[1:] != self._shape or answer.dtype != self._dtype:
+        if predictions.shape[1:] != self._shape or predictions.dtype != self._dtype:
             raise LowtideError(
-                f"answers for {self.to} have different shapes",
-                given=f"{answer.shape[1:]} {answer.dtype} after {self._shape} {self._dtype}",
-                cure="give the model that it was begun with, or resume=False to begin anew",
+                f"predictions for {self.to} have different shapes",
+                given=f"{predictions.shape[1:]} {predictions.dtype} after {self._shape} {self._dtype}",
+                cure="give the same model as before, or resume=False to start over",
             )
-        self._file.write(np.ascontiguousarray(answer).data)
+        self._file.write(np.ascontiguousarray(predictions).data)
 
     def save(self, rows: int) -> None:
-        """Bring it to the disk."""
+        """Write everything to the disk."""
         assert self._file is not None
         self._write_header(rows)
         self._file.flush()
@@ -68,12 +68,12 @@ class Answers:
         assert self._file is not None
         self._file.close()
 
-    def result(self) -> np.memmap[Any, Any]:
-        """The answers, mapped."""
+    def load(self) -> np.memmap[Any, Any]:
+        """The predictions, memory-mapped."""
         return np.load(self.to, mmap_mode="r")
 
     def _write_header(self, rows: int) -> None:
-        """Write how many rows there are: NumPy leaves room in the header for as many as may come."""
+        """Write the number of rows; NumPy pads the header so that the number may grow."""
         assert self._file is not None
         assert self._shape is not None
         assert self._dtype is not None
@@ -94,61 +94,61 @@ class Answers:
         return int(np.prod(self._shape or (), dtype=np.int64)) * self._dtype.itemsize
 
 
-class Job:
-    """Files that grow together, one for each output."""
+class PredictionJob:
+    """Prediction files that grow together, one for each output."""
 
-    def __init__(self, paths: Sequence[Path], what: dict[str, Any], resume: bool) -> None:
-        self.answers = [Answers(path) for path in paths]
-        self._what = what | {"files": [str(path) for path in paths]} if len(paths) > 1 else what
+    def __init__(self, paths: Sequence[Path], inputs: dict[str, Any], resume: bool) -> None:
+        self.files = [PredictionFile(path) for path in paths]
+        self._inputs = inputs | {"files": [str(path) for path in paths]} if len(paths) > 1 else inputs
         self._state = paths[0].with_name(f"{paths[0].name}.json")
         self.rows = self.batches = 0
         known = self._read_state() if resume else None
-        if known is not None and known["what"] != self._what:
+        if known is not None and known["what"] != self._inputs:
             raise LowtideError(
-                f"{paths[0]} was begun with something else",
+                f"{paths[0]} was begun with other inputs",
                 given=known["what"],
-                cure="give resume=False to begin anew",
+                cure="give resume=False to start over",
             )
-        self.is_done = known is not None and known["done"] and all(each.to.exists() for each in self.answers)
-        if known is not None and not known["done"] and all(each.part.exists() for each in self.answers):
+        self.is_done = known is not None and known["done"] and all(each.to.exists() for each in self.files)
+        if known is not None and not known["done"] and all(each.part.exists() for each in self.files):
             self.rows, self.batches = known["rows"], known["batches"]
-            for each, kind in zip(self.answers, known["kinds"], strict=True):
-                each.go_on(kind)
+            for each, row_type in zip(self.files, known["kinds"], strict=True):
+                each.resume(row_type)
 
-    def __enter__(self) -> Job:
-        for each in self.answers:
+    def __enter__(self) -> PredictionJob:
+        for each in self.files:
             each.open(self.rows)
         return self
 
-    def __exit__(self, kind: Any, *rest: Any) -> None:
+    def __exit__(self, error_type: Any, *rest: Any) -> None:
         if self.batches:
             self._save()
-        for each in self.answers:
+        for each in self.files:
             each.close()
-        if kind is not None:
+        if error_type is not None:
             return
         if not self.batches:
-            raise LowtideError("there was nothing to predict", given=self._what["source"], cure="give some samples")
-        for each in self.answers:
+            raise LowtideError("there was nothing to predict", given=self._inputs["source"], cure="give some samples")
+        for each in self.files:
             each.part.replace(each.to)
         self._write_state(done=True)
 
-    def add(self, given: Sequence[np.ndarray]) -> None:
-        """Write the answers to a batch."""
-        for each, answer in zip(self.answers, given, strict=True):
-            each.add(answer)
-        self.rows, self.batches = self.rows + len(given[0]), self.batches + 1
+    def append(self, predictions: Sequence[np.ndarray]) -> None:
+        """Write the predictions of a batch, one array for each file."""
+        for each, rows in zip(self.files, predictions, strict=True):
+            each.append(rows)
+        self.rows, self.batches = self.rows + len(predictions[0]), self.batches + 1
         if self.batches % _SAVED_EVERY == 0:
             self._save()
 
     def _save(self) -> None:
-        for each in self.answers:
+        for each in self.files:
             each.save(self.rows)
         self._write_state(done=False)
 
     def _write_state(self, *, done: bool) -> None:
-        content = {"what": self._what, "rows": self.rows, "batches": self.batches, "done": done}
-        write_json(self._state, content | {"kinds": [each.kind for each in self.answers]})
+        content = {"what": self._inputs, "rows": self.rows, "batches": self.batches, "done": done}
+        write_json(self._state, content | {"kinds": [each.row_type for each in self.files]})
 
     def _read_state(self) -> dict[str, Any] | None:
         try:

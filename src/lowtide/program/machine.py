@@ -31,9 +31,14 @@ class Machine:
     @classmethod
     def here(cls) -> Machine:
         """Return this machine, with TensorFlow's default of one thread per available processor."""
-        processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        processors = processor_count()
         caches = _cache_bytes()
         return cls(processors, processors, *caches)
+
+
+def processor_count() -> int:
+    """The number of processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _cache_bytes() -> tuple[int, int, int]:

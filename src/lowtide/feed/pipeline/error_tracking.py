@@ -1,7 +1,7 @@
-"""What could not be read is found out and named: TensorFlow's errors do not say which sample they come from.
+"""Find the samples that TensorFlow could not read: its errors do not name the sample.
 
-But places in an epoch follow each other, so that what is left out shows as a gap; and behind the last sample stands an
-element of its own, so that a gap at the end shows too.
+The positions of an epoch are consecutive, so a sample that is missing shows as a gap. A final element after the last
+sample makes a gap at the end visible too.
 """
 
 from __future__ import annotations
@@ -13,54 +13,54 @@ import numpy as np
 import tensorflow as tf
 
 from lowtide.errors import LowtideError
-from lowtide.feed.pipeline.pipeline import CURE, ONLY_NOW, Feed, in_python
+from lowtide.feed.pipeline.feed import CURE, UNREADABLE_ONCE, Feed
 
-Report = Callable[[np.int64, np.int64, np.int64], np.int64]
-"""Is told an epoch, the place that was expected and the one that came; it raises, or gives back the latter."""
+ReportGap = Callable[[np.int64, np.int64, np.int64], np.int64]
+"""Takes the epoch, the expected position and the actual one; raises an error, or returns the actual one."""
 
 
-def watched(
-    feed: Feed, loaded: tf.data.Dataset, epoch: tf.Tensor, first: tf.Tensor, nothing: Sequence[tf.Tensor]
+def skip_unreadable(
+    feed: Feed, loaded: tf.data.Dataset, epoch: tf.Tensor, first: tf.Tensor, end: Sequence[tf.Tensor]
 ) -> tf.data.Dataset:
-    """Samples without those that could not be read, which are reported; each comes with its place in the epoch.
+    """Leave out and report the samples that could not be read; each sample comes with its position in the epoch.
 
-    `nothing` is a sample without meaning, for the end.
+    `end` is a placeholder sample for the final element.
     """
 
     def report(epoch: np.int64, low: np.int64, high: np.int64) -> np.int64:
-        feed.leave_out(int(epoch), np.arange(low, high))
+        feed.report_unreadable(int(epoch), np.arange(low, high))
         return high
 
-    return _without_gaps(feed, loaded, epoch, first, nothing, report)
+    return _without_gaps(feed, loaded, epoch, first, end, report)
 
 
-def watched_batches(
-    feed: Feed, batches: tf.data.Dataset, epoch: tf.Tensor, first: tf.Tensor, nothing: Sequence[tf.Tensor]
+def raise_for_unreadable(
+    feed: Feed, batches: tf.data.Dataset, epoch: tf.Tensor, first: tf.Tensor, end: Sequence[tf.Tensor]
 ) -> tf.data.Dataset:
-    """Batches of which none may be missing; each comes with the places of its samples in the epoch.
+    """Raise an error that names the sample if a batch is missing; each batch comes with its positions in the epoch.
 
-    Of a batch that could not be made nothing comes, and what comes next may begin anywhere behind it: it is the first
-    gap that counts. `nothing` is a batch of no samples, for the end.
+    A batch that could not be read is missing as a whole, and the next one may start anywhere after it: only the first
+    gap counts. `end` is an empty batch for the final element.
     """
 
     def report(epoch: np.int64, low: np.int64, high: np.int64) -> np.int64:
-        places = np.arange(low, min(low + feed.batch_size, high))
-        samples = feed.numbered.at(int(epoch), places).tolist()
-        # Most of them can be read: it is one that could not.
+        positions = np.arange(low, min(low + feed.batch_size, high))
+        samples = feed.index_order.at(int(epoch), positions).tolist()
+        # Usually only one of them cannot be read.
         for sample in samples:
             reason = feed.source.reason(sample)
             if reason is not None:
                 raise LowtideError(f"{feed.source.where(sample)}: {reason}", cure=CURE)
-        told = f"{feed.source.where(samples[0])}, or one of the {len(samples) - 1:,} behind it"
-        raise LowtideError(f"{told}: {ONLY_NOW}", cure="see whether the disk and the memory are in order")
+        where = f"{feed.source.where(samples[0])}, or one of the {len(samples) - 1:,} samples after it"
+        raise LowtideError(f"{where}: {UNREADABLE_ONCE}", cure="check the disk and the free memory")
 
-    kept = _without_gaps(feed, batches, epoch, first, nothing, report)
-    if not feed.drop_remainder:
+    kept = _without_gaps(feed, batches, epoch, first, end, report)
+    if not feed.options.drop_remainder:
         return kept
 
     def set_size(*tensors: tf.Tensor) -> Any:
-        whole = tuple(tf.ensure_shape(tensor, (feed.batch_size, *tensor.shape[1:])) for tensor in tensors)
-        return whole if len(whole) > 1 else whole[0]
+        sized = tuple(tf.ensure_shape(tensor, (feed.batch_size, *tensor.shape[1:])) for tensor in tensors)
+        return sized if len(sized) > 1 else sized[0]
 
     return kept.map(set_size)
 
@@ -70,25 +70,28 @@ def _without_gaps(
     loaded: tf.data.Dataset,
     epoch: tf.Tensor,
     first: tf.Tensor,
-    nothing: Sequence[tf.Tensor],
-    report: Report,
+    end: Sequence[tf.Tensor],
+    report: ReportGap,
 ) -> tf.data.Dataset:
-    """Elements without their places, or place, which come first in each."""
+    """Report gaps, and remove the positions, which are the first component of each element."""
     is_batch = loaded.element_spec[0].shape.rank == 1
-    whole = tf.constant(feed.whole, tf.int64)
-    before = in_python(feed, lambda epoch: np.int64(feed.before.get(int(epoch), 0)), [epoch], tf.int64)
-    first = tf.minimum(first + tf.ensure_shape(before, ()), whole)
-    end = tf.data.Dataset.from_tensors((whole[tf.newaxis] if is_batch else whole, *nothing))
+    total = tf.constant(feed.epoch_samples, tf.int64)
+    before = feed.call_python(lambda epoch: np.int64(feed.skipped_before.get(int(epoch), 0)), [epoch], tf.int64)
+    first = tf.minimum(first + tf.ensure_shape(before, ()), total)
+    final = tf.data.Dataset.from_tensors((total[tf.newaxis] if is_batch else total, *end))
 
-    def look(expected: tf.Tensor, element: tuple[tf.Tensor, ...]) -> Any:
-        places, *tensors = element
-        place, count = (places[0], tf.size(places, tf.int64)) if is_batch else (places, tf.constant(1, tf.int64))
-        seen = tf.cond(
-            place > expected,
-            lambda: tf.ensure_shape(in_python(feed, report, [epoch, expected, place], tf.int64), ()),
-            lambda: place,
+    def check(expected: tf.Tensor, element: tuple[tf.Tensor, ...]) -> Any:
+        positions, *tensors = element
+        position, count = (
+            (positions[0], tf.size(positions, tf.int64)) if is_batch else (positions, tf.constant(1, tf.int64))
         )
-        return seen + count, (seen, *tensors)
+        actual = tf.cond(
+            position > expected,
+            lambda: tf.ensure_shape(feed.call_python(report, [epoch, expected, position], tf.int64), ()),
+            lambda: position,
+        )
+        return actual + count, (actual, *tensors)
 
-    kept = loaded.ignore_errors().concatenate(end).scan(first, look).take_while(lambda place, *tensors: place < whole)
-    return kept.map(lambda place, *tensors: tensors if len(tensors) > 1 else tensors[0])
+    checked = loaded.ignore_errors().concatenate(final).scan(first, check)
+    kept = checked.take_while(lambda position, *tensors: position < total)
+    return kept.map(lambda position, *tensors: tensors if len(tensors) > 1 else tensors[0])

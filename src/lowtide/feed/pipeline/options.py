@@ -1,63 +1,81 @@
-"""What all feeds can be told, and whether it makes sense."""
+"""The options that all functions of lt.feed share."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import tensorflow as tf
 
 from lowtide.errors import LowtideError
 from lowtide.feed.pipeline.bookmark import Bookmark
-from lowtide.feed.pipeline.order import InTurn, Order, Shard, Shuffled
+from lowtide.feed.pipeline.order import Order, ShardedOrder, ShuffledOrder, StoredOrder
+from lowtide.units import parse_bytes
 
-ShardGiven: TypeAlias = Any
-"""A pair of index and count, a tf.distribute.InputContext, or None."""
+ShardSpec: TypeAlias = Any
+"""A pair (index, count), a tf.distribute.InputContext, or None."""
 
-RAISE, SKIP = "raise", "skip"
-
-
-def check_batch(batch_size: int) -> None:
-    if not isinstance(batch_size, int) or batch_size < 1:
-        raise LowtideError("a batch has at least one sample", given=batch_size, cure="give a batch_size from 1 on")
+_RAISE, _SKIP = "raise", "skip"
 
 
-def check_on_error(on_error: str) -> None:
-    if on_error not in (RAISE, SKIP):
-        raise LowtideError("what to do about an error?", given=on_error, cure=f"give {RAISE!r} or {SKIP!r}")
+@dataclass(frozen=True)
+class FeedOptions:
+    """Checked options: how samples are batched and ordered, and what happens on errors."""
 
+    batch_size: int
+    budget: str | int
+    shuffle: bool
+    given_seed: int | None
+    drop_remainder: bool
+    shard: ShardSpec
+    on_error: str
+    bookmark: Bookmark | None
 
-def by_index(count: int, shuffle: bool, seed: int | None, bookmark: Bookmark | None) -> Order:
-    """The order of samples that can be read one by one."""
-    return Shuffled(count, chosen_seed(seed, bookmark)) if shuffle else InTurn(count)
+    def __post_init__(self) -> None:
+        if not isinstance(self.batch_size, int) or self.batch_size < 1:
+            raise LowtideError(
+                "a batch has at least one sample", given=self.batch_size, cure="give a batch_size of 1 or more"
+            )
+        if self.on_error not in (_RAISE, _SKIP):
+            raise LowtideError("unknown value of on_error", given=self.on_error, cure=f"give {_RAISE!r} or {_SKIP!r}")
 
+    @property
+    def budget_bytes(self) -> int:
+        return parse_bytes(self.budget)
 
-def sharded(order: Order, shard: ShardGiven) -> Order:
-    """The part of an order that one of several workers reads."""
-    index, count = split_shard(shard)
-    return order if count == 1 else Shard(order, index, count)
+    @property
+    def skips_errors(self) -> bool:
+        """Whether samples that cannot be read are left out instead of raising an error."""
+        return self.on_error == _SKIP
 
+    @cached_property
+    def seed(self) -> int:
+        """The given seed, the seed of the bookmark, or a random one."""
+        random = int.from_bytes(os.urandom(6))
+        if self.bookmark is not None:
+            return self.bookmark.choose_seed(self.given_seed, random)
+        return random if self.given_seed is None else self.given_seed
 
-def split_shard(shard: ShardGiven) -> tuple[int, int]:
-    """Which part it is, and of how many."""
-    if shard is None:
-        return 0, 1
-    if isinstance(shard, tf.distribute.InputContext):
-        shard = (shard.input_pipeline_id, shard.num_input_pipelines)
-    index, count = shard
-    if not 0 <= index < count:
-        raise LowtideError("there is no such shard", given=shard, cure="give (index, count) with 0 <= index < count")
-    return index, count
+    def order_by_index(self, count: int) -> Order:
+        """The order of samples that can be read one by one, before sharding."""
+        return ShuffledOrder(count, self.seed) if self.shuffle else StoredOrder(count)
 
+    def shard_order(self, order: Order) -> Order:
+        """The part of an order that this worker reads."""
+        index, count = self.shard_index
+        return order if count == 1 else ShardedOrder(order, index, count)
 
-def chosen_seed(seed: int | None, bookmark: Bookmark | None) -> int:
-    """The seed that was given, that of a bookmark, or one that nobody knows."""
-    otherwise = int.from_bytes(os.urandom(6))
-    if bookmark is not None:
-        return bookmark.seed(seed, otherwise)
-    return otherwise if seed is None else seed
-
-
-def processors() -> int:
-    """How many threads can be at work."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    @property
+    def shard_index(self) -> tuple[int, int]:
+        """The index of this worker's shard, and the number of shards."""
+        if self.shard is None:
+            return 0, 1
+        shard = self.shard
+        if isinstance(shard, tf.distribute.InputContext):
+            shard = (shard.input_pipeline_id, shard.num_input_pipelines)
+        index, count = shard
+        if not 0 <= index < count:
+            raise LowtideError("there is no such shard", given=shard, cure="give (index, count), 0 <= index < count")
+        return index, count

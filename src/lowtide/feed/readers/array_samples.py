@@ -1,85 +1,41 @@
-"""Samples that can be read by number: what each is made of, and how to read some of them."""
+"""Samples that are the rows of arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from lowtide.errors import LowtideError
-from lowtide.feed.pipeline.order import Places
-from lowtide.feed.readers.array_files import ArrayFile, Rows
-from lowtide.feed.readers.block_cache import Blocks
-from lowtide.feed.readers.buffer_pool import Buffers
-
-Missing = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class Field:
-    """One tensor of a sample."""
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    item_bytes: int | None = None
-    """What one number or text takes, if it is not what its type says."""
-
-    @property
-    def bytes(self) -> int:
-        """What it takes."""
-        item = self.dtype.itemsize if self.item_bytes is None else self.item_bytes
-        return int(np.prod(self.shape, dtype=np.int64)) * item
-
-
-class Samples(Protocol):
-    """A set of samples."""
-
-    @property
-    def fields(self) -> Sequence[Field]:
-        """What each sample is made of."""
-        ...
-
-    @property
-    def blocks(self) -> Sequence[int] | None:
-        """How many samples each block has, where they can be read block by block only."""
-        ...
-
-    @property
-    def count(self) -> int:
-        """How many there are."""
-        ...
-
-    def read(self, places: Places) -> tuple[list[Rows], Missing]:
-        """The fields of some samples, each as one array, and which of the samples could not be read."""
-        ...
+from lowtide.feed.readers.array_files import ArrayFile
+from lowtide.feed.readers.block_cache import BlockCache
+from lowtide.feed.readers.buffer_pool import BufferPool
+from lowtide.feed.readers.samples import Indices, Mask, Rows, SampleField
 
 
 @dataclass
-class Arrays:
+class ArraySamples:
     """Samples that are the rows of arrays of the same length."""
 
     arrays: Sequence[ArrayFile]
-    blocks_read: Blocks = field(default_factory=Blocks)
-    _buffers: Buffers = field(default_factory=Buffers, init=False)
+    cache: BlockCache = field(default_factory=BlockCache)
+    _buffers: BufferPool = field(default_factory=BufferPool, init=False)
     _damaged: dict[tuple[int, int], str] = field(default_factory=dict, init=False)
-    """Of an array and a block of it that cannot be read, why."""
+    """Why a block cannot be read, by array and block."""
 
     def __post_init__(self) -> None:
         lengths = {array.name: array.shape[0] for array in self.arrays}
         if len(set(lengths.values())) > 1:
-            told = ", ".join(f"{name} has {length:,} rows" for name, length in lengths.items())
-            raise LowtideError("the arrays are not equally long", given=told, cure="give one row for each sample")
+            listed = ", ".join(f"{name} has {length:,} rows" for name, length in lengths.items())
+            raise LowtideError("the arrays differ in length", given=listed, cure="give one row for each sample")
         if self.count == 0:
             raise LowtideError("there are no samples", given=", ".join(lengths), cure="give an array with rows")
 
     @property
-    def fields(self) -> list[Field]:
-        return [Field(array.name, array.shape[1:], array.dtype, array.item_bytes) for array in self.arrays]
+    def fields(self) -> list[SampleField]:
+        return [SampleField(array.name, array.shape[1:], array.dtype, array.item_bytes) for array in self.arrays]
 
     @property
     def count(self) -> int:
@@ -87,71 +43,69 @@ class Arrays:
 
     @property
     def block(self) -> int:
-        """How many rows have to be read at once."""
+        """The number of rows that have to be read together."""
         return max(array.block for array in self.arrays)
 
     @property
     def blocks(self) -> list[int] | None:
         if self.block == 1:
             return None
-        whole, rest = divmod(self.count, self.block)
-        return [self.block] * whole + [rest] * bool(rest)
+        full, rest = divmod(self.count, self.block)
+        return [self.block] * full + [rest] * bool(rest)
 
-    def read(self, places: Places) -> tuple[list[Rows], Missing]:
-        found = []
-        missing = np.zeros(len(places), np.bool_)
+    def read(self, samples: Indices) -> tuple[list[Rows], Mask]:
+        fields = []
+        missing = np.zeros(len(samples), np.bool_)
         for number, array in enumerate(self.arrays):
-            rows = self._room(array, len(places))
+            rows = self._empty_rows(array, len(samples))
             if array.is_mapped:
-                array.read(places, rows)
+                array.read(samples, rows)
             elif array.block == 1:
-                self._read_rows(number, places, rows, missing)
+                self._read_rows(number, samples, rows, missing)
             else:
-                self._read_blocks(number, places, rows, missing)
-            # TensorFlow would take texts for ASCII.
-            found.append(np.char.encode(rows, "utf-8") if array.dtype.kind == "U" else rows)
-        return found, missing
+                self._read_blocks(number, samples, rows, missing)
+            # TensorFlow would encode texts as ASCII.
+            fields.append(np.char.encode(rows, "utf-8") if array.dtype.kind == "U" else rows)
+        return fields, missing
 
-    def _room(self, array: ArrayFile, count: int) -> Rows:
-        shape = (count, *array.shape[1:])
-        # Python's objects cannot lie in memory of our own.
-        return np.empty(shape, array.dtype) if array.dtype.hasobject else self._buffers.take(shape, array.dtype)
+    def _empty_rows(self, array: ArrayFile, count: int) -> Rows:
+        return self._buffers.take((count, *array.shape[1:]), array.dtype)
 
-    def _read_rows(self, number: int, places: Places, rows: Rows, missing: Missing) -> None:
-        array = self.arrays[number]
+    def _read_rows(self, number: int, samples: Indices, rows: Rows, missing: Mask) -> None:
         try:
-            array.read(places, rows)
+            self.arrays[number].read(samples, rows)
         except Exception:
-            for place in range(len(places)):
-                missing[place] |= not self._can_read(number, places[place : place + 1], rows[place : place + 1])
+            # Find out which of the rows cannot be read.
+            for at in range(len(samples)):
+                missing[at] |= not self._can_read(number, samples[at : at + 1], rows[at : at + 1])
 
-    def _read_blocks(self, number: int, places: Places, rows: Rows, missing: Missing) -> None:
+    def _read_blocks(self, number: int, samples: Indices, rows: Rows, missing: Mask) -> None:
         array = self.arrays[number]
-        block = places // array.block
+        block_of = samples // array.block
 
         def load(low: int) -> list[Rows]:
             wanted = np.arange(low, min(low + array.block, array.shape[0]))
-            content = self._room(array, len(wanted))
+            content = self._empty_rows(array, len(wanted))
             return [content] if self._can_read(number, wanted, content) else []
 
-        for which in np.unique(block).tolist():
-            low = which * array.block
-            mine = np.flatnonzero(block == which)
-            content = self.blocks_read.get((number, which), partial(load, low))
+        for block in np.unique(block_of).tolist():
+            low = block * array.block
+            chosen = np.flatnonzero(block_of == block)
+            content = self.cache.get((number, block), partial(load, low))
             if content:
-                rows[mine] = content[0][places[mine] - low]
+                rows[chosen] = content[0][samples[chosen] - low]
             else:
-                missing[mine] = True
+                missing[chosen] = True
 
-    def _can_read(self, number: int, wanted: Places, rows: Rows) -> bool:
-        """Read rows that are a block; of a block that cannot be read note why, and do not read it again."""
+    def _can_read(self, number: int, wanted: Indices, rows: Rows) -> bool:
+        """Read the rows of one block; if that fails, note why and do not try again."""
         array = self.arrays[number]
         key = number, int(wanted[0]) // array.block
         if key in self._damaged:
             return False
         try:
             array.read(wanted, rows)
-        # Each library has errors of its own for chunks that it cannot decode.
+        # Each library raises its own errors for chunks that it cannot decode.
         except Exception as error:
             which = f"row {wanted[0]:,}" if len(wanted) == 1 else f"rows {wanted[0]:,} to {wanted[-1]:,}"
             self._damaged[key] = f"{which} of {array.name} cannot be read: {error or type(error).__name__}"

@@ -1,4 +1,4 @@
-"""Memory for batches: taken from the system in whole pages, and used again once TensorFlow has let go of it."""
+"""Memory for batches: taken from the system in whole pages, and reused once TensorFlow has released it."""
 
 from __future__ import annotations
 
@@ -9,45 +9,47 @@ import weakref
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-# Smaller ones are the allocator's business.
-_SMALLEST = 1 << 18
+from lowtide.feed.readers.samples import Rows
+
+# Smaller arrays come from NumPy's allocator.
+_SMALLEST_BYTES = 1 << 18
 
 
-class Buffers:
-    """Arrays whose memory comes back here when nobody uses them any more.
+class BufferPool:
+    """Arrays whose memory returns to the pool when they are garbage-collected.
 
-    The C library's allocator would keep what a thread has freed, for that thread: batches that are read by several
-    threads then take several times what they are. Memory of its own is neither kept twice nor made anew.
+    The C library's allocator keeps memory per thread, so batches that several threads read would take several times
+    their size. Memory mapped for the pool is neither kept per thread nor zeroed again.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._free: dict[int, list[mmap.mmap]] = {}
 
-    def take(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-        """An array of a shape, with whatever was in its memory."""
+    def take(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Rows:
+        """Return an uninitialized array."""
         count = int(np.prod(shape, dtype=np.int64))
         size = count * dtype.itemsize
-        if size < _SMALLEST:
+        # Python objects cannot be stored in mapped memory.
+        if size < _SMALLEST_BYTES or dtype.hasobject:
             return np.empty(shape, dtype)
-        pages = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
+        page_bytes = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
         with self._lock:
-            known = self._free.get(pages)
-            memory = known.pop() if known else _fetch(pages)
+            free = self._free.get(page_bytes)
+            memory = free.pop() if free else _map_private(page_bytes)
         array = np.frombuffer(memory, dtype, count).reshape(shape)
-        # TensorFlow takes the array itself, without a copy: when it is gone, so is the tensor. Views keep it.
-        weakref.finalize(array, self._give_back, memory, pages)
+        # TensorFlow uses the array itself, without a copy: the array lives as long as the tensor and its views.
+        weakref.finalize(array, self._release, memory, page_bytes)
         return array
 
-    def _give_back(self, memory: mmap.mmap, pages: int) -> None:
+    def _release(self, memory: mmap.mmap, page_bytes: int) -> None:
         with self._lock:
-            self._free.setdefault(pages, []).append(memory)
+            self._free.setdefault(page_bytes, []).append(memory)
 
 
-def _fetch(size: int) -> mmap.mmap:
-    """Memory from the system, which no other process can have a part in."""
+def _map_private(size: int) -> mmap.mmap:
+    """Map anonymous memory that is not shared with forked processes."""
     if sys.platform == "win32":
         return mmap.mmap(-1, size)
     return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

@@ -1,4 +1,4 @@
-"""Arrays in HDF5 and Zarr: mapped where they lie in one piece, otherwise read chunk by chunk."""
+"""Arrays in HDF5 and Zarr: memory-mapped where they are contiguous, otherwise read chunk by chunk."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from lowtide.errors import LowtideError
-from lowtide.feed.pipeline.order import Places
-from lowtide.feed.readers.array_files import ArrayFile, Rows, choose, from_rows, native_type
+from lowtide.feed.readers.array_files import ArrayFile, choose_array, from_rows, native_type
+from lowtide.feed.readers.samples import Indices, Rows
 
-# Of so many texts of any length the longest is looked for, spread over the array.
-_LOOKED_AT = 64
+# The number of rows, spread over the array, in which the longest text is looked for.
+_SAMPLED_ROWS = 64
 
 
 def open_hdf5(path: str, inner: str, role: str) -> ArrayFile:
@@ -21,7 +21,7 @@ def open_hdf5(path: str, inner: str, role: str) -> ArrayFile:
     file = h5py.File(path, "r")
     names: list[str] = []
     file.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) and item.shape else None)
-    name = choose(path, inner, role, names)
+    name = choose_array(path, inner, role, names)
     return from_hdf5(file[name], f"{path}:{name}")
 
 
@@ -33,25 +33,28 @@ def from_hdf5(dataset: Any, name: str) -> ArrayFile:
     shape, dtype = tuple(dataset.shape), dataset.dtype
     text_bytes = None
     if h5py.check_string_dtype(dtype) is not None and dtype.hasobject:
-        text_bytes = _longest(dataset, shape)
+        text_bytes = _longest_text(dataset, shape)
     elif (mapped := _map_hdf5(dataset)) is not None:
         return from_rows(mapped, name)
     block = 1 if dataset.chunks is None else max(min(int(dataset.chunks[0]), shape[0]), 1)
 
-    def read(places: Places, out: Rows) -> None:
-        low, high = int(places[0]), int(places[-1]) + 1
-        if high - low == len(places) and (np.diff(places) == 1).all():
-            dataset.read_direct(out, np.s_[low:high])
+    def read(indices: Indices, out: Rows) -> None:
+        if _are_consecutive(indices):
+            dataset.read_direct(out, np.s_[int(indices[0]) : int(indices[-1]) + 1])
             return
-        # HDF5 takes rows in ascending order, each once.
-        distinct, which = np.unique(places, return_inverse=True)
+        # HDF5 takes indices in ascending order and without repetition.
+        distinct, which = np.unique(indices, return_inverse=True)
         np.take(dataset[distinct], which, axis=0, out=out, mode="clip")
 
     return ArrayFile(name, shape, native_type(dtype), block, read, text_bytes=text_bytes)
 
 
+def _are_consecutive(indices: Indices) -> bool:
+    return bool((np.diff(indices) == 1).all())
+
+
 def _map_hdf5(dataset: Any) -> Rows | None:
-    """The rows of a dataset that lies in its file in one piece and as it is, which need no library to be read."""
+    """Map the rows of a dataset that is contiguous and unfiltered in its file; None if it is not."""
     offset = None if dataset.is_virtual or dataset.external else dataset.id.get_offset()
     if offset is None or dataset.dtype.hasobject or not dataset.size or dataset.file.driver != "sec2":
         return None
@@ -59,15 +62,15 @@ def _map_hdf5(dataset: Any) -> Rows | None:
         rows = np.memmap(dataset.file.filename, dataset.dtype, "r", offset, dataset.shape)
     except (OSError, ValueError):
         return None
-    # Some types are stored in another way than NumPy has them.
+    # HDF5 stores some types differently from NumPy: compare one row.
     return rows if np.asarray(rows[-1]).tobytes() == np.asarray(dataset[-1]).tobytes() else None
 
 
 def is_zarr(path: str) -> bool:
-    """Whether a path is that of an array or a group of Zarr's."""
-    place = Path(path)
+    """Whether a path is that of a Zarr array or group."""
+    folder = Path(path)
     files = ("zarr.json", ".zarray", ".zgroup")
-    return place.name.lower().endswith((".zarr", ".zarr.zip")) or any((place / name).exists() for name in files)
+    return folder.name.lower().endswith((".zarr", ".zarr.zip")) or any((folder / name).exists() for name in files)
 
 
 def open_zarr(path: str, inner: str, role: str) -> ArrayFile:
@@ -77,38 +80,37 @@ def open_zarr(path: str, inner: str, role: str) -> ArrayFile:
     try:
         opened = zarr.open(store, mode="r")
     except FileNotFoundError as error:
-        raise LowtideError(f"there is no array and no group of Zarr's in {path}", cure="check the path") from error
+        raise LowtideError(f"there is no array and no group of Zarr in {path}", cure="check the path") from error
     if hasattr(opened, "shape"):
         return from_zarr(opened, path)
     names = sorted(name for name, item in opened.members(max_depth=None) if hasattr(item, "shape"))
-    name = choose(path, inner, role, names)
+    name = choose_array(path, inner, role, names)
     return from_zarr(opened[name], f"{path}:{name}")
 
 
 def from_zarr(array: Any, name: str) -> ArrayFile:
     shape, dtype = tuple(array.shape), np.dtype(array.dtype)
-    # NumPy has texts of any length too, but TensorFlow does not know these.
+    # TensorFlow does not know NumPy's StringDType, which has texts of variable length.
     is_text = dtype.kind == "T"
-    text_bytes = _longest(array, shape) if is_text else None
+    text_bytes = _longest_text(array, shape) if is_text else None
     block = max(min(int(array.chunks[0]), shape[0]), 1) if shape else 1
 
-    def read(places: Places, out: Rows) -> None:
-        low, high = int(places.min()), int(places.max()) + 1
-        if high - low == len(places) and (np.diff(places) == 1).all():
-            out[...] = array[low:high]
+    def read(indices: Indices, out: Rows) -> None:
+        if _are_consecutive(indices):
+            out[...] = array[int(indices[0]) : int(indices[-1]) + 1]
         else:
-            out[...] = array.get_orthogonal_selection((places,))
+            out[...] = array.get_orthogonal_selection((indices,))
 
     kind = np.dtype(object) if is_text else native_type(dtype)
     return ArrayFile(name, shape, kind, block, read, text_bytes=text_bytes)
 
 
-def _longest(array: Any, shape: tuple[int, ...]) -> int:
-    """About how many bytes the longest text has."""
+def _longest_text(array: Any, shape: tuple[int, ...]) -> int:
+    """The approximate size of the longest text in bytes."""
     if not shape or not shape[0]:
         return 0
     longest = 0
-    for row in np.unique(np.linspace(0, shape[0] - 1, _LOOKED_AT).astype(int)).tolist():
+    for row in np.unique(np.linspace(0, shape[0] - 1, _SAMPLED_ROWS).astype(int)).tolist():
         texts = np.asarray(array[row], object).ravel()
         longest = max([longest, *(len(text if isinstance(text, bytes) else str(text).encode()) for text in texts)])
     return longest

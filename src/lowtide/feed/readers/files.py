@@ -1,4 +1,4 @@
-"""Files that are read by pattern, and small ones that are either the old or the new one whatever happens."""
+"""Files by pattern, and small JSON files that are replaced atomically."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 from lowtide.errors import LowtideError
 
 
-def matching(given: str | os.PathLike[str] | Sequence[str]) -> list[str]:
-    """The files that a pattern stands for in alphabetical order, or those of a list as they are."""
+def find_files(given: str | os.PathLike[str] | Sequence[str]) -> list[str]:
+    """The files that match a pattern, in alphabetical order, or the files of a list in its order."""
     if isinstance(given, str | os.PathLike):
         paths = sorted(glob.glob(os.fspath(given)))
     else:
@@ -22,13 +22,13 @@ def matching(given: str | os.PathLike[str] | Sequence[str]) -> list[str]:
         raise LowtideError("no file matches", given=given, cure="check the pattern")
     for path in paths:
         if not os.path.isfile(path):
-            told = "is a folder" if os.path.isdir(path) else "does not exist"
-            raise LowtideError(f"{path} {told}", cure="give paths of files, or a pattern that matches them")
+            problem = "is a folder" if os.path.isdir(path) else "does not exist"
+            raise LowtideError(f"{path} {problem}", cure="give paths of files, or a pattern that matches them")
     return paths
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Write a file beside the old one, and then put it in its place."""
+    """Write a JSON file so that a crash leaves either the old or the new file."""
     fresh = path.with_name(f"{path.name}.new")
     fresh.write_text(json.dumps(content), encoding="utf-8")
     fresh.replace(path)

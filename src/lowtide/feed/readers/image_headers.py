@@ -1,4 +1,4 @@
-"""The width, height and kind of an image file from its first bytes."""
+"""Read the size and type of an image from the first bytes of its file."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import struct
 from dataclasses import dataclass
 from typing import BinaryIO
 
-# The markers of a JPEG that begin a frame; the others in between are tables.
+# The JPEG markers that begin a frame; the other markers in this range are tables.
 _FRAMES = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}
-# Those of them whose image comes in several scans.
+# The frames of progressive JPEGs.
 _PROGRESSIVE = {0xC2, 0xC6, 0xCA, 0xCE}
 _MOST_SEGMENTS = 1_000
 
 
 @dataclass(frozen=True)
-class ImageHead:
-    """What the first bytes of an image file say."""
+class ImageHeader:
+    """The size and type of an image."""
 
     height: int
     width: int
@@ -23,8 +23,8 @@ class ImageHead:
     is_progressive: bool = False
 
 
-def read_head(path: str) -> ImageHead | None:
-    """The head of a PNG, GIF, BMP or JPEG; None if it is none of these, or damaged."""
+def read_header(path: str) -> ImageHeader | None:
+    """Read the header of a PNG, GIF, BMP or JPEG; None for other files, and for damaged ones."""
     try:
         with open(path, "rb") as file:
             head = file.read(32)
@@ -38,12 +38,12 @@ def read_head(path: str) -> ImageHead | None:
                 return _read_jpeg(file)
             else:
                 return None
-            return ImageHead(abs(height), abs(width))
+            return ImageHeader(abs(height), abs(width))
     except (OSError, struct.error):
         return None
 
 
-def _read_jpeg(file: BinaryIO) -> ImageHead | None:
+def _read_jpeg(file: BinaryIO) -> ImageHeader | None:
     position = 2
     for _ in range(_MOST_SEGMENTS):
         file.seek(position)
@@ -52,6 +52,6 @@ def _read_jpeg(file: BinaryIO) -> ImageHead | None:
             return None
         if kind in _FRAMES:
             _, height, width = struct.unpack(">BHH", file.read(5))
-            return ImageHead(height, width, True, kind in _PROGRESSIVE)
+            return ImageHeader(height, width, True, kind in _PROGRESSIVE)
         position += 2 + length
     return None

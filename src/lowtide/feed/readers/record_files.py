@@ -1,4 +1,4 @@
-"""TFRecord files as records that can be read by number: where each lies is found once, from the lengths alone."""
+"""TFRecord files with random access: the offset of each record is found once, from the lengths in the files."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ import google_crc32c
 import numpy as np
 
 from lowtide.errors import LowtideError
-from lowtide.feed.pipeline.order import Places
-from lowtide.feed.readers.files import matching
+from lowtide.feed.readers.files import find_files
+from lowtide.feed.readers.samples import Indices
 from lowtide.feed.readers.unpacked_files import (
-    Damaged,
-    Unpacked,
-    is_packed,
-    least_unpacked,
-    stream_pieces,
-    unpacked_once,
+    DamagedArchive,
+    UnpackedFile,
+    estimate_unpacked_bytes,
+    is_compressed,
+    read_stream,
+    unpack_once,
 )
 from lowtide.sources.graphs.tfrecords import masked_checksum, read_length
 
 _HEADER, _FOOTER = 12, 4
 _EXAMPLE = 0x0A
-# Every file that is mapped is one that is open, and a process may not have many.
+# A mapped file counts as an open file, and the number of these is limited per process.
 _MOST_MAPPED = 64
 
 
-class Maps:
-    """Files that are mapped when they are needed; those that were not used for longest are let go."""
+class MappedFiles:
+    """Files that are mapped on demand; the least recently used ones are dropped first."""
 
     def __init__(self, paths: Sequence[str], unpacked: dict[int, mmap.mmap]) -> None:
         self._paths, self._unpacked = paths, unpacked
@@ -40,13 +40,13 @@ class Maps:
         self._kept: OrderedDict[int, mmap.mmap] = OrderedDict()
 
     def get(self, file: int) -> mmap.mmap:
-        """The content of a file, or what it was unpacked to together with others."""
+        """The content of a file, or the unpacked copy that contains it."""
         if file in self._unpacked:
             return self._unpacked[file]
         with self._lock:
             if file not in self._kept:
                 while len(self._kept) >= _MOST_MAPPED:
-                    # Not closed: another reader may just be using it.
+                    # Not closed, because another reader may be using it.
                     self._kept.popitem(last=False)
                 with open(self._paths[file], "rb") as opened:
                     self._kept[file] = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
@@ -56,18 +56,18 @@ class Maps:
 
 @dataclass
 class RecordFiles:
-    """The records of some files, one after the other."""
+    """The records of some files, in the order of the files."""
 
     paths: list[str]
-    first: Places
-    """The number of each file's first record, and behind the last file how many there are."""
-    start: Places
-    length: Places
-    maps: Maps
-    unpacked: Unpacked | None = None
-    """What the files that are compressed were unpacked to."""
+    first: Indices
+    """The index of the first record of each file, and as the last entry the number of records."""
+    start: Indices
+    length: Indices
+    maps: MappedFiles
+    unpacked: UnpackedFile | None = None
+    """The unpacked copy of the compressed files."""
     problems: list[str] = field(default_factory=list)
-    """Where files are cut."""
+    """Where files are truncated or damaged."""
 
     @property
     def count(self) -> int:
@@ -75,18 +75,18 @@ class RecordFiles:
 
     @property
     def longest(self) -> int:
-        """The bytes of the largest record."""
+        """The size of the largest record in bytes."""
         return int(self.length.max(initial=0))
 
     def read(self, record: int) -> bytes:
-        """The bytes of a record, which are as they were written."""
-        data, start, end = self._place(record)
+        """Return the bytes of a record, after checking its checksum."""
+        data, start, end = self._span(record)
         content = data[start:end]
         if masked_checksum(google_crc32c.value(content)) != int.from_bytes(data[end : end + _FOOTER], "little"):
             raise LowtideError(f"{self.where(record)} is damaged: its checksum does not match", cure="write it again")
-        # The first byte of an example is always the same. TensorFlow's error would quote what is none, unreadably.
+        # Every tf.train.Example begins with this byte. TensorFlow's own error would quote the binary content.
         if content and content[0] != _EXAMPLE:
-            raise LowtideError(f"{self.where(record)} is no tf.train.Example", cure="check what was written")
+            raise LowtideError(f"{self.where(record)} is not a tf.train.Example", cure="check what was written")
         return content
 
     def where(self, record: int) -> str:
@@ -98,19 +98,19 @@ class RecordFiles:
             self.read(record)
         except LowtideError as error:
             return error.problem.removeprefix(f"{self.where(record)} ")
-        return "it cannot be parsed: a feature is missing, or of another type or shape"
+        return "it cannot be parsed: a feature is missing, or has another type or shape"
 
     def _file(self, record: int) -> int:
         return int(np.searchsorted(self.first, record, side="right")) - 1
 
-    def _place(self, record: int) -> tuple[mmap.mmap, int, int]:
+    def _span(self, record: int) -> tuple[mmap.mmap, int, int]:
         start = int(self.start[record])
         return self.maps.get(self._file(record)), start, start + int(self.length[record])
 
 
 def open_records(given: str | os.PathLike[str] | Sequence[str], skip: bool) -> RecordFiles:
-    """Find where the records of files lie; a pattern stands for all files that match it."""
-    paths = matching(given)
+    """Find the offsets of the records of all files that match a pattern, or of a list of files."""
+    paths = find_files(given)
     try:
         spans = [(0, os.path.getsize(path)) for path in paths]
         packed = [number for number, path in enumerate(paths) if _is_compressed(path)]
@@ -118,21 +118,21 @@ def open_records(given: str | os.PathLike[str] | Sequence[str], skip: bool) -> R
         raise LowtideError(f"{error.filename} cannot be read: {error.strerror}", cure="check the path") from error
     problems: list[str] = []
     unpacked = _unpack([paths[number] for number in packed], skip) if packed else None
-    maps = Maps(paths, {})
+    maps = MappedFiles(paths, {})
     if unpacked is not None:
         for number, span in zip(packed, unpacked.spans, strict=True):
             spans[number] = span
         problems += unpacked.problems
         if unpacked.bytes:
-            whole = mmap.mmap(unpacked.file.fileno(), 0, access=mmap.ACCESS_READ)
-            maps = Maps(paths, dict.fromkeys(packed, whole))
+            content = mmap.mmap(unpacked.file.fileno(), 0, access=mmap.ACCESS_READ)
+            maps = MappedFiles(paths, dict.fromkeys(packed, content))
     starts, lengths = [], []
     for number, path in enumerate(paths):
         begin, end = spans[number]
-        start, length, problem = _walk(path, maps.get(number), begin, end) if end > begin else _NOTHING
+        start, length, problem = _find_records(path, maps.get(number), begin, end) if end > begin else _NO_RECORDS
         if problem is not None:
             if not skip:
-                raise LowtideError(problem, cure='write it again, or give on_error="skip" for what is whole')
+                raise LowtideError(problem, cure='write it again, or give on_error="skip" to read the records before')
             problems.append(problem)
         starts.append(start)
         lengths.append(length)
@@ -145,33 +145,33 @@ def open_records(given: str | os.PathLike[str] | Sequence[str], skip: bool) -> R
 def _is_compressed(path: str) -> bool:
     with open(path, "rb") as file:
         head = file.read(_HEADER)
-    return is_packed(head) and read_length(head, 0) is None
+    return is_compressed(head) and read_length(head, 0) is None
 
 
-def _unpack(paths: list[str], skip: bool) -> Unpacked:
-    """What is in files that are compressed, one behind the other."""
+def _unpack(paths: list[str], skip: bool) -> UnpackedFile:
+    """Unpack compressed files into one file, one after the other."""
 
-    def make() -> Unpacked:
-        unpacked = Unpacked()
+    def unpack() -> UnpackedFile:
+        unpacked = UnpackedFile()
         for path in paths:
             begin = unpacked.bytes
             try:
-                unpacked.add(stream_pieces(path), path, None, least_unpacked(path))
-            except Damaged as error:
+                unpacked.append(read_stream(path), path, None, estimate_unpacked_bytes(path))
+            except DamagedArchive as error:
                 if not skip:
                     raise
                 unpacked.problems.append(error.problem)
             unpacked.spans.append((begin, unpacked.bytes))
         return unpacked
 
-    return unpacked_once(paths, f"records {skip}", make)
+    return unpack_once(paths, f"records {skip}", unpack)
 
 
-_NOTHING = (np.zeros(0, np.int64), np.zeros(0, np.int64), None)
+_NO_RECORDS = (np.zeros(0, np.int64), np.zeros(0, np.int64), None)
 
 
-def _walk(path: str, data: mmap.mmap, begin: int, end: int) -> tuple[Places, Places, str | None]:
-    """Where the records of a file begin, how long they are, and what is wrong with it."""
+def _find_records(path: str, data: mmap.mmap, begin: int, end: int) -> tuple[Indices, Indices, str | None]:
+    """Return the offsets and lengths of the records of a file, and a problem if it is truncated or damaged."""
     starts: list[int] = []
     lengths: list[int] = []
     problem = None
