@@ -15,7 +15,7 @@ from lowtide.feed.forecast.dataset_classes import PASS_ON, inputs_of, kind_of, u
 from lowtide.feed.forecast.element_sampling import Samples, element_of
 from lowtide.feed.forecast.stage import AUTOTUNE, Element, Rewriting, Stage
 from lowtide.feed.forecast.stage_functions import call_bytes, captured_bytes, constants_in, is_stateful, size_of
-from lowtide.feed.pipeline.options import processors
+from lowtide.program.machine import processor_count
 
 _NUMBERS = (
     "buffer_size", "batch_size", "num_parallel_calls", "cycle_length", "block_length", "size",
@@ -110,7 +110,7 @@ def _numbers(dataset: Any) -> dict[str, int]:
         if known is not None and np.ndim(known) == 0 and not isinstance(known, bytes):
             found[name] = int(known)
     if found.get("cycle_length") == AUTOTUNE:
-        found["cycle_length"] = processors()
+        found["cycle_length"] = processor_count()
     filename = getattr(dataset, "_filename", None)
     if filename is not None and tf.get_static_value(filename):
         found["is_file"] = 1

@@ -8,7 +8,7 @@ from lowtide.feed.forecast.element_sampling import Samples
 from lowtide.feed.forecast.forecast import Forecast, forecast
 from lowtide.feed.forecast.outline import outline, rewriting_of
 from lowtide.feed.forecast.stage import rewrite
-from lowtide.feed.pipeline.options import processors
+from lowtide.program.machine import processor_count
 
 _LOOKED_AT = 32
 
@@ -20,4 +20,4 @@ def predict(dataset: tf.data.Dataset, *, look_at: int = _LOOKED_AT) -> Forecast:
     elements are made to see how large they are, without filling a buffer. Functions are simulated, not called.
     """
     samples = Samples(look_at)
-    return forecast(rewrite(outline(dataset, samples), rewriting_of(dataset)), processors())
+    return forecast(rewrite(outline(dataset, samples), rewriting_of(dataset)), processor_count())
