@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 
 import lowtide as lt
-from lowtide.feed.readers.array_files import open_array
-from lowtide.feed.readers.array_samples import Arrays
+from lowtide.feed.readers.array_samples import ArraySamples
+from lowtide.feed.readers.open_array import open_array
 
 COUNT = 120
 WORDS = np.array([f"größe {number}" * (number % 4) for number in range(COUNT)])
@@ -110,9 +110,9 @@ def test_every_kind_of_file_gives_its_rows(folder, rows, name):
 
 @pytest.mark.parametrize("name", ["set.h5:split", "set.h5:single", "v3.zarr", "set.zarr.zip", "big.zarr"])
 def test_several_readers_at_the_same_time_get_what_they_asked_for(folder, rows, name):
-    samples = Arrays([open_array(str(folder / name), "x")])
+    samples = ArraySamples([open_array(str(folder / name), "x")])
     # Of few blocks there is room for, so that they are read again and again.
-    samples.blocks_read.room_bytes = rows[:40].nbytes
+    samples.cache.most_bytes = rows[:40].nbytes
     random = np.random.default_rng(3)
     wanted = [random.integers(0, COUNT, 20) for _ in range(40)]
     with ThreadPoolExecutor(8) as threads:

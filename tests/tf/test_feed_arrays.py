@@ -247,7 +247,7 @@ def test_a_loop_of_ones_own_follows_a_bookmark(files, tmp_path):
     with pytest.raises(lt.LowtideError, match="another order"):
         lt.feed.arrays(files / "y.npy", batch_size=50, shuffle=True, seed=1, budget="1MiB", bookmark=other)
     (tmp_path / "broken.json").write_text("{}")
-    with pytest.raises(lt.LowtideError, match="no bookmark"):
+    with pytest.raises(lt.LowtideError, match="not a bookmark"):
         lt.feed.Bookmark(tmp_path / "broken.json")
 
 
@@ -256,12 +256,12 @@ def test_a_loop_of_ones_own_follows_a_bookmark(files, tmp_path):
     [
         ({"x": "nowhere.npy"}, "no file for x"),
         ({"x": "set.h5"}, "which array of"),
-        ({"x": "x.npy", "y": "short.npy"}, "not equally long"),
+        ({"x": "x.npy", "y": "short.npy"}, "differ in length"),
         ({"x": "cut.npy"}, "cannot be read"),
-        ({"x": "text.txt"}, "kind that is not known"),
+        ({"x": "text.txt"}, "unknown type"),
         ({"x": "objects.npy"}, "cannot be read"),
         ({"x": "scalar.npy"}, "single number"),
-        ({"x": 3}, "no array"),
+        ({"x": 3}, "not an array"),
         ({"x": "x.npy", "batch_size": 0}, "at least one sample"),
         ({"x": "x.npy", "budget": "1KiB"}, "at least 2.25 KiB"),
     ],

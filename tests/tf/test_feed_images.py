@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import lowtide as lt
 from lowtide.feed.readers.image_decoding import decoding_bytes
-from lowtide.feed.readers.image_headers import ImageHead, read_head
+from lowtide.feed.readers.image_headers import ImageHeader, read_header
 
 SIZE = (20, 30)
 
@@ -126,15 +126,15 @@ def test_labels_of_any_shape_come_with_their_images(tmp_path):
 
 
 def test_what_decoding_takes(tmp_path):
-    head = ImageHead(1600, 2400, is_jpeg=True)
+    head = ImageHeader(1600, 2400, is_jpeg=True)
     whole = decoding_bytes(head, 1000, (200, 300), 3, "whole")
     scaled = decoding_bytes(head, 1000, (200, 300), 3, "scaled")
     assert whole - scaled == 1600 * 2400 * 3 - 200 * 300 * 3
-    progressive = ImageHead(1600, 2400, is_jpeg=True, is_progressive=True)
+    progressive = ImageHeader(1600, 2400, is_jpeg=True, is_progressive=True)
     assert decoding_bytes(progressive, 1000, (200, 300), 3, "scaled") - scaled == 1600 * 2400 * 6
-    assert decoding_bytes(ImageHead(10, 2400, is_jpeg=True), 0, (200, 300), 3, "scaled") > 10 * 2400 * 3
+    assert decoding_bytes(ImageHeader(10, 2400, is_jpeg=True), 0, (200, 300), 3, "scaled") > 10 * 2400 * 3
     (tmp_path / "a.jpg").write_bytes(tf.io.encode_jpeg(picture(1600, 2400)).numpy())
-    assert read_head(str(tmp_path / "a.jpg")) == head
+    assert read_header(str(tmp_path / "a.jpg")) == head
 
 
 MEMORY = """

@@ -67,7 +67,7 @@ def test_what_cannot_go_on_is_refused(model, rows, tmp_path):
     path, to = tmp_path / "rows.npy", tmp_path / "out.npy"
     with pytest.raises(KeyboardInterrupt):
         lt.predict_in_batches(Tired(model, 2), path, to=to, batch_size=16, progress=False)
-    with pytest.raises(lt.LowtideError, match="begun with something else"):
+    with pytest.raises(lt.LowtideError, match="begun with other inputs"):
         lt.predict_in_batches(model, path, to=to, batch_size=32, progress=False)
     found = lt.predict_in_batches(model, path, to=to, batch_size=32, progress=False, resume=False)
     assert found.shape == (1_000, 3)
@@ -108,7 +108,7 @@ def test_files_that_do_not_fit_the_outputs_are_refused(several, rows, tmp_path):
         lt.predict_in_batches(several, path, to=tmp_path / "a.npy", progress=False)
     with pytest.raises(lt.LowtideError, match="no output colour"):
         lt.predict_in_batches(several, path, to={"colour": tmp_path / "b.npy"}, progress=False)
-    with pytest.raises(lt.LowtideError, match="a file of its own"):
+    with pytest.raises(lt.LowtideError, match="a separate file"):
         lt.predict_in_batches(several, path, to=[tmp_path / "c.npy"] * 2, progress=False)
 
 
@@ -184,5 +184,5 @@ def test_several_inputs(rows, tmp_path):
 def test_a_model_that_does_not_answer_to_each_sample_is_refused(rows, tmp_path):
     inputs = keras.Input((6,))
     mean = keras.Model(inputs, keras.layers.Lambda(lambda x: keras.ops.mean(x, axis=0))(inputs))
-    with pytest.raises(lt.LowtideError, match="not one answer for each sample"):
+    with pytest.raises(lt.LowtideError, match="not one prediction for each sample"):
         lt.predict_in_batches(mean, rows, to=tmp_path / "out.npy", batch_size=64, progress=False)

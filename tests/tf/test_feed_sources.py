@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import lowtide as lt
-from lowtide.feed.readers.image_headers import ImageHead, read_head
+from lowtide.feed.readers.image_headers import ImageHeader, read_header
 
 SIZE = 6
 
@@ -168,9 +168,9 @@ def test_what_are_no_images_is_refused(photos, tmp_path):
         feed_images(photos, [1, 2, 3])
     with pytest.raises(lt.LowtideError, match="give at least"):
         feed_images(photos, budget="64KiB")
-    with pytest.raises(lt.LowtideError, match="what to do about an error"):
+    with pytest.raises(lt.LowtideError, match="unknown value of on_error"):
         feed_images(photos, on_error="ignore")
-    with pytest.raises(lt.LowtideError, match="how are images to be decoded"):
+    with pytest.raises(lt.LowtideError, match="unknown value of decode"):
         feed_images(photos, decode="half")
 
 
@@ -183,12 +183,12 @@ def test_the_size_of_an_image_is_read_from_its_head(tmp_path):
         ("b.jpg", jpegs[1], (True, True)),
     ):
         (tmp_path / name).write_bytes(content.numpy())
-        assert read_head(str(tmp_path / name)) == ImageHead(17, 33, *kind)
+        assert read_header(str(tmp_path / name)) == ImageHeader(17, 33, *kind)
     (tmp_path / "a.gif").write_bytes(b"GIF89a" + (33).to_bytes(2, "little") + (17).to_bytes(2, "little") + bytes(20))
-    assert read_head(str(tmp_path / "a.gif")) == ImageHead(17, 33)
+    assert read_header(str(tmp_path / "a.gif")) == ImageHeader(17, 33)
     for name, content in (("text.png", b"no image at all"), ("cut.jpg", b"\xff\xd8\xff\xe0"), ("empty.png", b"")):
         (tmp_path / name).write_bytes(content)
-        assert read_head(str(tmp_path / name)) is None
+        assert read_header(str(tmp_path / name)) is None
 
 
 # Records.
@@ -360,7 +360,7 @@ def test_tables_that_do_not_fit_together_are_refused(events, tmp_path):
     with pytest.raises(lt.LowtideError, match=r"column amount of .*events-3.parquet is of another type"):
         feed_table(source)
     pq.write_table(pa.table({"clicked": [1], "tags": [["a"]]}), tmp_path / "lists.parquet")
-    with pytest.raises(lt.LowtideError, match="no number and no text"):
+    with pytest.raises(lt.LowtideError, match="neither a number nor a text"):
         feed_table(tmp_path / "lists.parquet")
 
 

@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 import lowtide as lt
-from lowtide.feed.readers.unpacked_files import check_room
+from lowtide.feed.readers.unpacked_files import check_disk_space
 
 COUNT = 200
 FEATURES = {"x": tf.io.FixedLenFeature((2,), tf.float32), "y": tf.io.FixedLenFeature((), tf.int64)}
@@ -156,7 +156,7 @@ def test_other_ways_to_compress_an_archive(rows, tmp_path):
 
 def test_a_disk_that_is_too_small_is_refused_with_what_is_needed(rows, tmp_path, monkeypatch):
     with pytest.raises(lt.LowtideError, match=r"takes at least .*: set TMPDIR"):
-        check_room(str(tmp_path), 1 << 62, "set.npz:x")
+        check_disk_space(str(tmp_path), 1 << 62, "set.npz:x")
     np.savez_compressed(tmp_path / "set.npz", x=rows)
     monkeypatch.setenv("TMPDIR", str(tmp_path / "nowhere"))
     with pytest.raises(lt.LowtideError, match="set TMPDIR to a folder"):
@@ -188,7 +188,7 @@ def test_a_disk_that_fills_up_meanwhile_is_told(tmp_path):
 
 MEMORY = """
 import resource, sys
-from lowtide.feed.readers.array_files import open_array
+from lowtide.feed.readers.open_array import open_array
 
 def highest():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-from lowtide.feed.readers.block_slots import Slots
+from lowtide.feed.readers.block_slots import BlockSlots
 
 SIZES = [7, 10, 3, 10, 1, 9, 10, 4]
 FIRST = np.concatenate([[0], np.cumsum(SIZES)])
@@ -22,7 +22,7 @@ def make(slots, read):
         yield rows % 2 == 0
 
     dtypes = [np.dtype(np.float32), np.dtype(object), np.dtype(np.bool_)]
-    return Slots(dtypes, len(SIZES), slots, max(SIZES), load)
+    return BlockSlots(dtypes, len(SIZES), slots, max(SIZES), load)
 
 
 def take(slots, places):
@@ -76,7 +76,7 @@ def test_a_block_that_cannot_be_read_is_tried_again():
             raise OSError("the disk is gone")
         yield np.zeros(SIZES[block], np.bool_)
 
-    kept = Slots([np.dtype(np.float32), np.dtype(np.bool_)], len(SIZES), 2, max(SIZES), load)
+    kept = BlockSlots([np.dtype(np.float32), np.dtype(np.bool_)], len(SIZES), 2, max(SIZES), load)
     with pytest.raises(OSError, match="disk"):
         kept.take(np.array([1]), np.array([0]))
     assert kept.take(np.array([1]), np.array([0]))[0].tolist() == [1]

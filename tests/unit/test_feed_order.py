@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowtide.errors import LowtideError
-from lowtide.feed.pipeline.order import InTurn, InWindows, Shard, Shuffled, permuted
-from lowtide.feed.pipeline.sizing import choose_sizes, in_runs
+from lowtide.feed.pipeline.order import ShardedOrder, ShuffledOrder, StoredOrder, WindowedOrder, permute
+from lowtide.feed.pipeline.sizing import choose_sizes, read_together
 
 # Above 2**20 samples an order is computed, not listed.
 COMPUTED = (1 << 20) + 12_345
@@ -22,11 +22,11 @@ def whole(order, epoch=0):
 @settings(deadline=None, max_examples=60)
 @given(count=st.integers(0, 3_000), seed=st.integers(0, 1 << 62), epoch=st.integers(0, 1 << 40))
 def test_every_epoch_is_a_permutation(count, seed, epoch):
-    assert np.array_equal(np.sort(whole(Shuffled(count, seed), epoch)), np.arange(count))
+    assert np.array_equal(np.sort(whole(ShuffledOrder(count, seed), epoch)), np.arange(count))
 
 
 def test_a_computed_order_is_a_permutation_too():
-    order = Shuffled(COMPUTED, 3)
+    order = ShuffledOrder(COMPUTED, 3)
     first, second = whole(order, 0), whole(order, 1)
     assert np.array_equal(np.sort(first), np.arange(COMPUTED))
     assert np.count_nonzero(first == second) < 20
@@ -37,11 +37,11 @@ def test_a_computed_order_is_a_permutation_too():
 
 
 def test_epochs_and_seeds_differ_and_are_the_same_again():
-    order = Shuffled(500, 7)
-    assert whole(order, 2).tolist() == whole(Shuffled(500, 7), 2).tolist()
+    order = ShuffledOrder(500, 7)
+    assert whole(order, 2).tolist() == whole(ShuffledOrder(500, 7), 2).tolist()
     assert whole(order, 2).tolist() != whole(order, 3).tolist()
-    assert whole(order, 2).tolist() != whole(Shuffled(500, 8), 2).tolist()
-    assert whole(InTurn(4)).tolist() == [0, 1, 2, 3]
+    assert whole(order, 2).tolist() != whole(ShuffledOrder(500, 8), 2).tolist()
+    assert whole(StoredOrder(4)).tolist() == [0, 1, 2, 3]
 
 
 def chi_squared(observed, expected):
@@ -56,7 +56,7 @@ def test_no_sample_prefers_a_place(count):
     cells = 10
     table = np.zeros((cells, cells))
     for epoch in range(400 if count < 10_000 else 1):
-        found = permuted(count, np.arange(count), 11, epoch)
+        found = permute(count, np.arange(count), 11, epoch)
         np.add.at(table, (np.arange(count) * cells // count, found * cells // count), 1)
     # Five deviations are less than one in a million by chance; the seeds are fixed, so this never fails by chance.
     assert abs(chi_squared(table, np.outer(table.sum(1), table.sum(0)) / table.sum())) < 5
@@ -69,7 +69,7 @@ def test_no_sample_prefers_a_place(count):
     seed=st.integers(0, 1000),
 )
 def test_windows_hold_whole_blocks_and_lose_nothing(blocks, window, seed):
-    order = InWindows(blocks, window, seed)
+    order = WindowedOrder(blocks, window, seed)
     found = whole(order, 5)
     assert np.array_equal(np.sort(found), np.arange(sum(blocks)))
     block_of = np.repeat(np.arange(len(blocks)), blocks)[found]
@@ -80,7 +80,7 @@ def test_windows_hold_whole_blocks_and_lose_nothing(blocks, window, seed):
 
 
 def test_windows_are_other_ones_in_each_epoch():
-    order = InWindows([10] * 30, 60, 1)
+    order = WindowedOrder([10] * 30, 60, 1)
     assert whole(order, 0).tolist() != whole(order, 1).tolist()
     assert "30 blocks" in order.describe()
 
@@ -88,8 +88,8 @@ def test_windows_are_other_ones_in_each_epoch():
 @settings(deadline=None, max_examples=40)
 @given(count=st.integers(0, 200), shards=st.integers(1, 9))
 def test_shards_are_disjoint_and_cover_the_set(count, shards):
-    order = Shuffled(count, 4)
-    parts = [whole(Shard(order, index, shards), 3) for index in range(shards)]
+    order = ShuffledOrder(count, 4)
+    parts = [whole(ShardedOrder(order, index, shards), 3) for index in range(shards)]
     assert sorted(np.concatenate(parts).tolist()) == list(range(count))
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
 
@@ -106,9 +106,9 @@ def test_sizes_are_within_the_budget_or_refused_with_what_is_needed(budget, batc
     least = 3 * batch + block + scratch
     if budget < least:
         with pytest.raises(LowtideError, match="at least"):
-            choose_sizes(budget, batch, processors, block, scratch=scratch)
+            choose_sizes(budget, batch, processors, block, reader_bytes=scratch)
         return
-    sizing = choose_sizes(budget, batch, processors, block, scratch=scratch)
+    sizing = choose_sizes(budget, batch, processors, block, reader_bytes=scratch)
     assert sizing.peak_bytes <= budget
     assert 1 <= sizing.readers <= processors
     assert sizing.window_bytes >= block
@@ -120,17 +120,17 @@ def test_runs_are_within_the_budget_too(budget, batch, processors):
     if budget < 3 * batch:
         return
     before = choose_sizes(budget, batch, processors)
-    sizing = in_runs(before)
-    assert sizing.run >= 1
+    sizing = read_together(before)
+    assert sizing.batches_per_read >= 1
     assert sizing.peak_bytes <= budget
-    assert sizing.run == 1 or sizing.run * batch <= 4 << 20
+    assert sizing.batches_per_read == 1 or sizing.batches_per_read * batch <= 4 << 20
     # Readers have a run each, one is cut, and one is in use.
-    if sizing.run > 1:
-        assert sizing.peak_bytes == batch * ((sizing.readers + 2) * sizing.run + sizing.ahead + 2)
+    if sizing.batches_per_read > 1:
+        assert sizing.peak_bytes == batch * ((sizing.readers + 2) * sizing.batches_per_read + sizing.prefetched + 2)
 
 
 def test_windows_of_so_many_blocks():
-    order = InWindows([3, 9, 9, 1, 9, 4, 9], 18, 5, most_blocks=2)
+    order = WindowedOrder([3, 9, 9, 1, 9, 4, 9], 18, 5, most_blocks=2)
     first = np.concatenate([[0], np.cumsum(order.blocks)])
     found = whole(order)
     assert np.array_equal(np.sort(found), np.arange(order.count))
@@ -142,6 +142,6 @@ def test_windows_of_so_many_blocks():
 
 
 def test_more_room_means_more_ahead():
-    ahead = [choose_sizes(budget, 10, 4).ahead for budget in (30, 40, 50, 80, 400)]
+    ahead = [choose_sizes(budget, 10, 4).prefetched for budget in (30, 40, 50, 80, 400)]
     assert ahead == sorted(ahead)
     assert (ahead[0], ahead[-1]) == (0, 8)
