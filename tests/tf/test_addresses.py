@@ -13,7 +13,7 @@ def test_variables_are_found_again_after_some_were_moved_and_one_became_a_copy()
     lookup = AddressLookup()
 
     def found():
-        seen = {place.name: place for place in lookup.places((), ())}
+        seen = {owner.name: owner for owner in lookup.owners((), ())}
         return {each.name: seen[each.name.removesuffix(":0")] for each in (*variables, rows, large)}
 
     # The first looks read them one by one.

@@ -9,12 +9,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
 from lowtide.run.record import Window
 from lowtide.simulator.bfc import round_up
-from lowtide.sources.profiles.xplane import AllocationRecord, KernelRecord, Profile
+from lowtide.sources.profiles.xplane import AllocationRecord, KernelRecord, Profile, read_profile
 from lowtide.tide.owner import Owner
 
 
@@ -81,6 +82,13 @@ def follow(windows: Sequence[Window], profiles: Sequence[Profile], allocator: st
         stretches.append(stretch)
         left = stretch.alive_at_end()
     return stretches
+
+
+def read_stretches(windows: Sequence[Window], folder: Path) -> list[Stretch]:
+    """Return the windows of a run with their chunks, read from the profiles in `folder`; empty if none has events."""
+    profiles = [read_profile(folder / window.profile) for window in windows]
+    allocator = busiest_allocator(profiles)
+    return [] if allocator is None else follow(windows, profiles, allocator)
 
 
 def busiest_allocator(profiles: Iterable[Profile]) -> str | None:

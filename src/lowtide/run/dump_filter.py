@@ -9,66 +9,30 @@ import re
 from enum import Enum, auto
 
 # "I0000 00:00:1794776553.280574   18026 bfc_allocator.cc:1056] " and
-# "2025-11-06 08:55:24.921743: I external/local_xla/xla/tsl/framework/bfc_allocator.cc:1049] "; each as a
-# sequence of patterns.
-_HEADERS = (
-    (
-        b"[IWEF]",
-        *[rb"\d"] * 4,
-        b" ",
-        rb"\d",
-        rb"\d",
-        b":",
-        rb"\d",
-        rb"\d",
-        b":",
-        rb"\d+",
-        rb"\.",
-        rb"\d+",
-        b" +",
-        rb"\d+",
-    ),
-    (
-        *[rb"\d"] * 4,
-        b"-",
-        rb"\d",
-        rb"\d",
-        b"-",
-        rb"\d",
-        rb"\d",
-        b" ",
-        rb"[\d:]+",
-        rb"\.",
-        rb"\d+",
-        b":",
-        b" ",
-        b"[IWEF]",
-    ),
-)
+# "2025-11-06 08:55:24.921743: I external/local_xla/xla/tsl/framework/bfc_allocator.cc:1049] ".
+_HEADERS = (rb"[IWEF]\d\d\d\d \d\d:\d\d:\d+\.\d+ +\d+", rb"\d\d\d\d-\d\d-\d\d [\d:]+\.\d+: [IWEF]")
 _MARKS = (b"bfc_allocator.cc", b"profiler_session.cc", b"save_profile.cc")
 _RECORD = re.compile(
     b"(?:"
-    + b"|".join(map(b"".join, _HEADERS))
+    + b"|".join(_HEADERS)
     + rb") [^\s\]]*(?:bfc_allocator|(?P<profiler>profiler_session|save_profile))\.cc:\d+\] "
 )
 
 
-def _prefixes_of(pieces: tuple[bytes, ...]) -> bytes:
-    """Return a pattern that matches every prefix of a text that the pieces match in sequence."""
-    pattern = b""
-    for piece in reversed(pieces):
-        pattern = piece + (b"(?:" + pattern + b")?" if pattern else b"")
-    return pattern
+def _prefixes_of(pattern: bytes) -> bytes:
+    """Return a pattern that matches every prefix of a text that a sequence of characters and classes matches."""
+    prefixes = b""
+    for piece in reversed(re.findall(rb"(?:\[(?:\\.|[^\]\\])*\]|\\.|.)\+?", pattern)):
+        prefixes = piece + (b"(?:" + prefixes + b")?" if prefixes else b"")
+    return prefixes
 
 
 # The end of the data may be the beginning of such a line.
 _MAY_BEGIN = re.compile(
-    b"(?:"
-    + b"|".join(_prefixes_of((*pieces, b" ", rb"[^\s\]]+", rb"\]", b" ", b"[^\n\r]+")) for pieces in _HEADERS)
-    + rb")\Z"
+    b"(?:" + b"|".join(_prefixes_of(header + rb" [^\s\]]+\] [^\n\r]+") for header in _HEADERS) + rb")\Z"
 )
 _DUMP = re.compile(
-    rb"BFCAllocator dump for |Bin \(\d+\): |Bin for |  Size: |Next region of size |(?:InUse|Free |RecordedChunk) at "
+    rb"BFCAllocator dump for |Bin \(\d+\): |Bin for |  Size: |Next region of size |(?:InUse|Free |Chunk) at "
     rb"|     Summary of in-use Chunks|\d+ Chunks of size |Sum Total of in-use chunks|Total size in pool: "
     rb"|total_region_allocated_bytes_: |Stats: |[*x_]+\s*\Z"
 )

@@ -28,22 +28,22 @@ class ProcessEvidence:
     step: int | None
     batch_size: int | None
     step_peak_bytes: int | None
-    largest_batch_size: int | None
-    planned_slowdown: float | None
     request_kind: str | None
     request_source: str | None
     holders: tuple[Owner, ...]
     constants: tuple[Owner, ...] = ()
     """Large arrays in the program's graphs."""
+    largest_batch_size: int | None = None
+    planned_slowdown: float | None = None
 
     def find_constant(self, requested_bytes: int | None) -> Owner | None:
         """Return the constant that has the size of a request."""
         return next((each for each in self.constants if each.bytes == requested_bytes), None)
 
 
-def save_process_evidence(held: ProcessEvidence, folder: Path) -> None:
+def save_process_evidence(evidence: ProcessEvidence, folder: Path) -> None:
     """Write the evidence into the folder of the run."""
-    (folder / "held.json").write_text(json.dumps(asdict(held)), encoding="utf-8")
+    (folder / "held.json").write_text(json.dumps(asdict(evidence)), encoding="utf-8")
 
 
 def load_process_evidence(folder: Path) -> ProcessEvidence | None:

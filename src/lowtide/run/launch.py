@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ from pathlib import Path
 import lowtide.run.startup
 from lowtide.errors import LowtideError
 from lowtide.run.dump_filter import DumpFilter
-from lowtide.run.machine import count_kills, end_with_parent, machine_bytes
+from lowtide.run.machine import count_kills, machine_bytes, start_child
 from lowtide.run.output_channel import OutputChannel
 from lowtide.run.output_log import OutputLog
 from lowtide.run.signals import SignalRelay
@@ -96,7 +95,14 @@ def launch(
     with OutputChannel(STDERR) as channel, SignalRelay(channel.copy_size) as relay:
         # If both are the same file they share one channel, so that their order is kept.
         together = stdout_to_stderr or _are_one_file(STDOUT, STDERR)
-        process = _start(script, surroundings, channel.writer if together else None, channel.writer)
+        process = start_child(
+            [sys.executable, *interpreter_options(sys.orig_argv), *script.command],
+            stdout=channel.writer if together else None,
+            stderr=channel.writer,
+            env=surroundings,
+            # Descriptors from the shell stay open for the script; those opened by this process are not inheritable.
+            close_fds=False,
+        )
         relay.begin(process)
         channel.close_writer()
         try:
@@ -157,23 +163,6 @@ def interpreter_options(command: list[str]) -> list[str]:
             if letter not in "IEsSPi":
                 options.append(f"-{letter}")
     return options
-
-
-def _start(
-    script: Script, environment: dict[str, str], stdout: int | None, stderr: int | None
-) -> subprocess.Popen[bytes]:
-    with warnings.catch_warnings():
-        # Python warns about preexec_fn in a process with threads; this one takes no lock.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        return subprocess.Popen(
-            [sys.executable, *interpreter_options(sys.orig_argv), *script.command],
-            stdout=stdout,
-            stderr=stderr,
-            env=environment,
-            # Descriptors from the shell stay open for the script; those opened by this process are not inheritable.
-            close_fds=False,
-            preexec_fn=end_with_parent(),
-        )
 
 
 def _are_one_file(one: int, other: int) -> bool:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
-from collections.abc import Callable
+import subprocess
+import warnings
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 _PR_SET_PDEATHSIG = 1
 
@@ -31,10 +34,14 @@ def _number(path: str, name: str) -> int | None:
     return next((int(line.split()[1]) for line in lines if line.split()[:1] == [name]), None)
 
 
-def end_with_parent() -> Callable[[], None] | None:
-    """Return a function for `preexec_fn` that ends the child when this process is killed; None if not supported."""
+def start_child(command: Sequence[str | Path], **options: Any) -> subprocess.Popen[bytes]:
+    """Start a process that the system ends when this process is killed, if it supports that; see `subprocess.Popen`."""
     try:
         prctl = ctypes.CDLL(None).prctl
     except (OSError, AttributeError):
-        return None
-    return lambda: prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
+        return subprocess.Popen(command, **options)
+    with warnings.catch_warnings():
+        # Python warns about preexec_fn in a process with threads; this one takes no lock.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        end = (_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
+        return subprocess.Popen(command, preexec_fn=lambda: prctl(*end), **options)

@@ -12,12 +12,11 @@ from lowtide.oom.evidence import Evidence, Request
 from lowtide.oom.heap import read_memory_dump
 from lowtide.oom.log_reader import read_log_evidence
 from lowtide.oom.shortage import Shortage, explain_evidence
-from lowtide.run.chunks import busiest_allocator, follow
+from lowtide.run.chunks import read_stretches
 from lowtide.run.graph_names import GraphNames
 from lowtide.run.heap_owners import ProcessEvidence, load_process_evidence
-from lowtide.run.record import OWN, RunRecord, load_record
+from lowtide.run.record import OWN, RunRecord, load_record, read_failure
 from lowtide.run.recorded_tide import choose_step, recorded_tide
-from lowtide.sources.profiles.xplane import read_profile
 from lowtide.tide.columns import Building
 from lowtide.tide.tide import Tide
 
@@ -52,9 +51,7 @@ def _load(path: Path, target: str) -> Tide | None:
 def _tide_without_names(folder: Path, record: RunRecord | None, target: str) -> Tide | None:
     """Return the tide of a process that was killed before it inspected its step; some names are missing."""
     windows = () if record is None else record.windows
-    profiles = [read_profile(folder / window.profile) for window in windows]
-    allocator = busiest_allocator(profiles)
-    chosen = None if allocator is None else choose_step(follow(windows, profiles, allocator))
+    chosen = choose_step(read_stretches(windows, folder))
     if record is None or chosen is None:
         return None
     owners = [owner for window in windows for rows in window.owners.values() for owner in rows]
@@ -71,10 +68,9 @@ def _tide_without_names(folder: Path, record: RunRecord | None, target: str) -> 
 
 
 def _why_no_tide(folder: Path, record: RunRecord | None) -> str:
-    failure = folder / "recorder-error.txt"
-    if failure.exists():
-        last = failure.read_text(encoding="utf-8").strip().splitlines()[-1]
-        return f"the recorder failed, please report this: {last}"
+    failure = read_failure(folder)
+    if failure is not None:
+        return failure
     if record is None:
         return "nothing was recorded: the script did not import TensorFlow"
     if record.steps == 0:

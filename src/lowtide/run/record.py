@@ -103,3 +103,11 @@ def report_failure(folder: Path) -> None:
     """Write the current exception to a file: a failing recorder must not change what the script does."""
     with (folder / "recorder-error.txt").open("a", encoding="utf-8") as file:
         traceback.print_exc(file=file)
+
+
+def read_failure(folder: Path) -> str | None:
+    """Return a sentence with the last exception of the recorder; None if it did not fail."""
+    path = folder / "recorder-error.txt"
+    if not path.exists():
+        return None
+    return f"the recorder failed, please report this: {path.read_text(encoding='utf-8').strip().splitlines()[-1]}"

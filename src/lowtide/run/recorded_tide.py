@@ -145,11 +145,11 @@ def _lifetime(chunk: RecordedChunk, step: RecordedStep) -> tuple[int, int]:
 def _curve(stretch: Stretch, step: RecordedStep) -> Curve:
     before = int(stretch.events.bytes_in_use[step.first - 1]) if step.first else stretch.bytes_before
     inside = stretch.events.bytes_in_use[step.first : step.end]
-    places: dict[str, int] = {}
+    indices: dict[str, int] = {}
     node = [0]
     for event in range(step.first, step.end):
-        node.append(places.setdefault(stretch.events.operation[event] or "unnamed", len(places)))
-    nodes = list(places) or ["unnamed"]
+        node.append(indices.setdefault(stretch.events.operation[event] or "unnamed", len(indices)))
+    nodes = list(indices) or ["unnamed"]
     return Curve(np.concatenate([[before], inside]).astype(np.int64), np.array(node, np.int32), nodes)
 
 

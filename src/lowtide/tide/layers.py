@@ -33,6 +33,14 @@ def find_variable_layer(path: str, layers: Collection[str]) -> str | None:
     return next((part for part in reversed(above) if part in layers), None)
 
 
+def find_variable_layers(variables: Iterable[tuple[str, str]], layers: Collection[str]) -> dict[str, str | None]:
+    """Return the layer of each variable by its path; variables are given as kind and path."""
+    rows = list(variables)
+    weights, slots = ([path for kind, path in rows if kind == each] for each in ("weights", "optimizer"))
+    found = {path: find_variable_layer(path, layers) for kind, path in rows if kind != "optimizer"}
+    return found | find_slot_layers(slots, weights, layers)
+
+
 def find_slot_layers(slots: Iterable[str], weights: Iterable[str], layers: Collection[str]) -> dict[str, str]:
     """Return the layers of an optimizer's slot variables.
 

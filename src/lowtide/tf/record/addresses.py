@@ -18,7 +18,7 @@ from lowtide.tf.references.gc_objects import instances_of
 from lowtide.tf.references.holders import address_of, kept_tensors
 from lowtide.tf.trace.keras_models import layer_names, variable_kinds
 from lowtide.tf.trace.trace import without_garbage_collection
-from lowtide.tide.layers import find_slot_layers, find_variable_layer
+from lowtide.tide.layers import find_variable_layers
 from lowtide.tide.owner import Owner
 
 
@@ -50,7 +50,7 @@ class AddressLookup:
         """Variables that were found to share their memory with their reads since the last refresh."""
         self._copied: set[int] = set()
         """Variables of which every read is a copy, after an update of single rows: they are not moved any more."""
-        self._places: dict[int, Any] = {}
+        self._owners: dict[int, Any] = {}
         """The last result for each variable, by the identity of its handle."""
         self._lookups = 0
         """How often these variables were looked up."""
@@ -70,31 +70,36 @@ class AddressLookup:
         }
         self._seen = {id(variable) for variable in variables}
         self._shared.clear()
-        self._places.clear()
+        self._owners.clear()
         self._lookups = 0
 
     def forget_shared_reads(self) -> None:
         """Check again whether reads share the memory of variables: they may be copies now."""
         self._shared.clear()
 
-    def places(self, captured: Iterable[Any], inputs: Iterable[Any]) -> tuple[Owner, ...]:
-        """The places of all variables, including those that a call captured, and of the call's arguments."""
+    def owners(self, captured: Iterable[Any], inputs: Iterable[Any]) -> tuple[Owner, ...]:
+        """All variables, including those that a call captured, and the call's arguments, with their addresses."""
         if not self._known or any(id(variable) not in self._seen for variable in captured):
             self.refresh()
         self._lookups += 1
-        living = [(variable, about) for reference, *about in self._known if (variable := reference()) is not None]
+        living = [
+            (variable, (name, kind, layer))
+            for reference, name, kind, layer in self._known
+            if (variable := reference()) is not None
+        ]
         variables = [variable for variable, _ in living]
         # The script may be inside of a graph that a session runs.
         with context.eager_mode(), without_garbage_collection():
             first = self._read_together(variables)
             second = self._read_together([each for each in variables if id(each.handle) not in self._shared])
-            found = [self._place_of(variable, about, first, second) for variable, about in living]
+            found = [self._find_owner(variable, about, first, second) for variable, about in living]
             # Freed before the garbage collector is enabled again: a collection would take longer than the lookup.
             first = second = {}
         for position, tensor in enumerate(inputs):
-            if isinstance(tensor, tf.Tensor):
-                found.append(_place(tensor, f"argument {position}", "input", None))
-        return tuple(place for place in found if place is not None)
+            address = address_of(tensor) if isinstance(tensor, tf.Tensor) else None
+            if address:
+                found.append(_describe_owner(tensor, f"argument {position}", "input", None, address))
+        return tuple(owner for owner in found if owner is not None)
 
     def _read_together(self, variables: list[Any]) -> dict[int, Any]:
         """The values of variables that were read before, by the identity of the handle, read by one op.
@@ -103,13 +108,15 @@ class AddressLookup:
         """
         small = []
         for variable in variables if self._lookups > _SINGLE_LOOKUPS else ():
-            place = self._places.get(id(variable.handle))
-            if place is not None and place.bytes <= _MAX_BYTES_TOGETHER and id(variable.handle) not in self._copied:
+            owner = self._owners.get(id(variable.handle))
+            if owner is not None and owner.bytes <= _MAX_BYTES_TOGETHER and id(variable.handle) not in self._copied:
                 small.append((variable.handle, variable.dtype.as_datatype_enum))
         return _read_values(small) if small else {}
 
-    def _place_of(self, variable: Any, about: list[Any], first: dict[int, Any], second: dict[int, Any]) -> Owner | None:
-        """A variable's place; `about` is its name, kind and layer, `first` and `second` are values read together."""
+    def _find_owner(
+        self, variable: Any, about: tuple[str, str, str | None], first: dict[int, Any], second: dict[int, Any]
+    ) -> Owner | None:
+        """Find a variable's address; `about` is its name, kind and layer, `first` and `second` values read before."""
         key = id(variable.handle)
         if key not in self._copied:
             value = first[key] if key in first else _read_value(variable)
@@ -120,30 +127,25 @@ class AddressLookup:
             if key in self._shared or address == address_of(second[key] if key in second else _read_value(variable)):
                 self._shared.add(key)
                 self._last[key] = address
-                place = self._places.get(key)
-                if place is None or place.address != address:
-                    place = self._places[key] = _place(value, about[0], about[1], about[2], address)
-                return place
+                owner = self._owners.get(key)
+                if owner is None or owner.address != address:
+                    owner = self._owners[key] = _describe_owner(value, *about, address)
+                return owner
             self._copied.add(key)
-        name, kind, layer = about
-        if not variable.shape.is_fully_defined():
-            return None
-        shape, dtype = tuple(variable.shape.as_list()), variable.dtype
-        address = self._last.get(key)
-        return Owner(name, None, layer, kind, dtype.name, shape, math.prod(shape) * dtype.size, address=address)
+        return _describe_owner(variable, *about, self._last.get(key)) if variable.shape.is_fully_defined() else None
 
-    def all_places(self) -> tuple[Owner, ...]:
-        """The places of all variables that exist now."""
+    def all_owners(self) -> tuple[Owner, ...]:
+        """All variables that exist now, with their addresses."""
         self.refresh()
-        return self.places((), ())
+        return self.owners((), ())
 
 
 # Smaller tensors that Python keeps do not explain why memory ran out.
 _MIN_KEPT_BYTES = 4096
 
 
-def kept_places() -> tuple[Owner, ...]:
-    """The places of the tensors that Python keeps, each named after its holder; runs no op of TensorFlow."""
+def kept_owners() -> tuple[Owner, ...]:
+    """The tensors that Python keeps, with their addresses, each named after its holder; runs no op of TensorFlow."""
     return tuple(
         Owner(each.holder, None, None, "other", each.dtype, each.shape, each.bytes, address=each.address)
         for each in kept_tensors(_MIN_KEPT_BYTES)
@@ -156,11 +158,9 @@ def _describe_variables(variables: list[Any], owners: list[Any]) -> Iterator[tup
     kinds = variable_kinds([owner for owner in owners if getattr(owner, "built", True)], variables)
     layers = layer_names(owners)
     rows = [(variable, *kinds[id(variable.handle)]) for variable in variables]
-    weights, slots = ([path for _, kind, path in rows if kind == each] for each in ("weights", "optimizer"))
-    slot_owners = find_slot_layers(slots, weights, layers) if layers else {}
+    found = find_variable_layers(((kind, path) for _, kind, path in rows), layers) if layers else {}
     for variable, kind, path in rows:
-        layer = slot_owners.get(path) if kind == "optimizer" else find_variable_layer(path, layers) if layers else None
-        yield variable, path, kind, layer
+        yield variable, path, kind, found.get(path)
 
 
 def _read_value(variable: Any) -> Any:
@@ -186,11 +186,7 @@ def _read_values(variables: list[tuple[Any, int]]) -> dict[int, Any]:
     return {id(handle): value for handle, value in zip(handles, read, strict=True)}
 
 
-def _place(tensor: Any, name: str, kind: str, layer: str | None, address: int | None = None) -> Owner | None:
-    address = address_of(tensor) if address is None else address
-    if not address:
-        return None
-    shape = tuple(tensor.shape.as_list())
-    return Owner(
-        name, None, layer, kind, tensor.dtype.name, shape, math.prod(shape) * tensor.dtype.size, address=address
-    )
+def _describe_owner(tensor: Any, name: str, kind: str, layer: str | None, address: int | None) -> Owner:
+    """Describe a tensor or a variable whose shape is known."""
+    shape, dtype = tuple(tensor.shape.as_list()), tensor.dtype
+    return Owner(name, None, layer, kind, dtype.name, shape, math.prod(shape) * dtype.size, address=address)

@@ -20,7 +20,7 @@ import tensorflow as tf
 from lowtide.errors import LowtideError
 from lowtide.progress import Progress, ProgressCallback
 from lowtide.run.launch import interpreter_options, signal_name
-from lowtide.run.machine import end_with_parent, machine_bytes
+from lowtide.run.machine import machine_bytes, start_child
 from lowtide.tf.record.measure_child import ALTERNATIVES, import_object, in_one_line
 from lowtide.tf.record.measured_run import out_of_memory
 from lowtide.tf.record.measured_step import function_label
@@ -148,10 +148,18 @@ def _not_importable(target: Any) -> LowtideError:
 
 def _run_child(folder: Path, progress: ProgressCallback) -> int:
     """Start the child, pass on its progress, and return its exit code; the child never outlives this call."""
+    options = interpreter_options(sys.orig_argv)
     reader, writer = os.pipe()
     with open(reader, encoding="utf-8", errors="replace") as pipe, (folder / "log").open("wb") as log:
         try:
-            process = _start_child(folder, writer, log)
+            process = start_child(
+                [sys.executable, *options, "-c", _START_CHILD, _search_path(), folder, str(writer)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                env=_environment(os.environ),
+                pass_fds=[writer],
+            )
         finally:
             os.close(writer)
         try:
@@ -161,29 +169,6 @@ def _run_child(folder: Path, progress: ProgressCallback) -> int:
         finally:
             process.kill()
             process.wait()
-
-
-def _start_child(folder: Path, writer: int, log: Any) -> subprocess.Popen[bytes]:
-    with warnings.catch_warnings():
-        # Python warns about a preexec_fn in a program with threads; this one takes no lock.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        return subprocess.Popen(
-            [
-                sys.executable,
-                *interpreter_options(sys.orig_argv),
-                "-c",
-                _START_CHILD,
-                _search_path(),
-                folder,
-                str(writer),
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=log,
-            env=_environment(os.environ),
-            pass_fds=[writer],
-            preexec_fn=end_with_parent(),
-        )
 
 
 def _search_path() -> str:

@@ -6,20 +6,21 @@ The traced functions and Keras objects that give names to buffers exist in this 
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 import threading
 import traceback
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from lowtide.errors import LowtideError
 from lowtide.oom.evidence import Request
-from lowtide.oom.heap import Heap, read_memory_dump
+from lowtide.oom.heap import read_memory_dump
 from lowtide.oom.log_reader import read_log_evidence
 from lowtide.progress import Progress, ProgressCallback
-from lowtide.run.chunks import Stretch, busiest_allocator, follow
+from lowtide.run.chunks import Stretch, read_stretches
 from lowtide.run.heap_owners import (
     ProcessEvidence,
     chunks_by_size,
@@ -30,8 +31,8 @@ from lowtide.run.heap_owners import (
 from lowtide.run.record import TAPE, report_failure
 from lowtide.run.recorded_tide import RecordedStep, choose_step, recorded_tide, step_until
 from lowtide.sources.profiles.compiled_modules import read_signatures
-from lowtide.sources.profiles.xplane import AllocationRecord, read_profile
-from lowtide.tf.record.addresses import kept_places
+from lowtide.sources.profiles.xplane import AllocationRecord
+from lowtide.tf.record.addresses import kept_owners
 from lowtide.tf.record.called_function import StepAllocations, batch_size_of
 from lowtide.tf.record.inspect_step import StepInspection, inspect_function, uninspected
 from lowtide.tf.record.recorder import Recorder
@@ -49,7 +50,7 @@ _LARGE_CONSTANT_BYTES = 1 << 20
 def finish_recording(recorder: Recorder, error: BaseException | None = None, *, is_crashing: bool = False) -> None:
     """Write the tide of a steady step, what was predicted for it, and the owners of the heap if memory ran out."""
     folder = recorder.folder
-    stretches = recorded_stretches(recorder)
+    stretches = read_stretches(recorder.windows, folder)
     if not stretches:
         return
     heap_file = _last_heap_dump(folder)
@@ -63,31 +64,13 @@ def finish_recording(recorder: Recorder, error: BaseException | None = None, *, 
     if predicted is not None:
         predicted.save(folder / "predicted.tide")
     if heap_file is not None:
-        heap = read_memory_dump(heap_file, limit_bytes=recorder.limit_bytes)
-        # A process that crashes must not run more ops: the addresses at the last step have to do.
-        variables = recorder.last_places() if is_crashing else recorder.lookup.all_places()
-        exhausted = _ExhaustedHeap(heap_file.name, heap, variables, error, predicted)
-        # Results are written before each stage that may not return: the search for what fits may take long, and
-        # asking for the address of a tensor whose allocation failed may end the process.
-        _write_heap_owners(recorder, exhausted, stretches, inspection)
-        exhausted = replace(exhausted, **_what_fits(inspection, predicted, recorder.limit_bytes or heap.limit_bytes))
-        _write_heap_owners(recorder, exhausted, stretches, inspection)
-        exhausted = replace(exhausted, places=(*kept_places(), *variables))
-        _write_heap_owners(recorder, exhausted, stretches, inspection)
+        _write_failure(recorder, heap_file, stretches, inspection, predicted, error, is_crashing)
 
 
 def _last_heap_dump(folder: Path) -> Path | None:
     """The allocator's last dump: it writes one at each failed attempt, and later attempts may succeed."""
     dumps = sorted(folder.glob("heap_*"), key=lambda path: int(path.suffix.removeprefix(".") or 0))
     return dumps[-1] if dumps else None
-
-
-def recorded_stretches(recorder: Recorder) -> list[Stretch]:
-    """The recorded events with the chunks they allocate, one stretch for each window."""
-    windows = recorder.record().windows
-    profiles = [read_profile(recorder.folder / window.profile) for window in windows]
-    allocator = busiest_allocator(profiles)
-    return [] if allocator is None else follow(windows, profiles, allocator)
 
 
 def tide_of_step(recorder: Recorder, steady: SteadyStep, inspection: StepInspection) -> Tide:
@@ -163,49 +146,48 @@ def _predict(inspection: StepInspection, folder: Path) -> Tide | None:
         return None
 
 
-@dataclass(frozen=True)
-class _ExhaustedHeap:
-    """What is known, besides the record, of the moment when memory ran out."""
-
-    file: str
-    heap: Heap
-    places: tuple[Owner, ...]
-    error: BaseException | None
-    predicted: Tide | None
-    largest_batch_size: int | None = None
-    planned_slowdown: float | None = None
-
-
-def _write_heap_owners(
-    recorder: Recorder, exhausted: _ExhaustedHeap, stretches: list[Stretch], inspection: StepInspection
+def _write_failure(
+    recorder: Recorder,
+    heap_file: Path,
+    stretches: list[Stretch],
+    inspection: StepInspection,
+    predicted: Tide | None,
+    error: BaseException | None,
+    is_crashing: bool,
 ) -> None:
-    stretch = stretches[-1]
+    """Write what this process knows about the failed allocation, and the tide of the step until then.
+
+    Results are written before each stage that may not return: the search for what fits may take long, and asking for
+    the address of a tensor whose allocation failed may end the process.
+    """
+    folder, names, stretch = recorder.folder, inspection.names, stretches[-1]
+    heap = read_memory_dump(heap_file, limit_bytes=recorder.limit_bytes)
+    # A process that crashes must not run more ops, so it uses the addresses at the last step.
+    variables = recorder.last_owners() if is_crashing else recorder.lookup.all_owners()
     # If a window was open at that moment, every chunk is known by its own allocation.
-    moment = find_dump_event(exhausted.heap, stretch) if recorder.was_recording else None
+    moment = find_dump_event(heap, stretch) if recorder.was_recording else None
     alive = [chunk for chunk in stretch.chunks if chunk.is_alive_at(len(stretch.events) if moment is None else moment)]
-    names = inspection.names
-    holders = find_heap_owners(exhausted.heap, alive, exhausted.places, chunks_by_size(stretches), names)
-    request = _failed_request(exhausted.error)
-    fact = names.nodes.get(request.node or "")
+    find_owners = functools.partial(find_heap_owners, heap, alive, alike=chunks_by_size(stretches), names=names)
+    request = _failed_request(error)
+    node = names.nodes.get(request.node or "")
     source = names.source_of(request.node) if request.node is not None and names.source_of is not None else None
-    save_process_evidence(
-        ProcessEvidence(
-            heap=exhausted.file,
-            step=recorder.step or None,
-            batch_size=inspection.batch_size,
-            step_peak_bytes=None if exhausted.predicted is None else exhausted.predicted.peak_bytes,
-            largest_batch_size=exhausted.largest_batch_size,
-            planned_slowdown=exhausted.planned_slowdown,
-            request_kind=None if fact is None else fact.kind,
-            request_source=source or find_user_frame(_script_stack(exhausted.error)),
-            holders=holders,
-            constants=tuple(_large_constants(recorder.functions.values())),
-        ),
-        recorder.folder,
+    evidence = ProcessEvidence(
+        heap=heap_file.name,
+        step=recorder.step or None,
+        batch_size=inspection.batch_size,
+        step_peak_bytes=None if predicted is None else predicted.peak_bytes,
+        request_kind=None if node is None else node.kind,
+        request_source=source or find_user_frame(_script_stack(error)),
+        holders=find_owners(variables),
+        constants=tuple(_large_constants(recorder.functions.values())),
     )
+    save_process_evidence(evidence, folder)
     step = None if moment is None else step_until(stretch, moment)
     if step is not None:
-        tide_of_step(recorder, (stretch, step, [step]), inspection).save(recorder.folder / "failed.tide")
+        tide_of_step(recorder, (stretch, step, [step]), inspection).save(folder / "failed.tide")
+    evidence = replace(evidence, **_what_fits(inspection, predicted, recorder.limit_bytes or heap.limit_bytes))
+    save_process_evidence(evidence, folder)
+    save_process_evidence(replace(evidence, holders=find_owners((*kept_owners(), *variables))), folder)
 
 
 def _large_constants(functions: Iterable[Any]) -> Iterator[Owner]:

@@ -18,12 +18,13 @@ from lowtide.errors import LowtideError
 from lowtide.oom.evidence import Request
 from lowtide.oom.log_reader import read_log_evidence
 from lowtide.progress import Progress, ProgressCallback
+from lowtide.run.chunks import read_stretches
 from lowtide.run.graph_names import UNIDENTIFIED
-from lowtide.run.record import Call
+from lowtide.run.record import Call, read_failure
 from lowtide.run.recorded_tide import choose_step
 from lowtide.tf.hooks import add_listener, remove_listener
 from lowtide.tf.record.call_listener import FunctionListener
-from lowtide.tf.record.finish_recording import inspect_step, recorded_stretches, tide_of_step
+from lowtide.tf.record.finish_recording import inspect_step, tide_of_step
 from lowtide.tf.record.measured_step import MeasuredStep, function_step, model_step
 from lowtide.tf.record.recorder import Recorder, bytes_in_use, device_name, limit_bytes
 from lowtide.tf.record.script import recording_paused
@@ -87,10 +88,9 @@ class MeasuredRun(Recorder):
         finally:
             remove_listener(listener)
             self.end()
-        failure = self.folder / "recorder-error.txt"
-        if failure.exists():
-            last = failure.read_text(encoding="utf-8").strip().splitlines()[-1]
-            raise LowtideError(f"the recorder failed, please report this: {last}")
+        failure = read_failure(self.folder)
+        if failure is not None:
+            raise LowtideError(failure)
 
     def open_window(self) -> bool:
         """Start recording the allocator's events; only one profiler can run at a time."""
@@ -109,7 +109,7 @@ class MeasuredRun(Recorder):
         if self._open is not None:
             call = Call(number, self.step, step.label)
             self._open.calls.append(call)
-            self._open.places[call.begin_mark] = self.lookup.places((), step.inputs)
+            self._open.owners[call.begin_mark] = self.lookup.owners((), step.inputs)
             self._mark(call.begin_mark)
         step.run()
         self.end_call(number)
@@ -170,7 +170,7 @@ def _measure(step: MeasuredStep, steps: int, progress: ProgressCallback) -> Tide
 def _steady_tide(run: MeasuredRun, step: MeasuredStep, progress: ProgressCallback) -> Tide:
     """The tide of a steady step, with names from its functions and from the Keras objects of this process."""
     progress(Progress("reading the record"))
-    stretches = recorded_stretches(run)
+    stretches = read_stretches(run.windows, run.folder)
     steady = choose_step(stretches)
     if steady is None:
         raise LowtideError(

@@ -44,7 +44,7 @@ class OpenWindow:
     session: Any
     profile: str
     calls: list[Call] = field(default_factory=list)
-    places: dict[int, tuple[Owner, ...]] = field(default_factory=dict)
+    owners: dict[int, tuple[Owner, ...]] = field(default_factory=dict)
 
 
 class Recorder:
@@ -121,7 +121,7 @@ class Recorder:
                 self.arguments[function] = tuple(_shape(tensor) for tensor in inputs)
                 call = Call(number, self.step, function)
                 self._open.calls.append(call)
-                self._open.places[call.begin_mark] = self.lookup.places(self._variables.get(function, ()), inputs)
+                self._open.owners[call.begin_mark] = self.lookup.owners(self._variables.get(function, ()), inputs)
                 self._mark(call.begin_mark)
             return number
 
@@ -174,7 +174,7 @@ class Recorder:
         """Record where the last step of a window left its variables: no call follows that would."""
         if self._open is not None:
             number = self._calls = self._calls + 1
-            self._open.places[2 * number] = self.lookup.places((), ())
+            self._open.owners[2 * number] = self.lookup.owners((), ())
             self._mark(2 * number)
 
     def _sample(self) -> None:
@@ -215,13 +215,13 @@ class Recorder:
         written = max((self.folder / "profile").rglob("*.xplane.pb"), key=lambda path: path.stat().st_mtime_ns)
         shutil.move(written, self.folder / opened.profile)
         shutil.rmtree(self.folder / "profile", ignore_errors=True)
-        self.windows.append(Window(opened.profile, tuple(opened.calls), opened.places))
+        self.windows.append(Window(opened.profile, tuple(opened.calls), opened.owners))
         self.save()
 
-    def last_places(self) -> tuple[Owner, ...]:
+    def last_owners(self) -> tuple[Owner, ...]:
         """The addresses of variables and arguments when the last recorded call began."""
-        places = self.windows[-1].owners if self.windows else {}
-        return places[max(places)] if places else ()
+        owners = self.windows[-1].owners if self.windows else {}
+        return owners[max(owners)] if owners else ()
 
     @contextmanager
     def paused(self) -> Iterator[None]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from lowtide.tf.trace.source_lines import inner_functions
-from lowtide.tide.layers import find_layer, find_slot_layers, find_variable_layer
+from lowtide.tide.layers import find_layer, find_variable_layer, find_variable_layers
 
 COPY = "copy of "
 """The prefix of the name of an argument's copy that XLA makes."""
@@ -70,9 +70,8 @@ def _argument_name(tensor: Any) -> str:
 
 
 def _variable_owners(layers: frozenset[str], kinds: Mapping[int, tuple[str, str]]) -> dict[int, str]:
-    weights, slots = ([path for kind, path in kinds.values() if kind == each] for each in ("weights", "optimizer"))
-    slot_owners = find_slot_layers(slots, weights, layers)
-    found = {handle: slot_owners.get(path) or find_variable_layer(path, layers) for handle, (_, path) in kinds.items()}
+    known = find_variable_layers(kinds.values(), layers)
+    found = {handle: known.get(path) or find_variable_layer(path, layers) for handle, (_, path) in kinds.items()}
     return {handle: layer for handle, layer in found.items() if layer is not None}
 
 

@@ -20,7 +20,7 @@ from lowtide.tf.trace.xla.limits import (
 )
 from lowtide.tf.trace.xla.memory import TEMPORARY, XlaArgument, XlaMemory, array_type
 from lowtide.tide.columns import Building, Curve
-from lowtide.tide.layers import find_layer, find_slot_layers, find_variable_layer, without_number
+from lowtide.tide.layers import find_layer, find_variable_layers, without_number
 from lowtide.tide.owner import Owner
 from lowtide.tide.rows import BufferRow, buffers_of, split_block
 from lowtide.tide.tide import Tide
@@ -76,8 +76,8 @@ def build_tide(
 def _resident_rows(
     residents: Sequence[XlaArgument], chunks: Sequence[int], events: int, layers: Collection[str]
 ) -> Iterator[BufferRow]:
-    weights, slots = ([each.name for each in residents if each.owner.kind == kind] for kind in ("weights", "optimizer"))
-    found = {name: find_variable_layer(name, layers) for name in weights} | find_slot_layers(slots, weights, layers)
+    kinds = ((each.owner.kind, each.name) for each in residents)
+    found = find_variable_layers(((kind, name) for kind, name in kinds if kind in ("weights", "optimizer")), layers)
     for resident, chunk in zip(residents, chunks, strict=True):
         yield BufferRow(_allocated(resident.owner, chunk, found.get(resident.name)), 0, events)
 
