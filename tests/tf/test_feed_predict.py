@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 import lowtide as lt
-from lowtide.feed.forecast.element_sampling import Samples
+from lowtide.feed.forecast.element_sampling import ElementSamples
 from lowtide.feed.forecast.outline import outline
 
 Data = tf.data.Dataset
@@ -164,8 +164,8 @@ def test_arrays_are_counted_where_they_are():
 def test_what_a_function_brings_along():
     table = np.random.default_rng(0).random((300_000,), np.float32)
     tensor = tf.constant(table)
-    outside = outline(Data.range(10).map(lambda number: tensor[number]), Samples(4))
-    within = outline(Data.range(10).map(lambda number: tf.constant(table)[number]), Samples(4))
+    outside = outline(Data.range(10).map(lambda number: tensor[number]), ElementSamples(4))
+    within = outline(Data.range(10).map(lambda number: tf.constant(table)[number]), ElementSamples(4))
     assert (outside.captured_bytes, outside.baked_bytes) == (table.nbytes, 0)
     assert (within.captured_bytes, within.baked_bytes) == (0, table.nbytes)
 
@@ -175,7 +175,7 @@ def test_what_a_call_takes_is_simulated():
         large = tf.fill((1_000, 1_000), tf.cast(number, tf.float32))
         return tf.reduce_sum(tf.sin(large) * tf.cos(large), 0)
 
-    stage = outline(Data.range(10).map(enlarge), Samples(4))
+    stage = outline(Data.range(10).map(enlarge), ElementSamples(4))
     assert 8_000_000 <= stage.call_bytes <= 12_100_000
     assert stage.element.content_bytes == 4_000
 

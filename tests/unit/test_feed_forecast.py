@@ -118,7 +118,7 @@ def test_a_forecast_adds_up():
         "Prefetch", over("Batch", over("Shuffle", source(), buffer_size=100), 8, batch_size=8), buffer_size=2
     )
     told = forecast(pipeline, PROCESSORS)
-    # A hundred are shuffled, two batches are ready, one is made from its elements, two are with whoever takes them.
+    # A hundred are shuffled, two batches are ready, one is made from its elements, two are with the consumer.
     assert round(told.peak_bytes / MEBIBYTE) == 100 + 16 + 16 + 16 + 6
     assert told.safe_bytes == int(told.peak_bytes * 1.2)
     assert told.fits("160MiB")

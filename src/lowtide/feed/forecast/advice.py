@@ -1,4 +1,4 @@
-"""What to change in a pipeline so that it holds less."""
+"""Changes to a pipeline that reduce its memory."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from lowtide.feed.forecast.stage import Stage
 from lowtide.feed.forecast.stage_memory import BAKED_TIMES_AT_START, CONSTANT_TIMES, Holding
 from lowtide.units import format_bytes
 
-# What is less than this share of all is not worth a word.
+# Changes that save less than this share of the total are not listed.
 _LEAST_SHARE = 0.05
-# More batches than this ready ahead do not make a step wait less.
+# Prefetching more batches than this does not shorten the wait of a step.
 _ENOUGH_AHEAD = 2
 
 
 @dataclass(frozen=True)
 class Advice:
-    """One change, and how many bytes it saves at the peak."""
+    """One change, and the bytes that it saves at the peak."""
 
     what: str
     saves_bytes: int
 
 
 def advise(holdings: Sequence[Holding]) -> list[Advice]:
-    """What would help, the largest first."""
+    """List the changes that save memory, largest saving first."""
     all_bytes = sum(each.bytes for each in holdings)
     found = [advice for each in holdings for advice in _advise(each) if advice.saves_bytes > _LEAST_SHARE * all_bytes]
     return sorted(found, key=lambda each: -each.saves_bytes)
@@ -33,7 +33,7 @@ def advise(holdings: Sequence[Holding]) -> list[Advice]:
 def _advise(holding: Holding) -> Iterator[Advice]:
     stage = holding.stage
     if stage.kind in ("Shuffle", "ShuffleAndRepeat", "Cache") and holding.held_elements:
-        yield from _put_earlier(holding)
+        yield from _move_earlier(holding)
     if stage.kind == "Cache" and holding.held_bytes:
         yield Advice("cache to a file, cache(path), which the system reads from its page cache", holding.held_bytes)
     if stage.kind == "Shuffle":
@@ -62,10 +62,10 @@ def _advise(holding: Holding) -> Iterator[Advice]:
         )
 
 
-def _put_earlier(holding: Holding) -> Iterator[Advice]:
-    """Shuffle or cache before elements become larger."""
+def _move_earlier(holding: Holding) -> Iterator[Advice]:
+    """Suggest to shuffle or cache before a map makes the elements larger."""
     smallest = holding.stage.source
-    for each in _one_by_one(smallest):
+    for each in _list_one_to_one(smallest):
         if each.element.held_bytes < smallest.element.held_bytes:
             smallest = each
     saved = holding.held_elements * (holding.stage.source.element.held_bytes - smallest.element.held_bytes)
@@ -75,8 +75,8 @@ def _put_earlier(holding: Holding) -> Iterator[Advice]:
         yield Advice(f"{verb} before the map, where an element takes {size}", saved)
 
 
-def _one_by_one(stage: Stage) -> Iterator[Stage]:
-    """The stages before one whose elements are the same ones."""
+def _list_one_to_one(stage: Stage) -> Iterator[Stage]:
+    """Yield the stages before `stage` that have one element for each of its elements."""
     while stage.kind in ("Map", "ParallelMap", "Prefetch", "Filter", "Options") and stage.inputs:
         stage = stage.source
         yield stage

@@ -1,4 +1,4 @@
-"""Datasets as TensorFlow's Python classes have them: what kind each is, and what it takes from."""
+"""TensorFlow's Python classes of datasets: the kind of a dataset, and its inputs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 from tensorflow.python.data.ops import dataset_ops
 
-# What TensorFlow's classes call otherwise.
+# Kinds whose class has another name.
 _KINDS = {"TensorSlice": "TensorSlices", "Tensor": "Tensors", "TFRecordV2": "TFRecord"}
-# These give the elements that they get.
+# Kinds that return the elements of their input unchanged.
 PASS_ON = {
     "Shuffle", "Prefetch", "Cache", "Repeat", "Options", "Filter", "Take", "Skip", "Shard", "IgnoreErrors", "TakeWhile",
     "Unique", "AssertCardinality", "ShuffleAndRepeat", "GlobalShuffle", "Snapshot",
@@ -17,20 +17,20 @@ PASS_ON = {
 
 
 def unwrap(dataset: Any) -> Any:
-    """The dataset behind those that only pass one on."""
+    """Remove the wrappers around a dataset."""
     while True:
-        behind = getattr(dataset, "_impl", None) or getattr(dataset, "_dataset", None)
-        if not isinstance(behind, dataset_ops.DatasetV2):
+        wrapped = getattr(dataset, "_impl", None) or getattr(dataset, "_dataset", None)
+        if not isinstance(wrapped, dataset_ops.DatasetV2):
             return dataset
-        dataset = behind
+        dataset = wrapped
 
 
 def kind_of(dataset: Any) -> str:
-    """What TensorFlow calls a stage, without Dataset and version."""
+    """The name of a dataset's class, without `Dataset` and its version."""
     name = re.sub(r"^_|(Dataset)?(V\d)?(Adapter)?$", "", type(dataset).__name__)
     return _KINDS.get(name, name)
 
 
 def inputs_of(dataset: Any) -> list[Any]:
-    """The datasets that one takes from."""
+    """The input datasets, without wrappers."""
     return [unwrap(each) for each in dataset._inputs()]

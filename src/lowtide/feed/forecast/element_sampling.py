@@ -1,4 +1,4 @@
-"""Elements of a stage, made without filling the buffers before it."""
+"""Sample elements of a stage, made without filling the buffers before it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BATCHES = ("Batch", "ParallelBatch", "PaddedBatch")
 
 
 def element_of(spec: Any) -> Element | None:
-    """The size of an element from its shapes; None if they do not say."""
+    """The size of an element from its shapes; None if a shape is unknown or a tensor is a text."""
     flat = tf.nest.flatten(spec, expand_composites=True)
     total = 0
     for each in flat:
@@ -32,24 +32,24 @@ def element_of(spec: Any) -> Element | None:
 
 
 @dataclass(frozen=True)
-class Group:
-    """Elements of one key, which are given on together."""
+class ElementGroup:
+    """Elements of a GroupByWindow that have the same key."""
 
     key: int
     size: int
-    """How many there are before they are given on."""
+    """The number of elements of a complete group."""
     element: Any
 
 
-class Samples:
-    """A few elements of every stage that is asked for, made from those of the stages before it."""
+class ElementSamples:
+    """A few elements of each stage, made from the sample elements of its inputs."""
 
     def __init__(self, count: int) -> None:
         self._count = count
         self._known: dict[int, tuple[Any, list[Any]]] = {}
 
     def element(self, dataset: Any) -> Element | None:
-        """What an element of a stage takes on average."""
+        """The average size of an element of a stage."""
         found = self.take(dataset)
         if not found:
             return None
@@ -59,7 +59,7 @@ class Samples:
         return Element(int(sum(sizes) / len(sizes) * scale), tensors, is_sampled=True)
 
     def specs(self, dataset: Any) -> list[tf.TensorSpec] | None:
-        """The shapes of an element as flat tensors; of those that differ the first one's."""
+        """The specs of the tensors of an element; those of the first sample where shapes are unknown."""
         flat = tf.nest.flatten(dataset.element_spec, expand_composites=True)
         if all(isinstance(each, tf.TensorSpec) and each.shape.is_fully_defined() for each in flat):
             return flat
@@ -69,15 +69,15 @@ class Samples:
         tensors = tf.nest.flatten(found[0], expand_composites=True)
         return [tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in tensors]
 
-    def opened(self, dataset: Any) -> Any:
-        """The pipeline that a stage opens for one of the elements that it gets."""
+    def open_inner(self, dataset: Any) -> Any:
+        """The pipeline that a stage opens for one of its input elements; None if it opens none."""
         kind = kind_of(dataset)
         if kind not in _OPENS:
             return None
         given = self.take(inputs_of(dataset)[0])
         if not given:
             return None
-        # The user's own function is called, so that what it makes can be looked at.
+        # Call the user's function to get the dataset it returns.
         try:
             if kind == "GroupByWindow":
                 group = max(self.groups(dataset), key=lambda each: each.size * _bytes(each.element))
@@ -89,20 +89,20 @@ class Samples:
             return None
         return made if isinstance(made, dataset_ops.DatasetV2) else None
 
-    def groups(self, dataset: Any) -> list[Group]:
-        """The groups that the elements of a GroupByWindow would come into, as far as some tell."""
-        found: dict[int, Group] = {}
+    def groups(self, dataset: Any) -> list[ElementGroup]:
+        """The groups of a GroupByWindow that the sample elements belong to."""
+        found: dict[int, ElementGroup] = {}
         for element in self.take(inputs_of(dataset)[0]):
-            key = int(_called(dataset._key_func, inputs_of(dataset)[0].element_spec, element))
+            key = int(_call(dataset._key_func, inputs_of(dataset)[0].element_spec, element))
             if key not in found:
-                size = int(_called(dataset._window_size_func, tf.TensorSpec((), tf.int64), tf.constant(key, tf.int64)))
-                found[key] = Group(key, size, element)
+                size = int(_call(dataset._window_size_func, tf.TensorSpec((), tf.int64), tf.constant(key, tf.int64)))
+                found[key] = ElementGroup(key, size, element)
         return list(found.values())
 
     def take(self, dataset: Any) -> list[Any]:
-        """Some elements; none if they cannot be made without filling buffers."""
+        """Return sample elements; an empty list if they cannot be made without filling buffers."""
         if id(dataset) not in self._known:
-            # The dataset is kept, so that no other one gets its number.
+            # A reference to the dataset keeps its id from being reused.
             self._known[id(dataset)] = dataset, self._make(dataset)
         return self._known[id(dataset)][1]
 
@@ -111,17 +111,17 @@ class Samples:
         inputs = inputs_of(dataset)
         try:
             if name in ("Tensors", "TensorSlices"):
-                return _made_from(dataset, name, self._count)
+                return _slice_tensors(dataset, name, self._count)
             if not inputs:
                 return list(dataset.take(self._count))
             if name == "Window":
-                return [_window(dataset, each) for each in self.take(inputs[0])[:1]]
+                return [_make_window(dataset, each) for each in self.take(inputs[0])[:1]]
             if name in PASS_ON:
                 return self.take(inputs[0])
             if name in _MAPS:
-                return [_called(dataset._map_func, inputs[0].element_spec, each) for each in self.take(inputs[0])]
+                return [_call(dataset._map_func, inputs[0].element_spec, each) for each in self.take(inputs[0])]
             if name in _OPENS:
-                opened = self.opened(dataset)
+                opened = self.open_inner(dataset)
                 return [] if opened is None else self.take(unwrap(opened))
             if name in _BATCHES:
                 return self._batch(dataset, self.take(inputs[0]))
@@ -138,7 +138,7 @@ class Samples:
         return []
 
     def _batch(self, dataset: Any, elements: list[Any]) -> list[Any]:
-        """One batch of the elements that there are; it may be smaller than a real one."""
+        """One batch of the sample elements; it may be smaller than a real one."""
         if not elements:
             return []
         size = min(int(tf.get_static_value(dataset._batch_size)), len(elements))
@@ -151,7 +151,7 @@ class Samples:
         return list(listed.batch(size).take(1))
 
     def _scale(self, dataset: Any) -> float:
-        """How much larger a real batch is than one of the elements that were looked at."""
+        """The ratio of the size of a real batch to that of a batch of the sample elements."""
         scale = 1.0
         while True:
             name = kind_of(dataset)
@@ -164,8 +164,8 @@ class Samples:
             dataset = inputs_of(dataset)[0]
 
 
-def _made_from(dataset: Any, kind: str, count: int) -> list[Any]:
-    """Elements of a dataset that is made from tensors: an iterator would copy all of them."""
+def _slice_tensors(dataset: Any, kind: str, count: int) -> list[Any]:
+    """Elements of a dataset that was made from tensors: an iterator would copy all of the tensors."""
     spec, tensors = dataset.element_spec, dataset._tensors
     if kind == "Tensors":
         return [structure.from_tensor_list(spec, tensors)]
@@ -175,26 +175,26 @@ def _made_from(dataset: Any, kind: str, count: int) -> list[Any]:
     return [structure.from_tensor_list(spec, [tensor[row] for tensor in tensors]) for row in rows]
 
 
-def _window(dataset: Any, element: Any) -> Any:
-    """A window of elements that are all alike."""
+def _make_window(dataset: Any, element: Any) -> Any:
+    """A window in which one element is repeated."""
     size = int(tf.get_static_value(dataset._size))
     return tf.nest.map_structure(lambda part: tf.data.Dataset.from_tensors(part).repeat(size), element)
 
 
-def _called(wrapped: Any, spec: Any, element: Any) -> Any:
-    """What a stage's function gives for an element."""
+def _call(wrapped: Any, spec: Any, element: Any) -> Any:
+    """Call the function of a stage with an element."""
     flat = wrapped.function(*structure.to_tensor_list(spec, element))
     given = list(flat) if isinstance(flat, list | tuple) else [flat]
     return structure.from_compatible_tensor_list(wrapped.output_structure, given)
 
 
 def _bytes(element: Any) -> int:
-    """What the tensors of an element take, with their texts."""
+    """The size of the tensors of an element, including their texts."""
     total = 0
     for tensor in tf.nest.flatten(element, expand_composites=True):
         if tensor.dtype == tf.string:
             lengths = tf.strings.length(tensor)
-            # A text has 24 bytes in its tensor; short ones lie within them.
+            # A text takes 24 bytes in its tensor, and short texts are stored within these.
             total += int(tf.size(tensor)) * 24 + int(tf.reduce_sum(tf.where(lengths > 22, lengths, 0)))
         elif tensor.dtype not in (tf.variant, tf.resource):
             total += int(np.prod(tensor.shape, dtype=np.int64)) * tensor.dtype.size

@@ -1,4 +1,4 @@
-"""A forecast: what a pipeline will hold at its peak, stage by stage, and what would make that less."""
+"""A forecast: the memory of a pipeline at its peak, stage by stage, and the changes that would reduce it."""
 
 from __future__ import annotations
 
@@ -22,52 +22,52 @@ from lowtide.feed.forecast.text_table import align
 from lowtide.units import format_bytes, parse_bytes
 
 JSON_SCHEMA_VERSION = 1
-# Threads, functions and iterators of a pipeline, however small its elements are.
+# The memory of threads, functions and iterators, which does not depend on the elements.
 _STARTED_BYTES = 6 << 20
-# Below this size the C library's allocator takes up to twice what elements are, because it cannot use the room again
-# that those before them have left; measured from 1 KiB on.
-_SCATTERED_BYTES = 256 << 10
-# What allocators keep of what was freed, in the worst of the pipelines that were measured.
+# Buffers of smaller elements may take up to twice their size because of fragmentation in the C library's allocator;
+# measured from 1 KiB on.
+_FRAGMENTED_BYTES = 256 << 10
+# The memory of the process relative to the sum of the stages, in the worst of the measured pipelines.
 _ALLOCATOR_TIMES = 1.2
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """What the stages of a pipeline hold at the peak."""
+    """The memory of the stages of a pipeline at the peak."""
 
     pipeline: Stage
-    """As TensorFlow will run it."""
+    """The last stage, after TensorFlow's rewrites."""
     holdings: tuple[Holding, ...]
     processors: int
     notes: tuple[str, ...] = ()
 
     @property
     def taken(self) -> Element:
-        """What the pipeline gives at a time."""
+        """An element of the pipeline, as its consumer takes it."""
         return self.pipeline.element
 
     @property
     def taken_elements(self) -> int:
-        """How many elements whoever takes them has: one while the next one is handed over."""
+        """The number of elements that the consumer holds: one is in use while the next one is handed over."""
         is_large = self.taken.content_bytes >= RETURNED_BYTES
-        is_made_then = self.pipeline.kind == "Prefetch" and self.pipeline.source.kind not in WORKS_AHEAD
-        # The next large one is not begun before the last one is gone, unless a thread has it ready.
-        return 1 if is_large and is_made_then else 2
+        is_made_on_request = self.pipeline.kind == "Prefetch" and self.pipeline.source.kind not in WORKS_AHEAD
+        # A large element is returned to the system before the next one is made, unless a thread has made that already.
+        return 1 if is_large and is_made_on_request else 2
 
     @property
     def taken_bytes(self) -> int:
-        """What whoever takes the elements has of them."""
+        """The size of the elements that the consumer holds."""
         return self.taken_elements * self.taken.held_bytes
 
     @property
     def peak_bytes(self) -> int:
-        """What is expected at the peak."""
+        """The expected peak."""
         running = sum(each.bytes for each in self.holdings) + self.taken_bytes
         return _STARTED_BYTES + max(running, self.starting_bytes)
 
     @property
     def starting_bytes(self) -> int:
-        """What is there while the pipeline starts, before its buffers are filled."""
+        """The memory while the pipeline starts, before its buffers are filled."""
         stages = [each.stage for each in self.holdings]
         return (
             BAKED_TIMES_AT_START * sum(each.baked_bytes for each in stages)
@@ -77,22 +77,22 @@ class Forecast:
 
     @property
     def safe_bytes(self) -> int:
-        """What is not exceeded: with small elements scattered by the C library, and prefetches that have grown."""
-        scattered = sum(
+        """An upper bound: includes fragmentation by small elements, and the growth of autotuned prefetches."""
+        fragmented = sum(
             each.held_bytes
             for each in self.holdings
-            if each.held_elements and each.held_bytes // each.held_elements < _SCATTERED_BYTES
+            if each.held_elements and each.held_bytes // each.held_elements < _FRAGMENTED_BYTES
         )
         ahead = sum(
             (AUTOTUNED_AHEAD_AT_MOST - AUTOTUNED_AHEAD) * each.stage.element.held_bytes
             for each in self.holdings
             if each.stage.kind == "Prefetch" and each.stage.numbers.get("buffer_size") == AUTOTUNE
         )
-        return int(self.peak_bytes * _ALLOCATOR_TIMES) + scattered + ahead
+        return int(self.peak_bytes * _ALLOCATOR_TIMES) + fragmented + ahead
 
     @cached_property
     def advice(self) -> list[Advice]:
-        """What to change, with what it saves, the largest first."""
+        """The changes that save memory, largest saving first."""
         return advise(self.holdings)
 
     def fits(self, budget: str | int) -> bool:
@@ -100,7 +100,7 @@ class Forecast:
         return self.peak_bytes <= parse_bytes(budget)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, as JSON has it."""
+        """Return everything as plain data, for JSON."""
         return {
             "schema_version": JSON_SCHEMA_VERSION,
             "peak_bytes": self.peak_bytes,
@@ -132,10 +132,10 @@ class Forecast:
         return "\n".join(parts)
 
     def rows(self) -> list[tuple[str, str, str, str, str]]:
-        """The stages as texts: name, what it takes in all, what waits in it, in how many elements, and its element."""
+        """The stages as texts: name, total size, size and number of the buffered elements, and size of one element."""
         rows = [
             (
-                "whoever takes them",
+                "consumer",
                 format_bytes(self.taken_bytes),
                 format_bytes(self.taken_bytes),
                 f"{self.taken_elements}",
@@ -156,17 +156,17 @@ class Forecast:
         return rows
 
     def row_bytes(self) -> list[int]:
-        """What each of the rows takes."""
+        """The total size of each of the rows."""
         return [self.taken_bytes, *(each.bytes for each in self.holdings)]
 
     def table(self) -> str:
-        """The stages, the last one first."""
+        """The stages as a table, last stage first."""
         started = ("threads and functions", format_bytes(_STARTED_BYTES), "", "", "")
         return align([("stage", "takes", "holds", "elements", "of"), *self.rows(), started])
 
 
 def forecast(pipeline: Stage, processors: int) -> Forecast:
-    """What a pipeline that TensorFlow has rewritten will hold."""
+    """Forecast the memory of a pipeline after TensorFlow's rewrites."""
     holdings = tuple(hold(pipeline, processors))
     return Forecast(pipeline, holdings, processors, _notes(holdings))
 
@@ -176,10 +176,10 @@ def _notes(holdings: tuple[Holding, ...]) -> tuple[str, ...]:
     for each in holdings:
         stage = each.stage
         if stage.kind == "Cache" and not stage.numbers.get("is_file") and stage.source.count is None:
-            notes.append("Cache: how many elements it will keep is not known, and it is not counted")
+            notes.append("Cache: how many elements it will keep is not known, so it is not counted")
         if stage.kind == "Prefetch" and stage.numbers.get("buffer_size") == AUTOTUNE:
             notes.append(
                 f"{each.name}: TensorFlow sizes it while it runs; {AUTOTUNED_AHEAD} elements are counted, it may "
-                f"grow to {AUTOTUNED_AHEAD_AT_MOST} and more where the pipeline is faster than what takes from it"
+                f"grow to {AUTOTUNED_AHEAD_AT_MOST} and more if the pipeline is faster than its consumer"
             )
     return tuple(dict.fromkeys(notes))

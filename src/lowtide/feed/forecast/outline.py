@@ -1,4 +1,4 @@
-"""The stages of any tf.data pipeline, read off the dataset that the user has made, without running it."""
+"""The stages of any tf.data pipeline, read from the dataset's Python objects without running it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tensorflow.python.data.ops import dataset_ops
 
 from lowtide.errors import LowtideError
 from lowtide.feed.forecast.dataset_classes import PASS_ON, inputs_of, kind_of, unwrap
-from lowtide.feed.forecast.element_sampling import Samples, element_of
+from lowtide.feed.forecast.element_sampling import ElementSamples, element_of
 from lowtide.feed.forecast.stage import AUTOTUNE, Element, Rewriting, Stage
 from lowtide.feed.forecast.stage_functions import call_bytes, captured_bytes, constants_in, is_stateful, size_of
 from lowtide.program.machine import processor_count
@@ -21,31 +21,31 @@ _NUMBERS = (
     "buffer_size", "batch_size", "num_parallel_calls", "cycle_length", "block_length", "size",
     "buffer_output_elements", "prefetch_input_elements",
 )  # fmt: skip
-# Readers have a buffer of this size for each open file, unless they are told otherwise.
+# TensorFlow's default buffer size of readers, per open file.
 _READER_BYTES = 256 << 10
-# What a record takes in its file besides its bytes.
+# The overhead of a record in its file.
 _RECORD_EXTRA_BYTES = 16
 _READERS = {"TFRecord": _RECORD_EXTRA_BYTES, "TextLine": 1, "FixedLengthRecord": 0}
-# Tensors begin at multiples of this.
+# Tensors start at multiples of this.
 _ALIGNMENT = 64
-# What lies here is not looked into: it takes what it takes somewhere else, or nobody has said what it keeps.
-_NOT_KNOWN = {
-    "GroupByWindow": "as many groups are counted as the elements that were looked at come into",
-    "Unique": "it keeps every element that it has seen, which is not counted",
-    "Variant": "it was not made here, and what stages it has is not known",
-    "DataService": "what its workers hold is not counted",
+# Kinds whose memory is only partly known, and the note that says so.
+_NOTES = {
+    "GroupByWindow": "only the groups that the sampled elements belong to are counted",
+    "Unique": "it keeps every distinct element, which is not counted",
+    "Variant": "it was made elsewhere, and its stages are not known",
+    "DataService": "the memory of its workers is not counted",
 }
 
 
-def outline(dataset: tf.data.Dataset, samples: Samples) -> Stage:
-    """The stages of a dataset as they were written."""
+def outline(dataset: tf.data.Dataset, samples: ElementSamples) -> Stage:
+    """The stages of a dataset as the user wrote them, before TensorFlow's rewrites."""
     if not isinstance(dataset, dataset_ops.DatasetV2):
-        raise LowtideError("this is no dataset", given=type(dataset).__name__, cure="give a tf.data.Dataset")
+        raise LowtideError("this is not a dataset", given=type(dataset).__name__, cure="give a tf.data.Dataset")
     return _outline(unwrap(dataset), samples)
 
 
 def rewriting_of(dataset: tf.data.Dataset) -> Rewriting:
-    """What the options of a dataset let TensorFlow do to it."""
+    """The rewrites that the options of a dataset allow."""
     options = dataset.options()
     chosen = options.experimental_optimization
     by_default = chosen.apply_default_optimizations is not False
@@ -61,7 +61,7 @@ def rewriting_of(dataset: tf.data.Dataset) -> Rewriting:
     )
 
 
-def _outline(dataset: Any, samples: Samples) -> Stage:
+def _outline(dataset: Any, samples: ElementSamples) -> Stage:
     kind = kind_of(dataset)
     inputs = tuple(_outline(each, samples) for each in inputs_of(dataset))
     function = _function(dataset)
@@ -83,7 +83,7 @@ def _outline(dataset: Any, samples: Samples) -> Stage:
         captured_bytes=0 if function is None else captured_bytes(function),
         baked_bytes=0 if function is None else constants_in(function),
         reader_bytes=_reader_bytes(dataset, kind),
-        note=_NOT_KNOWN.get(kind) or (None if element.content_bytes or element.tensors else "its elements are unknown"),
+        note=_NOTES.get(kind) or (None if element.content_bytes or element.tensors else "its elements are unknown"),
     )
 
 
@@ -96,9 +96,9 @@ def _function(dataset: Any) -> Any:
     return None
 
 
-def _inner(dataset: Any, samples: Samples) -> Stage | None:
-    """The pipeline that a stage opens for an element, as the user's function makes it."""
-    opened = samples.opened(dataset)
+def _inner(dataset: Any, samples: ElementSamples) -> Stage | None:
+    """The stages of the pipeline that the user's function returns for an element; None if it returns none."""
+    opened = samples.open_inner(dataset)
     return None if opened is None else _outline(unwrap(opened), samples)
 
 
@@ -117,8 +117,10 @@ def _numbers(dataset: Any) -> dict[str, int]:
     return found
 
 
-def _element(dataset: Any, kind: str, inputs: tuple[Stage, ...], inner: Stage | None, samples: Samples) -> Element:
-    """What a stage gives: from its shapes, from the batch that it makes, or from some that are looked at."""
+def _element(
+    dataset: Any, kind: str, inputs: tuple[Stage, ...], inner: Stage | None, samples: ElementSamples
+) -> Element:
+    """The size of an element: from its shapes, from the batch size, or from sample elements."""
     known = element_of(dataset.element_spec)
     if known is not None:
         shared = known.content_bytes if kind == "Tensors" else _views(dataset) if kind == "TensorSlices" else 0
@@ -137,7 +139,7 @@ def _element(dataset: Any, kind: str, inputs: tuple[Stage, ...], inner: Stage | 
 
 
 def _views(dataset: Any) -> int:
-    """What of a row TensorFlow gives as a view: rows that begin where it wants its numbers to begin."""
+    """The bytes of a row that are views of the array: those of tensors whose rows are all aligned."""
     rows = [size_of(tensor) // max(int(tensor.shape[0]), 1) for tensor in _tensors(dataset)]
     return sum(row for row in rows if row % _ALIGNMENT == 0)
 
@@ -158,13 +160,13 @@ def _count(dataset: Any, kind: str, inputs: tuple[Stage, ...], inner: Stage | No
     numbers = _numbers(dataset)
     if "batch_size" in numbers:
         return -(-first // numbers["batch_size"])
-    # Of those that leave some out nobody knows how many are left.
+    # The other kinds change the number of elements in a way that is unknown before they run.
     return first if kind in ("Map", "ParallelMap", "Prefetch", "Shuffle", "Cache", "Filter", "IgnoreErrors", "Options",
                              "Take", "TakeWhile", "Scan") else None  # fmt: skip
 
 
 def _records(dataset: Any, kind: str, element: Element) -> int | None:
-    """About how many records files have, from their sizes."""
+    """The approximate number of records, from the sizes of the files."""
     paths = tf.get_static_value(dataset._filenames)
     if paths is None or not element.content_bytes:
         return None
@@ -176,7 +178,7 @@ def _records(dataset: Any, kind: str, element: Element) -> int | None:
 
 
 def _constants(dataset: Any) -> int:
-    """The bytes of tensors that a dataset is made from."""
+    """The size of the tensors that a dataset was made from."""
     return sum(map(size_of, _tensors(dataset)))
 
 
@@ -192,10 +194,10 @@ def _reader_bytes(dataset: Any, kind: str) -> int:
     return int(size) if size is not None and size > 0 else _READER_BYTES
 
 
-def _call(dataset: Any, function: Any, inputs: tuple[Stage, ...], element: Element, samples: Samples) -> int:
-    """What one call of a stage's function takes at the most."""
+def _call(dataset: Any, function: Any, inputs: tuple[Stage, ...], element: Element, samples: ElementSamples) -> int:
+    """The most memory that one call of the function of a stage takes."""
     source = inputs_of(dataset)[0]
     given = inputs[0].element.content_bytes
-    # A graph with large constants in it is copied often enough as it is.
+    # Tracing a graph with large constants would copy them once more.
     simulated = None if constants_in(function) else call_bytes(function, samples.specs(source))
     return max(simulated or 0, given + element.content_bytes)

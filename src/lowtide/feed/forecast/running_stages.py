@@ -1,4 +1,4 @@
-"""`lt.feed.inspect`: what every stage of a running pipeline holds, as TensorFlow counts it."""
+"""`lt.feed.inspect`: the buffers of each stage of a running pipeline, as TensorFlow counts them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from lowtide.units import format_bytes
 
 
 @dataclass(frozen=True)
-class Stage:
-    """One stage of a pipeline at a moment."""
+class RunningStage:
+    """The buffers of one stage of a running pipeline."""
 
     name: str
     depth: int
-    """How many stages are between it and whoever takes the batches."""
+    """The number of stages between it and the consumer of the batches."""
     held_bytes: int
     held_elements: int
     produced_bytes: int
@@ -28,14 +28,14 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Stages:
-    """The stages of a pipeline, the last one first; several lines of them lead into an interleave or a zip."""
+class RunningStages:
+    """The stages of a running pipeline, last stage first, in depth-first order of their inputs."""
 
-    stages: tuple[Stage, ...]
+    stages: tuple[RunningStage, ...]
 
     @property
     def held_bytes(self) -> int:
-        """What they hold together."""
+        """The total size of all buffers."""
         return sum(stage.held_bytes for stage in self.stages)
 
     def __iter__(self) -> Any:
@@ -54,33 +54,35 @@ class Stages:
             )
             for stage in self.stages
         ]
-        rows = [("stage", "holds", "elements", "gave so far"), *rows, ("all", format_bytes(self.held_bytes), "", "")]
+        rows = [("stage", "holds", "elements", "produced"), *rows, ("all", format_bytes(self.held_bytes), "", "")]
         return align(rows)
 
 
-def inspect(iterator: Any) -> Stages:
-    """What the stages behind an iterator, `iter(dataset)`, hold now in their buffers.
+def inspect(iterator: Any) -> RunningStages:
+    """Return what the stages behind an iterator, `iter(dataset)`, hold in their buffers now.
 
-    Tensors that a pipeline was made from, such as those of `from_tensor_slices`, are no buffers and are not counted.
-    TensorFlow sometimes makes one stage of two: a map and a batch are a MapAndBatch. It counts where
-    `options.autotune.enabled` is true; in lowtide's own datasets it is not, unless `with_options` says so.
+    Tensors that a pipeline was made from, such as those of `from_tensor_slices`, are not buffers and are not counted.
+    TensorFlow may fuse stages: a map and a batch become a MapAndBatch. It counts only if
+    `options.autotune.enabled` is true; for datasets of lt.feed, set it with `with_options`.
     """
     resource = getattr(iterator, "_iterator_resource", None)
     if resource is None:
-        raise LowtideError("this is no iterator of a dataset", given=type(iterator).__name__, cure="give iter(dataset)")
+        raise LowtideError(
+            "this is not an iterator of a dataset", given=type(iterator).__name__, cure="give iter(dataset)"
+        )
     try:
         content = tf.raw_ops.IteratorGetModelProto(iterator=resource).numpy()
     except tf.errors.OpError as error:
         raise LowtideError(
-            "TensorFlow keeps no account of this pipeline",
+            "TensorFlow does not count the buffers of this pipeline",
             given=error.message.splitlines()[0],
             cure="take a batch first, and iterate over dataset.with_options(...) with options.autotune.enabled = True",
         ) from error
     model = model_pb2.ModelProto()
     model.ParseFromString(content)
     if not model.nodes:
-        raise LowtideError("the pipeline has not begun", cure="take a batch first")
-    found: list[Stage] = []
+        raise LowtideError("the pipeline has not started", cure="take a batch first")
+    found: list[RunningStage] = []
     waiting = [(model.output, 0)]
     while waiting:
         number, depth = waiting.pop()
@@ -88,7 +90,7 @@ def inspect(iterator: Any) -> Stages:
         # The root is the iterator itself.
         if number != model.output:
             found.append(
-                Stage(
+                RunningStage(
                     re.sub(r"V\d+$", "", node.name),
                     depth - 1,
                     node.buffered_bytes,
@@ -98,4 +100,4 @@ def inspect(iterator: Any) -> Stages:
                 )
             )
         waiting += [(each, depth + 1) for each in reversed(node.inputs)]
-    return Stages(tuple(found))
+    return RunningStages(tuple(found))

@@ -1,4 +1,4 @@
-"""A pipeline as stages: what each gives, how many, and the numbers that it was made with."""
+"""A pipeline as stages: their elements and arguments, and TensorFlow's rewrites of them."""
 
 from __future__ import annotations
 
@@ -7,61 +7,61 @@ from dataclasses import dataclass, field, replace
 
 AUTOTUNE = -1
 
-# What TensorFlow and the C library keep beside the bytes of a tensor, and beside those of an element: measured on
-# shuffle buffers of elements with one and with four tensors.
+# The overhead of a tensor, and of an element, in a buffer: measured on shuffle buffers of elements with one and with
+# four tensors.
 _TENSOR_EXTRA_BYTES = 132
 _ELEMENT_EXTRA_BYTES = 68
 
 
 @dataclass(frozen=True)
 class Element:
-    """What a stage gives at a time."""
+    """An element that a stage produces."""
 
     content_bytes: int
     tensors: int = 1
     is_sampled: bool = False
-    """Whether some were looked at, because their shapes are not known or they are texts."""
+    """Whether the size is that of samples, because shapes are unknown or tensors are texts."""
     shared_bytes: int = 0
-    """What of it is a view of memory that is counted elsewhere."""
+    """The part that is a view of memory which another stage accounts for."""
 
     @property
     def held_bytes(self) -> int:
-        """What one takes while a buffer has it."""
+        """The memory of one element in a buffer."""
         own = self.content_bytes - self.shared_bytes
         return own + self.tensors * _TENSOR_EXTRA_BYTES + _ELEMENT_EXTRA_BYTES
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage, the stages that it takes from, and the pipeline that it opens for each element."""
+    """One stage, its inputs, and the pipeline that it opens for each element."""
 
     kind: str
-    """As TensorFlow calls it, without Dataset and version: Shuffle, ParallelMap."""
+    """TensorFlow's name, without `Dataset` and version: Shuffle, ParallelMap."""
     element: Element
     inputs: tuple[Stage, ...] = ()
     inner: Stage | None = None
     count: int | None = None
-    """How many elements an epoch has; None if nobody knows."""
+    """The number of elements of an epoch; None if unknown."""
     numbers: Mapping[str, int] = field(default_factory=dict)
-    """What it was made with: buffer_size, batch_size, num_parallel_calls, cycle_length, block_length, size."""
+    """Its arguments: buffer_size, batch_size, num_parallel_calls, cycle_length, block_length, size."""
     call_bytes: int = 0
-    """The most that one call of its function takes, with what it is given and what it gives."""
+    """The most memory that one call of its function takes, including inputs and outputs."""
     is_stateful: bool = False
-    """Whether its function must run as often and in the order that was written."""
+    """Whether its function has state, so that TensorFlow does not run its calls in parallel."""
     constant_bytes: int = 0
-    """Tensors that it was made from."""
+    """The size of the tensors that it was made from."""
     captured_bytes: int = 0
-    """Tensors from outside that its function uses."""
+    """The size of the tensors that its function captures."""
     baked_bytes: int = 0
-    """Constants within the graph of its function."""
+    """The size of the constants in the graph of its function."""
     reader_bytes: int = 0
     """The buffer of an open file."""
     note: str | None = None
-    """What is not known of it."""
+    """What the forecast does not know about it."""
 
     @property
     def source(self) -> Stage:
-        """The stage that it takes from."""
+        """The first input."""
         return self.inputs[0]
 
     def with_source(self, source: Stage) -> Stage:
@@ -69,7 +69,7 @@ class Stage:
         return replace(self, inputs=(source, *self.inputs[1:]))
 
     def walk(self) -> Iterator[Stage]:
-        """It and all before it, without those that are opened for an element."""
+        """Yield this stage and its inputs, recursively, without inner pipelines."""
         yield self
         for each in self.inputs:
             yield from each.walk()
@@ -77,22 +77,22 @@ class Stage:
 
 @dataclass(frozen=True)
 class Rewriting:
-    """What TensorFlow may make of a pipeline before it runs, as the options of a dataset say."""
+    """The rewrites that TensorFlow may apply to a pipeline before it runs, according to its options."""
 
     fuses: bool = True
-    """A map and the batch behind it become one stage."""
+    """A map and the batch after it become one stage."""
     parallelizes: bool = True
     """A map becomes a parallel one."""
     prefetches: bool = True
-    """Behind the last stage stands a prefetch, unless that one works ahead by itself."""
+    """A prefetch is added after the last stage, unless that already produces elements ahead."""
 
 
-# These have a thread of their own, and elements that are ready.
+# Kinds that produce elements in a separate thread before they are requested.
 WORKS_AHEAD = {"Prefetch", "ParallelMap", "MapAndBatch", "ParallelInterleave", "ParallelBatch"}
 
 
 def rewrite(stage: Stage, rewriting: Rewriting) -> Stage:
-    """The pipeline that will run."""
+    """Apply the rewrites, and return the pipeline that will run."""
     done = _rewrite_all(stage, rewriting)
     if rewriting.prefetches and done.kind not in WORKS_AHEAD:
         numbers = {"buffer_size": AUTOTUNE, "is_injected": 1}
@@ -101,7 +101,7 @@ def rewrite(stage: Stage, rewriting: Rewriting) -> Stage:
 
 
 def _rewrite_all(stage: Stage, rewriting: Rewriting) -> Stage:
-    # Pipelines that are opened for an element run as they were written.
+    # TensorFlow does not rewrite inner pipelines.
     done = replace(stage, inputs=tuple(_rewrite_all(each, rewriting) for each in stage.inputs))
     if done.kind == "Options":
         return done.source

@@ -1,7 +1,7 @@
-"""What each stage of a pipeline holds when all its buffers are full: facts about TensorFlow's kernels.
+"""The memory of each stage of a pipeline when all buffers are full, according to TensorFlow's kernels.
 
-Nothing is assumed to be free because something else is busy: stages run in threads of their own, and what one of them
-has freed is not always there for the others.
+The stages are summed although they may not peak at the same time: they run in separate threads, and memory that one
+thread has freed is not always available to the others.
 """
 
 from __future__ import annotations
@@ -11,68 +11,68 @@ from dataclasses import dataclass, replace
 
 from lowtide.feed.forecast.stage import AUTOTUNE, Element, Stage
 
-# A prefetch that sizes itself begins with one element and doubles whenever it was full and then empty: one while
-# training is slower than its data, eight and more while it is faster.
+# An autotuned prefetch starts with one element and doubles whenever it was full and then empty: it holds one element
+# while training is slower than its data, and eight or more while it is faster.
 AUTOTUNED_AHEAD = 2
 AUTOTUNED_AHEAD_AT_MOST = 16
-# Map and batch in one: so many batches are in the works at most.
+# The limit of the batches that a fused map and batch produces at a time.
 _MOST_BATCHES = 16
-# A parallel interleave opens this many times its cycle ahead.
+# A parallel interleave opens in advance this multiple of its cycle length.
 _OPENED_AHEAD = 2
-# A constant in the graph of a function is there in its graph, its definition, the library, the optimized graph and its
-# kernels: 9 times while the pipeline runs, and 19 times while it starts (measured from 8 to 200 MiB).
+# A constant in the graph of a function is copied to its definition, the library, the optimized graph and its
+# kernels: it is in memory 9 times while the pipeline runs, and 19 times while it starts (measured from 8 to 200 MiB).
 BAKED_TIMES, BAKED_TIMES_AT_START = 9, 19
-# A tensor that a dataset is made from is there again in the pipeline that TensorFlow has made of it, and one that a
-# function uses once more while the pipeline starts.
+# TensorFlow's pipeline has a second copy of the tensors that a dataset is made from, and of captured tensors a third
+# one while it starts.
 CONSTANT_TIMES, CAPTURED_TIMES_AT_START = 2, 3
-# From this size on the C library gives memory back at once; what was smaller it keeps for the thread that had it.
+# The C library returns blocks of this size and more to the system at once; it keeps smaller ones for their thread.
 RETURNED_BYTES = 32 << 20
 
 
 @dataclass(frozen=True)
 class Holding:
-    """What one stage takes at the peak."""
+    """The memory of one stage at the peak."""
 
     stage: Stage
     depth: int
-    """How many stages are between it and whoever takes the batches."""
+    """The number of stages between it and the consumer of the batches."""
     held_bytes: int
-    """What waits in it."""
+    """The size of its buffers."""
     held_elements: int
     working_bytes: int
-    """What it takes on top while it makes an element."""
+    """The additional memory while it produces an element."""
     times: int = 1
-    """How many of it there are, because each of several open pipelines has one."""
+    """The number of instances, if several pipelines of an interleave are open."""
 
     @property
     def bytes(self) -> int:
-        """All that it takes."""
+        """The total memory."""
         return self.held_bytes + self.working_bytes
 
     @property
     def name(self) -> str:
-        """The stage with the number that decides, as it was written."""
+        """The name of the stage, with the argument that determines its memory."""
         return stage_name(self.stage) + (f" × {self.times:,}" if self.times > 1 else "")
 
 
 def hold(stage: Stage, processors: int) -> list[Holding]:
-    """The stages of a pipeline with what each takes, the last one first."""
+    """The memory of each stage of a pipeline, last stage first."""
     return _hold(stage, 0, processors)
 
 
 def _hold(stage: Stage, depth: int, processors: int) -> list[Holding]:
-    held, elements, working = _RULES.get(stage.kind, _passes)(stage, processors)
+    held, elements, working = _RULES.get(stage.kind, _unbuffered)(stage, processors)
     constants = CONSTANT_TIMES * (stage.constant_bytes + stage.captured_bytes) + BAKED_TIMES * stage.baked_bytes
     found = [Holding(stage, depth, held + constants + stage.reader_bytes, elements, working)]
     if stage.inner is not None:
         times = _opened(stage)
-        # Each of the open pipelines waits full; as many as there are processors are at work.
+        # The buffers of all open pipelines are full; at most one per processor is producing an element.
         found += [_repeated(each, times, min(times, processors)) for each in _hold(stage.inner, depth + 1, processors)]
     inputs = [_hold(each, depth + 1, processors) for each in stage.inputs]
     if stage.kind == "Concatenate":
-        # One after the other: what the first one had is gone when the next one begins.
+        # Inputs are read one after the other: only the largest one counts.
         largest = max(range(len(inputs)), key=lambda which: sum(each.bytes for each in inputs[which]))
-        inputs = [each if which == largest else list(map(_gone, each)) for which, each in enumerate(inputs)]
+        inputs = [each if which == largest else list(map(_freed, each)) for which, each in enumerate(inputs)]
     return found + [each for some in inputs for each in some]
 
 
@@ -86,53 +86,53 @@ def _repeated(one: Holding, times: int, working: int) -> Holding:
     )
 
 
-def _gone(one: Holding) -> Holding:
+def _freed(one: Holding) -> Holding:
     return replace(one, held_bytes=0, held_elements=0, working_bytes=0)
 
 
 Amount = tuple[int, int, int]
-"""Bytes that are held, in how many elements, and bytes of work."""
+"""Bytes in buffers, elements in buffers, and bytes for producing an element."""
 
 
-def _passes(stage: Stage, processors: int) -> Amount:
-    """A stage without a buffer: its function takes what it takes."""
+def _unbuffered(stage: Stage, processors: int) -> Amount:
+    """A stage without a buffer."""
     return 0, 0, stage.call_bytes
 
 
-def _many(count: int, element: Element, working: int = 0) -> Amount:
+def _buffer(count: int, element: Element, working: int = 0) -> Amount:
     return count * element.held_bytes, count, working
 
 
 def _shuffle(stage: Stage, processors: int) -> Amount:
-    return _many(_at_most(_number(stage, "buffer_size"), stage.source.count), stage.source.element)
+    return _buffer(_at_most(_number(stage, "buffer_size"), stage.source.count), stage.source.element)
 
 
 def _cache(stage: Stage, processors: int) -> Amount:
     if stage.numbers.get("is_file") or stage.source.count is None:
         return 0, 0, 0
-    return _many(stage.source.count, stage.source.element)
+    return _buffer(stage.source.count, stage.source.element)
 
 
 def _prefetch(stage: Stage, processors: int) -> Amount:
     wanted = _number(stage, "buffer_size")
-    return _many(_at_most(AUTOTUNED_AHEAD if wanted == AUTOTUNE else wanted, stage.source.count), stage.element)
+    return _buffer(_at_most(AUTOTUNED_AHEAD if wanted == AUTOTUNE else wanted, stage.source.count), stage.element)
 
 
 def _parallel_map(stage: Stage, processors: int) -> Amount:
     calls = _calls(stage, processors)
     beside = max(stage.call_bytes - stage.element.content_bytes, 0)
-    return _many(_at_most(calls, stage.count), stage.element, min(calls, processors) * beside)
+    return _buffer(_at_most(calls, stage.count), stage.element, min(calls, processors) * beside)
 
 
 def _map_and_batch(stage: Stage, processors: int) -> Amount:
     calls = _calls(stage, processors)
-    # Those that the calls are for, one that is ready, and one that is handed over.
+    # The batches that the calls are for, one that is ready, and one that is handed over.
     batches = min(-(-calls // _number(stage, "batch_size")) + 1, _MOST_BATCHES) + 1
-    return _many(_at_most(batches, stage.count), stage.element, min(calls, processors) * stage.call_bytes)
+    return _buffer(_at_most(batches, stage.count), stage.element, min(calls, processors) * stage.call_bytes)
 
 
 def _batch(stage: Stage, processors: int) -> Amount:
-    # The elements of a batch are gathered and then copied. A large batch takes the place of one that was taken.
+    # The elements of a batch are gathered and then copied. A large batch reuses the memory of the one before.
     gathered = _at_most(_number(stage, "batch_size"), stage.source.count) * stage.source.element.held_bytes
     is_large = stage.element.content_bytes >= RETURNED_BYTES
     return 0, 0, gathered + (0 if is_large else stage.element.content_bytes)
@@ -140,7 +140,7 @@ def _batch(stage: Stage, processors: int) -> Amount:
 
 def _parallel_batch(stage: Stage, processors: int) -> Amount:
     _, _, working = _batch(stage, processors)
-    return _many(_at_most(_calls(stage, processors), stage.count), stage.element, working)
+    return _buffer(_at_most(_calls(stage, processors), stage.count), stage.element, working)
 
 
 def _parallel_interleave(stage: Stage, processors: int) -> Amount:
@@ -148,23 +148,23 @@ def _parallel_interleave(stage: Stage, processors: int) -> Amount:
     each = 2 * _number(stage, "block_length") + 1 if each == AUTOTUNE else each
     if stage.inner is not None:
         each = _at_most(each, stage.inner.count)
-    return _many(_opened(stage) * each, stage.element)
+    return _buffer(_opened(stage) * each, stage.element)
 
 
 def _window(stage: Stage, processors: int) -> Amount:
-    return _many(_at_most(_number(stage, "size"), stage.source.count), stage.source.element)
+    return _buffer(_at_most(_number(stage, "size"), stage.source.count), stage.source.element)
 
 
 def _unbatch(stage: Stage, processors: int) -> Amount:
-    return _many(1, stage.source.element)
+    return _buffer(1, stage.source.element)
 
 
 def _rebatch(stage: Stage, processors: int) -> Amount:
-    return _many(1, stage.source.element, stage.element.content_bytes)
+    return _buffer(1, stage.source.element, stage.element.content_bytes)
 
 
 def _generator(stage: Stage, processors: int) -> Amount:
-    # What Python made, and what TensorFlow made of it.
+    # The Python object, and its copy as a tensor.
     return 0, 0, 2 * stage.element.content_bytes
 
 
@@ -196,7 +196,7 @@ _RULES: dict[str, Callable[[Stage, int], Amount]] = {
 
 
 def _number(stage: Stage, name: str) -> int:
-    """What a stage was made with; 1 where that is known only when it runs."""
+    """An argument of a stage; 1 if it is known only when the stage runs."""
     return stage.numbers.get(name, 1)
 
 
@@ -206,7 +206,7 @@ def _calls(stage: Stage, processors: int) -> int:
 
 
 def _opened(stage: Stage) -> int:
-    """How many pipelines are open at a time."""
+    """The number of pipelines that are open at a time."""
     cycle = _number(stage, "cycle_length")
     if stage.kind == "ParallelInterleave":
         ahead = stage.numbers.get("prefetch_input_elements", AUTOTUNE)
@@ -214,15 +214,15 @@ def _opened(stage: Stage) -> int:
     return max(_at_most(cycle, stage.source.count), 1)
 
 
-def _at_most(wanted: int, there: int | None) -> int:
-    return wanted if there is None else min(wanted, there)
+def _at_most(wanted: int, available: int | None) -> int:
+    return wanted if available is None else min(wanted, available)
 
 
 _SHOWN = ("buffer_size", "batch_size", "size", "cycle_length")
 
 
 def stage_name(stage: Stage) -> str:
-    """A stage as it was written, with the number that decides what it holds."""
+    """The kind of a stage, with the argument that determines its memory."""
     numbers = [stage.numbers[name] for name in _SHOWN if name in stage.numbers][:1]
-    told = "".join("(AUTOTUNE)" if number == AUTOTUNE else f"({number:,})" for number in numbers)
-    return f"{stage.kind}{told}" + (", added by TensorFlow" if stage.numbers.get("is_injected") else "")
+    argument = "".join("(AUTOTUNE)" if number == AUTOTUNE else f"({number:,})" for number in numbers)
+    return f"{stage.kind}{argument}" + (", added by TensorFlow" if stage.numbers.get("is_injected") else "")

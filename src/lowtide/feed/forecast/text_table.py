@@ -1,4 +1,4 @@
-"""Rows of texts as columns: names to the left, amounts to the right."""
+"""Text tables: a left-aligned column of names, and right-aligned columns of amounts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def align(rows: Sequence[Sequence[str]]) -> str:
-    """The rows as lines; the first column is a name, the others are amounts."""
+    """Return the rows as aligned lines; the first column is a name, the others are amounts."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return "\n".join(
         "  ".join(
