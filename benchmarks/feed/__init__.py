@@ -1,1 +1,1 @@
-"""Data larger than memory: what datasets hold, and how fast they are, beside the ways that people use."""
+"""The memory and speed of datasets over data larger than memory, compared with common ways to feed it."""

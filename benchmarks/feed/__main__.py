@@ -1,4 +1,4 @@
-"""What datasets hold and how fast they are, lowtide's beside a pipeline tuned by hand and what tutorials show.
+"""The memory and speed of lowtide's datasets, of pipelines tuned by hand, and of what tutorials show.
 
 python -m benchmarks.feed                  everything, about an hour on two cores
 python -m benchmarks.feed --part memory    one part; may be repeated. The table is written once there are all
@@ -31,7 +31,7 @@ from benchmarks.feed.sets import (
 RESULTS = Path(__file__).parent / "results"
 WHOLE, PART = 24.0, 1.0
 BUDGET = "512MiB"
-# The plain ways take several times the set: beyond this they are stopped.
+# The tutorials' ways take several times the size of the data: they are stopped above this limit.
 LIMIT_BYTES = 14 * 2**30
 SHARE_OF_BASE = 0.15
 ROUNDS = 3
@@ -92,10 +92,10 @@ def speed(folder: Path) -> Section:
 
 
 def _rates(folder: Path, kind: str, ways: tuple[str, ...]) -> dict[str, tuple[float, float]]:
-    """Samples a second until the last batch of an epoch, and until its iterator is gone; in the median."""
+    """The median samples per second until the last batch of an epoch, and until its iterator is deleted."""
     taken: dict[str, list[tuple[float, float]]] = {}
     for _ in range(ROUNDS):
-        # In turn, so that a slower minute of the machine is a slower one for all.
+        # Alternating, so that a slow phase of the machine affects all ways.
         for way in ways:
             given = ["--set", kind, "--way", way, "--batch-size", str(BATCHES[kind]), "--budget", BUDGET]
             seen = start(folder, "speed", *given)
@@ -125,7 +125,7 @@ def main() -> None:
 
 
 def kept(part: str) -> Path:
-    """Where a part is kept, so that the table can be measured part by part."""
+    """The file with the results of a part, so that the parts can be measured separately."""
     return RESULTS / f"part.{part}.json"
 
 

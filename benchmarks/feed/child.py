@@ -1,4 +1,4 @@
-"""One epoch in one way, in a process of its own: seconds, samples, and what the process holds."""
+"""One epoch of one way, in a separate process: seconds, samples, and the memory of the process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.explore.memory import held_bytes
 
 
 class Watcher:
-    """Looks every few milliseconds at what this process holds in memory of its own."""
+    """Samples the private memory of this process every few milliseconds."""
 
     def __init__(self, seconds: float = 0.02) -> None:
         self.highest = 0
@@ -44,14 +44,14 @@ def make_model() -> Any:
 
 
 def memory(options: argparse.Namespace) -> dict[str, Any]:
-    """Train for an epoch over arrays, and say how much more the process held than before."""
+    """Train for an epoch over arrays, and return the growth of the memory of the process."""
     import numpy as np
 
     from benchmarks.feed import sets, ways
 
     paths = sets.sparse_arrays(options.folder, options.gibibytes)
     model = make_model()
-    # What a step takes belongs to the process, not to its data.
+    # The memory of a training step is not part of the dataset.
     model.train_on_batch(np.zeros((options.batch_size, *sets.IMAGE), np.float32), np.zeros(options.batch_size))
     base = held_bytes()
     began = time.perf_counter()
@@ -67,7 +67,7 @@ def memory(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def speed(options: argparse.Namespace) -> dict[str, Any]:
-    """Take the batches of epochs as fast as they come, after one that nobody times, for some seconds at least.
+    """Iterate over epochs at full speed for at least some seconds, after one untimed epoch.
 
     Also counted is the time until the iterator of each epoch is gone.
     """
@@ -84,7 +84,7 @@ def speed(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def take_epoch(data: Any) -> tuple[int, float, float]:
-    """How many samples came, when the last of them did, and when the iterator was gone."""
+    """The number of samples, the time of the last one, and the time at which the iterator was deleted."""
     samples, last, began = 0, 0.0, time.perf_counter()
     for batch in data:
         samples += int(batch[1].shape[0])
@@ -93,13 +93,13 @@ def take_epoch(data: Any) -> tuple[int, float, float]:
 
 
 def pipeline(options: argparse.Namespace) -> dict[str, Any]:
-    """Iterate over a pipeline at the pace of training, and say how much more the process held than before."""
+    """Iterate over a pipeline at the pace of training, and return the growth of the memory of the process."""
     import tensorflow as tf
 
     from benchmarks.feed.pipelines import BEFORE, PIPELINES
 
     BEFORE.get(options.way, lambda: None)()
-    # What TensorFlow takes for the first pipeline of a process belongs to no pipeline.
+    # The memory that TensorFlow takes for the first pipeline of a process is not part of the measured one.
     for _ in tf.data.Dataset.range(64).map(lambda n: n + 1, num_parallel_calls=2).shuffle(8).batch(4).prefetch(2):
         pass
     allocator = "CPU:0" if options.allocator else None
@@ -122,7 +122,7 @@ def pipeline(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def forecast(options: argparse.Namespace) -> dict[str, Any]:
-    """What lowtide says of a pipeline that does not run."""
+    """The prediction for a pipeline, which is not run."""
     import lowtide as lt
     from benchmarks.feed.pipelines import PIPELINES
 
@@ -155,7 +155,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True)
     options = parser.parse_args()
     if options.limit:
-        # Nobody else is to suffer from a way that takes all there is.
+        # If memory runs out, the system should end this process first.
         resource.setrlimit(resource.RLIMIT_DATA, (options.limit, options.limit))
     options.output.write_text(json.dumps(WORKS[options.work](options)))
 

@@ -1,4 +1,4 @@
-"""Pipelines as people write them, of any kind of stage; none of them is lowtide's."""
+"""Pipelines as users write them, with all kinds of stages; none of them uses lt.feed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _table() -> Any:
 
 
 def shuffled_photos(folder: Path) -> tf.data.Dataset:
-    """Photographs, decoded and then shuffled."""
+    """Photographs, shuffled after decoding."""
     paths = sorted(str(path) for path in sets.photos(folder).rglob("*.jpg"))
 
     def load(path: tf.Tensor) -> tf.Tensor:
@@ -46,7 +46,7 @@ def shuffled_photos(folder: Path) -> tf.data.Dataset:
 
 
 def shuffled_records(folder: Path) -> tf.data.Dataset:
-    """Records of several files, shuffled as they were written, then parsed."""
+    """Records of several files, shuffled before parsing."""
     paths = [str(path) for path in sets.record_files(folder)]
 
     def parse(content: tf.Tensor) -> tf.Tensor:
@@ -62,7 +62,7 @@ def slices(_: Path) -> tf.data.Dataset:
 
 
 def cached_small(_: Path) -> tf.data.Dataset:
-    """Small images, prepared and kept in memory."""
+    """Small images, cached in memory after preprocessing."""
     images = Data.range(30_000).map(
         lambda n: tf.zeros((32, 32, 3)) + tf.cast(n, tf.float32) / 255, num_parallel_calls=2
     )
@@ -70,24 +70,24 @@ def cached_small(_: Path) -> tf.data.Dataset:
 
 
 def cached_large(_: Path) -> tf.data.Dataset:
-    """Large elements, kept in memory, for two epochs."""
+    """Large elements, cached in memory, for two epochs."""
     return Data.range(300).map(_plane).cache().batch(4).repeat(2).prefetch(2)
 
 
 def deep_prefetch(_: Path) -> tf.data.Dataset:
-    """Large batches, many of them ahead."""
+    """Large batches, many of them prefetched."""
     return Data.range(1_200).map(_plane, num_parallel_calls=2).batch(16).prefetch(16)
 
 
 def many_calls(_: Path) -> tf.data.Dataset:
-    """A map with more calls at a time than there are processors."""
+    """A map with more parallel calls than processors."""
     return Data.range(120).map(
         lambda n: tf.reshape(tf.tile(_plane(n), (1, 16)), (16, SIDE, SIDE)), num_parallel_calls=12
     )
 
 
 def blocks_of_files(_: Path) -> tf.data.Dataset:
-    """A parallel interleave that takes blocks."""
+    """A parallel interleave with a block length."""
     return Data.range(24).interleave(
         lambda n: Data.range(60).map(lambda m: _plane(m + n)), cycle_length=4, block_length=8, num_parallel_calls=2
     )
@@ -106,13 +106,13 @@ def padded_sequences(_: Path) -> tf.data.Dataset:
 
 
 def zipped(_: Path) -> tf.data.Dataset:
-    """Two shuffled sets side by side."""
+    """Two shuffled datasets, zipped."""
     left, right = Data.range(900).map(_plane).shuffle(150), Data.range(900).map(_plane).shuffle(80)
     return Data.zip((left, right)).batch(4).prefetch(2)
 
 
 def generated(_: Path) -> tf.data.Dataset:
-    """What a Python generator yields, shuffled."""
+    """The samples of a Python generator, shuffled."""
 
     def make() -> Any:
         for number in range(900):
@@ -135,24 +135,24 @@ def lines(folder: Path) -> tf.data.Dataset:
 
 
 def looked_up(_: Path) -> tf.data.Dataset:
-    """A table in a tensor outside of the function that looks things up in it."""
+    """A lookup table that the function captures as a tensor."""
     table = tf.random.stateless_uniform((400_000, 128), (1, 2))
     return Data.range(64_000).map(lambda n: tf.gather(table, (n * 31) % 400_000)).batch(1_024).prefetch(2)
 
 
 def baked(_: Path) -> tf.data.Dataset:
-    """A table that becomes a constant of the function that looks things up in it."""
+    """A lookup table that is a constant in the graph of the function."""
     return Data.range(4_000).map(lambda n: tf.gather(tf.constant(_table()), n)).batch(64)
 
 
 def in_batches(_: Path) -> tf.data.Dataset:
-    """Batches that are prepared at once, taken apart and shuffled."""
+    """Batches that are preprocessed, unbatched and shuffled."""
     rows = Data.range(12_000).batch(100).map(lambda some: tf.zeros((100, 128, 128)) + tf.cast(some[0], tf.float32))
     return rows.unbatch().shuffle(4_000).batch(50).prefetch(2)
 
 
 def sampled(_: Path) -> tf.data.Dataset:
-    """Two sets mixed."""
+    """Samples drawn from two datasets."""
     some = [Data.range(900).map(_plane).shuffle(size).repeat() for size in (120, 60)]
     return Data.sample_from_datasets(some, [0.5, 0.5], seed=1).batch(8).prefetch(4).take(120)
 
@@ -176,5 +176,5 @@ _ALL: tuple[Make, ...] = (
     numpy_rows,
 )  # fmt: skip
 PIPELINES = {make.__name__: make for make in _ALL}
-# Arrays that the program has anyway, and a pipeline is made from.
+# Arrays that exist before the pipeline, and that it is made from.
 BEFORE: dict[str, Callable[[], Any]] = {"slices": _array, "baked": _table}

@@ -1,4 +1,4 @@
-"""What lowtide says of pipelines before they run, beside what was recorded when they did."""
+"""The predicted memory of pipelines, compared with the recorded memory."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ AMPLE_BYTES = 16 << 30
 
 
 def child(work: str, name: str, folder: Path, *more: str, allocator: bool = False) -> dict[str, Any]:
-    """One process, with TensorFlow's own allocator or with the C library's."""
+    """Run one process, with TensorFlow's allocator or with the C library's."""
     environment = allocator_environment(AMPLE_BYTES) if allocator else {}
     given = [work, "--way", name, "--folder", str(folder), *more]
     return run_module("benchmarks.feed.child", given, environment, 300)
 
 
 def median(runs: list[dict[str, Any]], field: str) -> int | None:
-    """The middle of some runs; None if none of them got there."""
+    """The median of the runs; None if none of them finished."""
     seen = [run[field] for run in runs if field in run]
     return int(statistics.median(seen)) if seen else None
 

@@ -1,4 +1,4 @@
-"""The sets: arrays that take no room on the disk, photographs, and a table."""
+"""The data: sparse array files, photographs, tables and records."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LOWTIDE, TUNED, GENERATOR, SLICES, CONSTANT = (
     "from_tensor_slices",
     "tf.constant",
 )
-# And variants of them, for what is behind a difference.
+# Variants of these, to explain differences.
 LOWTIDE_WHOLE, LOWTIDE_SMALL, TUNED_RATIO = 'lowtide, decode="whole"', "lowtide, 64 MiB", "tuned by hand, with ratio"
 
 IMAGE = (64, 64, 3)
@@ -25,7 +25,7 @@ COLUMNS, ROWS, GROUP = 12, 3_000_000, 100_000
 
 
 def sparse_arrays(folder: Path, gibibytes: float) -> tuple[Path, Path]:
-    """Images and labels of so many GiB; the images are a hole in a file, which reads as zeros."""
+    """Images and labels of a given size in GiB; the images are a sparse file, which reads as zeros."""
     count = int(gibibytes * 2**30 / IMAGE_BYTES)
     images, labels = folder / f"images-{gibibytes}.npy", folder / f"labels-{gibibytes}.npy"
     if not images.exists():
@@ -36,7 +36,7 @@ def sparse_arrays(folder: Path, gibibytes: float) -> tuple[Path, Path]:
 
 
 def dense_arrays(folder: Path, count: int = 12_000) -> tuple[Path, Path]:
-    """Images and labels that really lie on the disk."""
+    """Images and labels that occupy space on the disk."""
     images, labels = folder / "dense.npy", folder / "dense-labels.npy"
     if not images.exists():
         folder.mkdir(parents=True, exist_ok=True)

@@ -25,7 +25,7 @@ SIZE = (224, 224)
 
 
 def arrays(way: str, paths: tuple[Path, Path], batch_size: int, budget: str) -> tf.data.Dataset:
-    """Batches of images and labels from two arrays, shuffled as a whole where that can be."""
+    """Batches of images and labels from two arrays, fully shuffled if possible."""
     images, labels = (np.load(path, mmap_mode="r") for path in paths)
     if way == LOWTIDE:
         return lt.feed.arrays(paths[0], paths[1], batch_size=batch_size, shuffle=True, seed=1, budget=budget)
@@ -58,7 +58,7 @@ def images(way: str, root: Path, batch_size: int, budget: str) -> tf.data.Datase
     paths = sorted(str(path) for path in root.rglob("*.jpg"))
     labels = [0 if "/a/" in path else 1 for path in paths]
 
-    # All photographs are of one size, and whoever knows that can write down what libjpeg is to divide it by.
+    # All photographs have the same size, so the ratio for libjpeg can be hard-coded.
     ratio = 2 if way == TUNED_RATIO else 1
 
     def load(path: tf.Tensor, label: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -97,7 +97,7 @@ def table(way: str, root: Path, batch_size: int, budget: str) -> tf.data.Dataset
 
     def read(path: bytes, group: np.int64) -> list[Any]:
         content = pq.ParquetFile(path.decode(), memory_map=True).read_row_group(int(group), [*names, "clicked"])
-        # The rows of a group are mixed, and then cut into batches: one by one they would take twenty times as long.
+        # The rows of a group are shuffled together and then split into batches: one by one takes twenty times as long.
         order = random.permutation(content.num_rows)
         return [content.column(name).to_numpy().take(order) for name in (*names, "clicked")]
 
