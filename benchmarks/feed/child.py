@@ -155,7 +155,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True)
     options = parser.parse_args()
     if options.limit:
-        # If memory runs out, the system should end this process first.
+        # The limit protects other processes from a way that takes all of the memory.
         resource.setrlimit(resource.RLIMIT_DATA, (options.limit, options.limit))
     options.output.write_text(json.dumps(WORKS[options.work](options)))
 

@@ -79,7 +79,7 @@ def _parse_batches(feed: Feed, files: RecordFiles, features: Mapping[str, Any], 
     """Parse a batch at a time; an error names the record."""
 
     def read(epoch: np.int64, step: np.int64) -> tuple[Any, Any]:
-        samples = feed.samples_of(int(epoch), int(step)).tolist()
+        samples = feed.index_order.at(int(epoch), feed.positions_of(int(epoch), int(step))).tolist()
         content = np.array([files.read(sample) for sample in samples], object)
         return content, np.array([files.where(sample).encode() for sample in samples], object)
 

@@ -92,7 +92,7 @@ def _feed_of(data: Any) -> Feed | None:
 def _check_order(data: Any) -> None:
     """Refuse a dataset of lt.feed that shuffles its samples or moves a bookmark."""
     feed = _feed_of(data)
-    if feed is not None and feed.is_shuffled:
+    if feed is not None and feed.options.shuffle:
         raise LowtideError(
             "predictions are in the order of the samples, and this dataset shuffles them",
             cure="make it without shuffle",

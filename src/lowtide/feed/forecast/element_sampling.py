@@ -116,7 +116,7 @@ class ElementSamples:
                 return list(dataset.take(self._count))
             if name == "Window":
                 return [_make_window(dataset, each) for each in self.take(inputs[0])[:1]]
-            if name in PASS_ON:
+            if name in PASS_ON or name == "Concatenate":
                 return self.take(inputs[0])
             if name in _MAPS:
                 return [_call(dataset._map_func, inputs[0].element_spec, each) for each in self.take(inputs[0])]
@@ -131,8 +131,6 @@ class ElementSamples:
             if name == "Unbatch":
                 batches = self.take(inputs[0])
                 return list(tf.data.Dataset.from_tensor_slices(batches[0]).take(self._count)) if batches else []
-            if name == "Concatenate":
-                return self.take(inputs[0])
         except (tf.errors.OpError, ValueError, TypeError):
             return []
         return []

@@ -38,7 +38,6 @@ class Forecast:
     pipeline: Stage
     """The last stage, after TensorFlow's rewrites."""
     holdings: tuple[Holding, ...]
-    processors: int
     notes: tuple[str, ...] = ()
 
     @property
@@ -168,7 +167,7 @@ class Forecast:
 def forecast(pipeline: Stage, processors: int) -> Forecast:
     """Forecast the memory of a pipeline after TensorFlow's rewrites."""
     holdings = tuple(hold(pipeline, processors))
-    return Forecast(pipeline, holdings, processors, _notes(holdings))
+    return Forecast(pipeline, holdings, _notes(holdings))
 
 
 def _notes(holdings: tuple[Holding, ...]) -> tuple[str, ...]:

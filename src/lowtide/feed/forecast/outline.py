@@ -65,7 +65,8 @@ def _outline(dataset: Any, samples: ElementSamples) -> Stage:
     kind = kind_of(dataset)
     inputs = tuple(_outline(each, samples) for each in inputs_of(dataset))
     function = _function(dataset)
-    inner = _inner(dataset, samples)
+    opened = samples.open_inner(dataset)
+    inner = None if opened is None else _outline(unwrap(opened), samples)
     element = _element(dataset, kind, inputs, inner, samples)
     numbers = _numbers(dataset)
     if kind == "GroupByWindow":
@@ -79,7 +80,7 @@ def _outline(dataset: Any, samples: ElementSamples) -> Stage:
         numbers,
         call_bytes=0 if function is None or inner is not None else _call(dataset, function, inputs, element, samples),
         is_stateful=function is not None and is_stateful(function),
-        constant_bytes=_constants(dataset),
+        constant_bytes=sum(map(size_of, _tensors(dataset))),
         captured_bytes=0 if function is None else captured_bytes(function),
         baked_bytes=0 if function is None else constants_in(function),
         reader_bytes=_reader_bytes(dataset, kind),
@@ -94,12 +95,6 @@ def _function(dataset: Any) -> Any:
         if hasattr(wrapped, "function"):
             return wrapped.function
     return None
-
-
-def _inner(dataset: Any, samples: ElementSamples) -> Stage | None:
-    """The stages of the pipeline that the user's function returns for an element; None if it returns none."""
-    opened = samples.open_inner(dataset)
-    return None if opened is None else _outline(unwrap(opened), samples)
 
 
 def _numbers(dataset: Any) -> dict[str, int]:
@@ -177,12 +172,8 @@ def _records(dataset: Any, kind: str, element: Element) -> int | None:
     return max(size // (element.content_bytes + _READERS[kind]), 1)
 
 
-def _constants(dataset: Any) -> int:
-    """The size of the tensors that a dataset was made from."""
-    return sum(map(size_of, _tensors(dataset)))
-
-
 def _tensors(dataset: Any) -> list[Any]:
+    """The tensors that a dataset was made from."""
     made_from = getattr(dataset, "_tensors", None)
     return [] if made_from is None else tf.nest.flatten(made_from, expand_composites=True)
 

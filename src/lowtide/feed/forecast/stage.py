@@ -64,10 +64,6 @@ class Stage:
         """The first input."""
         return self.inputs[0]
 
-    def with_source(self, source: Stage) -> Stage:
-        """The same over another stage."""
-        return replace(self, inputs=(source, *self.inputs[1:]))
-
     def walk(self) -> Iterator[Stage]:
         """Yield this stage and its inputs, recursively, without inner pipelines."""
         yield self

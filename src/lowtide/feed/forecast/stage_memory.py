@@ -55,20 +55,16 @@ class Holding:
         return stage_name(self.stage) + (f" × {self.times:,}" if self.times > 1 else "")
 
 
-def hold(stage: Stage, processors: int) -> list[Holding]:
+def hold(stage: Stage, processors: int, depth: int = 0) -> list[Holding]:
     """The memory of each stage of a pipeline, last stage first."""
-    return _hold(stage, 0, processors)
-
-
-def _hold(stage: Stage, depth: int, processors: int) -> list[Holding]:
     held, elements, working = _RULES.get(stage.kind, _unbuffered)(stage, processors)
     constants = CONSTANT_TIMES * (stage.constant_bytes + stage.captured_bytes) + BAKED_TIMES * stage.baked_bytes
     found = [Holding(stage, depth, held + constants + stage.reader_bytes, elements, working)]
     if stage.inner is not None:
         times = _opened(stage)
         # The buffers of all open pipelines are full; at most one per processor is producing an element.
-        found += [_repeated(each, times, min(times, processors)) for each in _hold(stage.inner, depth + 1, processors)]
-    inputs = [_hold(each, depth + 1, processors) for each in stage.inputs]
+        found += [_repeated(each, times, min(times, processors)) for each in hold(stage.inner, processors, depth + 1)]
+    inputs = [hold(each, processors, depth + 1) for each in stage.inputs]
     if stage.kind == "Concatenate":
         # Inputs are read one after the other: only the largest one counts.
         largest = max(range(len(inputs)), key=lambda which: sum(each.bytes for each in inputs[which]))

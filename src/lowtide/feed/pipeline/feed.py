@@ -13,7 +13,7 @@ import tensorflow as tf
 from lowtide.errors import LowtideError
 from lowtide.feed.pipeline.bookmark import Bookmark
 from lowtide.feed.pipeline.options import FeedOptions
-from lowtide.feed.pipeline.order import Order, ShardedOrder, StoredOrder
+from lowtide.feed.pipeline.order import Order
 from lowtide.feed.pipeline.sizing import Sizing
 from lowtide.feed.readers.samples import Indices, SampleSource
 from lowtide.units import format_bytes
@@ -126,12 +126,6 @@ class Feed:
         return self.order
 
     @property
-    def is_shuffled(self) -> bool:
-        """Whether the samples come in another order than they are stored in."""
-        order = self.order.full if isinstance(self.order, ShardedOrder) else self.order
-        return self.options.shuffle if order is None else not isinstance(order, StoredOrder)
-
-    @property
     def epoch_samples(self) -> int:
         """The number of samples of an epoch, without those of a remainder that is dropped."""
         return min(self.index_order.count, (self.steps or 0) * self.batch_size)
@@ -140,10 +134,6 @@ class Feed:
         """The positions in the epoch of one batch, or of several consecutive ones."""
         low = step * self.batch_size + self.skipped_before.get(epoch, 0)
         return np.arange(low, min(low + batches * self.batch_size, self.epoch_samples))
-
-    def samples_of(self, epoch: int, step: int) -> Indices:
-        """The indices of the samples of a batch."""
-        return self.index_order.at(epoch, self.positions_of(epoch, step))
 
     def describe(self) -> str:
         """The order, the batches and the memory, one line each, and the notes."""
