@@ -11,7 +11,7 @@ from lowtide.feed.pipeline.feed import Feed
 from lowtide.feed.pipeline.options import FeedOptions, ShardSpec
 from lowtide.feed.pipeline.order import Order, WindowedOrder
 from lowtide.feed.pipeline.pipeline import make_dataset
-from lowtide.feed.pipeline.sizing import choose_sizes, read_together
+from lowtide.feed.pipeline.sizing import choose_sizes
 from lowtide.feed.readers.array_samples import ArraySamples
 from lowtide.feed.readers.open_array import open_array
 from lowtide.program.machine import processor_count
@@ -56,9 +56,6 @@ def arrays(
         order: Order = WindowedOrder(samples.blocks, window, options.seed)
     else:
         order = options.order_by_index(samples.count)
-    if not options.skips_errors:
-        # Where rows are left out, the boundaries of batches in a read are unknown.
-        sizing = read_together(sizing)
     feed = Feed(samples, options.shard_order(order), options, sizing)
     feed.notes += [f"{each.name} {each.unpacked.describe()}" for each in opened if each.unpacked is not None]
     return make_dataset(feed, samples, tf.nest.pack_sequence_as(structure, range(len(opened))))

@@ -16,7 +16,7 @@ from lowtide.feed.pipeline.feed import Feed
 from lowtide.feed.pipeline.options import FeedOptions, ShardSpec
 from lowtide.feed.pipeline.pipeline import list_samples, make_epochs
 from lowtide.feed.pipeline.sizing import choose_sizes
-from lowtide.feed.readers.image_decoding import SCALED, Decoder, check_decode, make_decoder
+from lowtide.feed.readers.image_decoding import SCALED, check_decode, make_decoder
 from lowtide.feed.readers.image_files import ImageFiles, find_images
 from lowtide.program.machine import processor_count
 
@@ -57,8 +57,7 @@ def images(
     """
     options = FeedOptions(batch_size, budget, shuffle, seed, drop_remainder, shard, on_error, bookmark)
     check_decode(decode)
-    files = find_images(source, labels)
-    files.decoder = make_decoder(size, channels, decode)
+    files = find_images(source, labels, make_decoder(size, channels, decode))
     image_bytes = size[0] * size[1] * channels * 4
     label_bytes = sum(each.bytes for each in files.known_fields[1:])
     sizing = choose_sizes(
@@ -71,15 +70,15 @@ def images(
         reserved_share=_RESERVED_SHARE,
     )
     feed = Feed(files, options.shard_order(options.order_by_index(files.count)), options, sizing)
-    return _make_dataset(feed, files, files.decoder, (*size, channels))
+    return _make_dataset(feed, files, (*size, channels))
 
 
-def _make_dataset(feed: Feed, files: ImageFiles, decoder: Decoder, shape: tuple[int, int, int]) -> tf.data.Dataset:
+def _make_dataset(feed: Feed, files: ImageFiles, shape: tuple[int, int, int]) -> tf.data.Dataset:
     labels = files.known_fields[1:]
     skips_errors = feed.options.skips_errors
 
     def load(position: tf.Tensor, path: tf.Tensor, *label: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        return (position, decoder(path), *label)
+        return (position, files.decoder(path), *label)
 
     def make_epoch(epoch: tf.Tensor, steps: tf.data.Dataset, first: tf.Tensor) -> tf.data.Dataset:
         paths = steps.flat_map(lambda step: list_samples(feed, epoch, step, files.look_up, files.known_fields))

@@ -12,7 +12,7 @@ from lowtide.feed.pipeline.feed import Feed
 from lowtide.feed.pipeline.options import FeedOptions, ShardSpec
 from lowtide.feed.pipeline.order import LISTED_BYTES, Order, StoredOrder, WindowedOrder
 from lowtide.feed.pipeline.pipeline import make_dataset
-from lowtide.feed.pipeline.sizing import choose_sizes, read_together
+from lowtide.feed.pipeline.sizing import choose_sizes
 from lowtide.feed.readers.table_files import open_table
 from lowtide.program.machine import processor_count
 
@@ -49,9 +49,6 @@ def table(
     order: Order = StoredOrder(files.count)
     if shuffle:
         order = WindowedOrder(files.blocks, kept * max(files.blocks), options.seed, kept)
-    if not options.skips_errors:
-        # Where rows are left out, the boundaries of batches in a read are unknown.
-        sizing = read_together(sizing)
     feed = Feed(files, options.shard_order(order), options, sizing)
     feed.problems += files.problems
     names = [each.name for each in files.fields]

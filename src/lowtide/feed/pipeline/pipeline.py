@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from lowtide.feed.pipeline.dataset import finish_dataset
 from lowtide.feed.pipeline.feed import Feed
+from lowtide.feed.pipeline.sizing import read_together
 from lowtide.feed.readers.samples import Indices, Rows, SampleField, SampleReader
 
 
@@ -18,6 +19,9 @@ def make_dataset(feed: Feed, samples: SampleReader, structure: Any) -> tf.data.D
     fields = samples.fields
     types = [tf.as_dtype(each.dtype) for each in fields]
     skips_errors, drop_remainder = feed.options.skips_errors, feed.options.drop_remainder
+    if not skips_errors:
+        # Where rows are left out, the boundaries of batches in a read are unknown.
+        feed.sizing = read_together(feed.sizing)
     batches_per_read = feed.sizing.batches_per_read
     rows_per_read = feed.batch_size if drop_remainder and batches_per_read == 1 and not skips_errors else None
 

@@ -28,7 +28,7 @@ class ImageFiles:
 
     paths: list[str]
     labels: np.ndarray | None
-    decoder: Decoder | None = None
+    decoder: Decoder
 
     @property
     def count(self) -> int:
@@ -52,7 +52,6 @@ class ImageFiles:
 
     def reason(self, sample: int) -> str | None:
         """TensorFlow's error message for the file; None if it can be decoded."""
-        assert self.decoder is not None
         try:
             self.decoder(tf.constant(self.paths[sample]))
         except tf.errors.OpError as error:
@@ -70,7 +69,7 @@ class ImageFiles:
         return most
 
 
-def find_images(source: str | os.PathLike[str] | Sequence[str], labels: Any) -> ImageFiles:
+def find_images(source: str | os.PathLike[str] | Sequence[str], labels: Any, decoder: Decoder) -> ImageFiles:
     """Find the files of a folder, in alphabetical order, or take the given paths in their order."""
     if isinstance(source, str | os.PathLike):
         folder = Path(source)
@@ -86,7 +85,7 @@ def find_images(source: str | os.PathLike[str] | Sequence[str], labels: Any) -> 
         paths = [os.fspath(path) for path in source]
     if not paths:
         raise LowtideError("there are no images", given=source, cure=f"give files that end in {', '.join(SUFFIXES)}")
-    return ImageFiles(paths, None if labels is None else _check_labels(paths, labels))
+    return ImageFiles(paths, None if labels is None else _check_labels(paths, labels), decoder)
 
 
 def _check_labels(paths: list[str], given: Any) -> np.ndarray:
