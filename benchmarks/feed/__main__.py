@@ -77,8 +77,8 @@ def speed(folder: Path) -> Section:
             ratio = rates[LOWTIDE][0] / until_last if LOWTIDE in rates else None
             if ratio is not None:
                 ratios[kind, way] = ratio
-            told = "" if way == LOWTIDE else number(ratio)
-            cells.append([kind, way, number(until_last, 0), told, number(until_gone, 0)])
+            relative = "" if way == LOWTIDE else number(ratio)
+            cells.append([kind, way, number(until_last, 0), relative, number(until_gone, 0)])
     tuned = [ratios[kind, TUNED] for kind in SPEEDS if (kind, TUNED) in ratios]
     median = statistics.median(tuned) if len(tuned) == len(SPEEDS) else None
     generator = ratios.get(("images", GENERATOR))

@@ -115,10 +115,10 @@ def pipeline(options: argparse.Namespace) -> dict[str, Any]:
             time.sleep(options.pause)
             if time.perf_counter() - began > options.longest:
                 break
-    told = {"recorded_bytes": watcher.highest - base, "taken": taken}
+    result = {"recorded_bytes": watcher.highest - base, "taken": taken}
     if allocator:
-        told["allocator_bytes"] = tf.config.experimental.get_memory_info(allocator)["peak"] - allocated
-    return told
+        result["allocator_bytes"] = tf.config.experimental.get_memory_info(allocator)["peak"] - allocated
+    return result
 
 
 def forecast(options: argparse.Namespace) -> dict[str, Any]:
@@ -130,9 +130,9 @@ def forecast(options: argparse.Namespace) -> dict[str, Any]:
     base = held_bytes()
     began = time.perf_counter()
     with Watcher(0.005) as watcher:
-        told = lt.feed.predict(made)
+        predicted = lt.feed.predict(made)
     seconds = time.perf_counter() - began
-    return {"seconds": seconds, "grown_bytes": watcher.highest - base, "text": str(told), **told.to_dict()}
+    return {"seconds": seconds, "grown_bytes": watcher.highest - base, "text": str(predicted), **predicted.to_dict()}
 
 
 WORKS = {"memory": memory, "speed": speed, "pipeline": pipeline, "forecast": forecast}

@@ -33,20 +33,25 @@ def prediction(folder: Path) -> Section:
     """A row for each pipeline."""
     cells, errors, unnamed, above = [], {}, [], []
     for name in PIPELINES:
-        said = child("forecast", name, folder)
+        forecast = child("forecast", name, folder)
         own = [child("pipeline", name, folder, "--allocator", allocator=True) for _ in range(ROUNDS)]
         plain = [child("pipeline", name, folder)]
         recorded, allocated = median(own, "recorded_bytes"), median(own, "allocator_bytes")
         by_library = median(plain, "recorded_bytes")
-        told = said.get("peak_bytes")
-        error = None if told is None or recorded is None else told / recorded - 1
+        predicted = forecast.get("peak_bytes")
+        error = None if predicted is None or recorded is None else predicted / recorded - 1
         errors[name] = error
-        if any(stage["kind"] == "Variant" for stage in said.get("stages", [{"kind": "Variant"}])):
+        if any(stage["kind"] == "Variant" for stage in forecast.get("stages", [{"kind": "Variant"}])):
             unnamed.append(name)
-        if told is not None and by_library is not None and by_library > said["safe_bytes"]:
+        if predicted is not None and by_library is not None and by_library > forecast["safe_bytes"]:
             above.append(name)
-        row = [mebibytes(told), mebibytes(recorded), "" if error is None else f"{error:+.1%}", mebibytes(allocated)]
-        row += [mebibytes(by_library), mebibytes(said.get("safe_bytes")), number(said.get("seconds"), 1)]
+        row = [
+            mebibytes(predicted),
+            mebibytes(recorded),
+            "" if error is None else f"{error:+.1%}",
+            mebibytes(allocated),
+        ]
+        row += [mebibytes(by_library), mebibytes(forecast.get("safe_bytes")), number(forecast.get("seconds"), 1)]
         cells.append([name.replace("_", " "), *row])
         print("  ", cells[-1], flush=True)
     return Section("Pipelines before they run", _COLUMNS, cells, _bars(errors, unnamed, above))
