@@ -157,7 +157,7 @@ def test_what_else_is_in_the_allocator_is_told(here):
     tide = here.tide("beside")
     assert_holds_together(tide)
     (note,) = tide.notes
-    assert "MiB of what the allocator holds is not the step's" in note
+    assert "MiB of what the allocator holds does not seem to belong to the step" in note
     # A tensor and a variable of 2 MiB each.
     assert float(note.split()[0]) >= 4
 

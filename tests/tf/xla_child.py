@@ -135,7 +135,7 @@ def try_case(name: str, batch: int = 16) -> dict[str, Any]:
         "recorded": record(lambda: concrete(*inputs)),
         "left_over": left_over,
         "updated": sum(argument.is_updated for argument in memory.arguments),
-        "argument_bytes": memory.argument_bytes,
+        "argument_bytes": sum(argument.owner.bytes for argument in memory.arguments),
         "resident_bytes": sum(variable.dtype.size * variable.shape.num_elements() for variable in concrete.variables)
         + sum(each.dtype.size * each.shape.num_elements() for each in inputs),
         "kinds": sorted({argument.owner.kind for argument in memory.arguments}),
@@ -184,7 +184,7 @@ def try_call() -> dict[str, Any]:
     return {
         "predicted": [allocation.owner.bytes for allocation in memory.allocations],
         "recorded": record(lambda: outer(x)),
-        "aliased": memory.aliased_bytes,
+        "aliased": sum(each.owner.bytes for each in memory.arguments if each.is_updated),
     }
 
 

@@ -19,7 +19,8 @@ from tensorflow.core.framework import graph_pb2, node_def_pb2
 from lowtide.program.graph import Shape
 from lowtide.sources.profiles.compiled_modules import Signature
 from lowtide.tf.trace.convert import graph_from_def
-from lowtide.tf.trace.trace import Program, Trace, executed_graph, without_garbage_collection
+from lowtide.tf.trace.source_lines import inner_functions
+from lowtide.tf.trace.trace import Program, Trace, executed_graphs, static_shape, without_garbage_collection
 
 _ITERATOR_OPS = ("IteratorGetNext", "IteratorGetNextSync", "IteratorGetNextAsOptional")
 _ARGUMENT_OPS = ("_Arg", "_DeviceArg")
@@ -45,10 +46,10 @@ def program_of_call(concrete: Any, shapes: Sequence[Shape | None], allocations: 
     inputs = concrete.inputs[: len(concrete.inputs) - len(captured)]
     started = time.perf_counter()
     handle = tf.Variable(0.0, trainable=False)
-    graph_def = executed_graph(concrete, lambda dtype: _placeholder(dtype, handle))
+    graph_def = executed_graphs(concrete, lambda dtype: _placeholder(dtype, handle)).partition
     given = [*shapes[: len(inputs)], *[None] * (len(inputs) - len(shapes))]
     known = [
-        _static_shape(tensor.shape) if shape is None else shape for tensor, shape in zip(inputs, given, strict=True)
+        static_shape(tensor.shape) if shape is None else shape for tensor, shape in zip(inputs, given, strict=True)
     ]
     batch = (
         _batch_by_modules(graph_def, allocations)
@@ -64,7 +65,7 @@ def program_of_call(concrete: Any, shapes: Sequence[Shape | None], allocations: 
         concrete=concrete,
         graph=graph,
         graph_def=graph_def,
-        argument_shapes=[*arguments, *(_static_shape(tensor.shape) for tensor in captured)],
+        argument_shapes=[*arguments, *(static_shape(tensor.shape) for tensor in captured)],
         input_count=len(arguments),
         traced_nodes=traced.nodes,
         graph_bytes=traced.graph_bytes,
@@ -143,15 +144,8 @@ def _batch_outputs(graph_def: graph_pb2.GraphDef) -> Iterator[tuple[tf.DType, tu
 
 def _batched_shapes(concrete: Any) -> dict[str, tuple[int | None, ...]]:
     """The shape of the first output of every traced op, where only the first size is unknown."""
-    graphs = [concrete.graph]
     found: dict[str, tuple[int | None, ...]] = {}
-    seen: set[int] = set()
-    while graphs:
-        graph = graphs.pop()
-        if id(graph) in seen:
-            continue
-        seen.add(id(graph))
-        graphs += [each.graph for each in getattr(graph, "_functions", {}).values() if hasattr(each, "graph")]
+    for graph in (concrete.graph, *inner_functions(concrete.graph).values()):
         for operation in graph.get_operations():
             shape = operation.outputs[0].shape if operation.outputs else None
             if shape is not None and shape.rank and shape[0] is None and None not in shape[1:]:
@@ -172,10 +166,6 @@ def _placeholder(dtype: tf.DType, handle: tf.Variable) -> Any:
     if dtype == tf.variant:
         return tf.data.experimental.to_variant(tf.data.Dataset.range(1))
     return tf.zeros([], dtype) if dtype != tf.string else tf.constant("")
-
-
-def _static_shape(shape: tf.TensorShape) -> Shape | None:
-    return None if shape.rank is None else tuple(-1 if size is None else size for size in shape.as_list())
 
 
 def _replace_iterators(

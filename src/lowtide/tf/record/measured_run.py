@@ -182,13 +182,13 @@ def _steady_tide(run: MeasuredRun, step: MeasuredStep, progress: ProgressCallbac
     other_bytes = _bytes_of_others(tide, step, run)
     notes = tide.notes
     if other_bytes > NOTABLE_SHARE * tide.peak_bytes:
-        note = f"{format_bytes(other_bytes)} of what the allocator holds is not the step's, as far as is known"
+        note = f"{format_bytes(other_bytes)} of what the allocator holds does not seem to belong to the step"
         notes = (*notes, f"{note}: other models, and tensors that the program keeps")
     return replace(tide, target=step.label, batch_size=step.batch_size or tide.batch_size, notes=notes)
 
 
 def _bytes_of_others(tide: Tide, step: MeasuredStep, run: MeasuredRun) -> int:
-    """The bytes that are allocated throughout the step and, as far as is known, do not belong to it."""
+    """The bytes that are allocated throughout the step and are not known to belong to it."""
     buffers, kinds = tide.buffers, run.lookup.kinds
     used = run.used_variables()
     # A step without traced functions may read any variable.

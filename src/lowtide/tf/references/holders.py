@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.framework import dtypes, ops
+from tensorflow.python.framework import ops
 from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable
 
 from lowtide.tf.references.gc_objects import instances_of
@@ -47,26 +48,18 @@ def kept_tensors(min_bytes: int = 0, *, created_after: int = 0, addresses: bool 
     """
     tensors = [each for each in live_tensors() if each._id > created_after and tensor_bytes(each) >= min_bytes]
     tensors.sort(key=lambda each: (-tensor_bytes(each), each._id))
-    holders = holders_of(tensors)
-    return [_kept(tensor, holder, addresses) for tensor, holder in zip(tensors, holders, strict=True)]
+    return [
+        _kept(tensor, tensor_bytes(tensor), tensor._id, holder, address_of(tensor) if addresses else None)
+        for tensor, holder in zip(tensors, holders_of(tensors), strict=True)
+    ]
 
 
 def kept_variables(created_after: int = 0) -> list[KeptTensor]:
     """Return the variables that are alive in Python and were created after a certain tensor."""
     variables = [each for each in live_variables() if each.handle._id > created_after]
-    holders = holders_of(variables)
     return [
-        KeptTensor(
-            bytes=variable_bytes(variable.handle),
-            dtype=variable.dtype.name,
-            shape=tuple(variable.shape),
-            address=None,
-            holder=holder.text,
-            source=holder.source,
-            created=variable.handle._id,
-            bounded=holder.bounded,
-        )
-        for variable, holder in zip(variables, holders, strict=True)
+        _kept(variable, variable_bytes(variable.handle), variable.handle._id, holder)
+        for variable, holder in zip(variables, holders_of(variables), strict=True)
     ]
 
 
@@ -89,30 +82,15 @@ def tensor_bytes(tensor: Any) -> int:
 def variable_bytes(handle: Any) -> int:
     """The bytes of the variable behind a handle, from its shape."""
     data = getattr(handle, "_handle_data", None)
-    total = 0
-    for part in getattr(data, "shape_and_type", ()):
-        elements = 1
-        for dimension in part.shape.dim:
-            elements *= max(dimension.size, 0)
-        total += elements * _itemsize(part.dtype)
-    return total
-
-
-def _itemsize(dtype: int) -> int:
-    return int(dtypes.as_dtype(dtype).size)
-
-
-def _kept(tensor: Any, holder: ObjectHolder, addresses: bool) -> KeptTensor:
-    return KeptTensor(
-        bytes=tensor_bytes(tensor),
-        dtype=tensor.dtype.name,
-        shape=tuple(tensor.shape),
-        address=address_of(tensor) if addresses else None,
-        holder=holder.text,
-        source=holder.source,
-        created=tensor._id,
-        bounded=holder.bounded,
+    return sum(
+        math.prod(max(dimension.size, 0) for dimension in part.shape.dim) * int(tf.as_dtype(part.dtype).size)
+        for part in getattr(data, "shape_and_type", ())
     )
+
+
+def _kept(tensor: Any, size: int, created: int, holder: ObjectHolder, address: int | None = None) -> KeptTensor:
+    shape = tuple(tensor.shape)
+    return KeptTensor(size, tensor.dtype.name, shape, address, holder.text, holder.source, created, holder.bounded)
 
 
 def address_of(tensor: Any) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import keras
@@ -74,14 +74,9 @@ def prepare(model: keras.Model, specs: Specs) -> None:
 def _candidate_specs(model: keras.Model) -> list[Specs]:
     inputs = _input_specs(model)
     targets = _target_specs(model)
-    candidates: list[Specs] = []
-    if targets is not None:
-        candidates.append((inputs, targets))
-    if model.loss is None or targets is None:
-        candidates.insert(0, (inputs,))
-    else:
-        candidates.append((inputs,))
-    return candidates
+    if targets is None:
+        return [(inputs,)]
+    return [(inputs,), (inputs, targets)] if model.loss is None else [(inputs, targets), (inputs,)]
 
 
 def _input_specs(model: keras.Model) -> Any:
@@ -140,16 +135,18 @@ def _target(output: Any, loss: Any) -> tf.TensorSpec:
     return tf.TensorSpec((None, *output.shape[1:]), tf.float32)
 
 
+def _owned_variables(owners: Sequence[Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the Keras variables of layers and optimizers, each with its kind."""
+    for owner in owners:
+        kind = "optimizer" if isinstance(owner, keras.optimizers.Optimizer) else "weights"
+        yield from ((kind, variable) for variable in owner.variables)
+        if isinstance(owner, keras.Model):
+            yield from (("other", variable) for variable in owner.metrics_variables)
+
+
 def variable_kinds(owners: Sequence[Any], variables: Sequence[Any]) -> dict[int, tuple[str, str]]:
     """Return kind and name of each variable by the identity of its handle; owners are layers and optimizers."""
-    kinds: dict[int, tuple[str, str]] = {}
-    for owner in owners:
-        groups = [("optimizer" if isinstance(owner, keras.optimizers.Optimizer) else "weights", owner.variables)]
-        if isinstance(owner, keras.Model):
-            groups.append(("other", owner.metrics_variables))
-        for kind, members in groups:
-            for variable in members:
-                kinds[id(variable.value.handle)] = (kind, variable.path)
+    kinds = {id(variable.value.handle): (kind, variable.path) for kind, variable in _owned_variables(owners)}
     for variable in variables:
         kinds.setdefault(id(variable.handle), guess_variable(variable))
     return kinds
@@ -188,15 +185,9 @@ def untouched_variables(concrete: Any, model: keras.Model | None) -> list[tuple[
     if model is None:
         return []
     captured = {id(handle) for handle in concrete.captured_inputs}
-    found = []
-    groups = [("weights", model.variables), ("other", model.metrics_variables)]
-    if model.optimizer is not None:
-        groups.append(("optimizer", model.optimizer.variables))
-    seen: set[int] = set()
-    for kind, variables in groups:
-        for variable in variables:
-            value = variable.value
-            if id(value.handle) not in captured and id(value) not in seen:
-                seen.add(id(value))
-                found.append((kind, variable.path, value.dtype.as_datatype_enum, tuple(value.shape)))
-    return found
+    found: dict[int, tuple[str, str, int, tuple[int, ...]]] = {}
+    for kind, variable in _owned_variables(owners_of(model)):
+        value = variable.value
+        if id(value.handle) not in captured:
+            found.setdefault(id(value), (kind, variable.path, value.dtype.as_datatype_enum, tuple(value.shape)))
+    return list(found.values())

@@ -18,7 +18,7 @@ from tensorflow.python.framework import tensor_util
 from lowtide.program.dtypes import RESOURCE, VARIANT
 from lowtide.program.graph import Graph, Shape
 from lowtide.program.values import Value, propagate_values
-from lowtide.tf.trace.shapes import infer_shapes
+from lowtide.tf.trace.shapes import add_argument, infer_shapes
 
 MAX_ROUNDS = 6
 
@@ -259,7 +259,7 @@ def _substitute(graph_def: graph_pb2.GraphDef, graph: Graph) -> graph_pb2.GraphD
             if tensor in graph.values and op not in _CONTROL_FLOW:
                 _add_constant(result, name, graph.values[tensor], graph.dtypes[tensor])
             elif _is_known(graph.shapes[tensor]) and graph.dtypes[tensor] not in (RESOURCE, VARIANT):
-                _add_argument(result, name, graph.dtypes[tensor], graph.shapes[tensor])
+                add_argument(result, name, graph.dtypes[tensor], graph.shapes[tensor])
             else:
                 continue
             known[f"{graph.names[index]}:{port}" if port else graph.names[index]] = name
@@ -277,14 +277,3 @@ def _add_constant(graph_def: graph_pb2.GraphDef, name: str, value: Value, dtype:
     node = graph_def.node.add(name=name, op="Const")
     node.attr["dtype"].type = dtype
     node.attr["value"].tensor.CopyFrom(tensor_util.make_tensor_proto(value, dtype=dtype, shape=value.shape))
-
-
-def _add_argument(graph_def: graph_pb2.GraphDef, name: str, dtype: int, shape: Shape | None) -> None:
-    handle = graph_def.node.add(name=f"{name}/handle", op="VarHandleOp")
-    handle.attr["dtype"].type = dtype
-    handle.attr["shared_name"].s = handle.name.encode()
-    handle.attr["shape"].shape.SetInParent()
-    for size in shape or ():
-        handle.attr["shape"].shape.dim.add(size=size)
-    node = graph_def.node.add(name=name, op="ReadVariableOp", input=[handle.name])
-    node.attr["dtype"].type = dtype

@@ -87,21 +87,26 @@ def _describe_padding(node: graph_pb2.GraphDef, target: graph_pb2.GraphDef) -> s
 
 def _describe_argument(node: graph_pb2.GraphDef, arguments: Mapping[int, Shape], target: graph_pb2.GraphDef) -> None:
     dtype = node.attr["T"].type
-    handle = target.node.add(name=node.name, op="VarHandleOp")
-    handle.attr["shared_name"].s = node.name.encode()
     if dtype == RESOURCE:
+        handle = target.node.add(name=node.name, op="VarHandleOp")
+        handle.attr["shared_name"].s = node.name.encode()
         _describe_variable(node, handle)
         return
-    handle.name = node.name + "/lowtide_argument"
+    add_argument(target, node.name, dtype, arguments.get(node.attr["index"].i))
+
+
+def add_argument(target: graph_pb2.GraphDef, name: str, dtype: int, shape: Shape | None) -> None:
+    """Add a tensor of a given shape, as the read of a variable; `name` names the read."""
+    handle = target.node.add(name=f"{name}/lowtide_argument", op="VarHandleOp")
+    handle.attr["shared_name"].s = handle.name.encode()
     handle.attr["dtype"].type = dtype
-    shape = arguments.get(node.attr["index"].i)
     if shape is None:
         handle.attr["shape"].shape.unknown_rank = True
     else:
         handle.attr["shape"].shape.SetInParent()
         for size in shape:
             handle.attr["shape"].shape.dim.add(size=size)
-    read = target.node.add(name=node.name, op="ReadVariableOp", input=[handle.name])
+    read = target.node.add(name=name, op="ReadVariableOp", input=[handle.name])
     read.attr["dtype"].type = dtype
 
 

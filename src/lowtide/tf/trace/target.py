@@ -243,7 +243,7 @@ def _step(built: tuple[Any, ...], name: str, batch_size: int | None, build: Call
         raise LowtideError("the specs of the target leave the batch open", given=name, cure="add --batch-size")
     if not opened and batch_size is not None:
         cure = "leave --batch-size out, give the specs a first dimension of None, or let the function take batch_size"
-        problem = f"the specs of the target have fixed shapes, and no place for --batch-size {batch_size}"
+        problem = f"the specs of the target have fixed shapes, which --batch-size {batch_size} cannot change"
         raise LowtideError(problem, given=name, cure=cure)
 
     def build_open() -> Target | None:

@@ -155,7 +155,7 @@ def build_program(traced: Trace, progress: ProgressCallback | None = None) -> Pr
         graph=graph,
         graph_def=graph_def,
         optimized_def=graphs.optimized,
-        argument_shapes=[_plain_shape(tensor.shape) for tensor in concrete.inputs],
+        argument_shapes=[static_shape(tensor.shape) for tensor in concrete.inputs],
         input_count=len(concrete.inputs) - len(concrete.captured_inputs),
         traced_nodes=traced.nodes,
         graph_bytes=traced.graph_bytes,
@@ -167,7 +167,8 @@ def build_program(traced: Trace, progress: ProgressCallback | None = None) -> Pr
     return program
 
 
-def _plain_shape(shape: tf.TensorShape) -> Shape | None:
+def static_shape(shape: tf.TensorShape) -> Shape | None:
+    """Return the dimensions, with -1 for an unknown one; None if the rank is unknown."""
     return None if shape.rank is None else tuple(-1 if size is None else size for size in shape.as_list())
 
 
@@ -223,11 +224,6 @@ class ExecutedGraphs(NamedTuple):
     """The part for one device: the part with the most nodes."""
     others: Sequence[graph_pb2.GraphDef] = ()
     """The parts for other devices."""
-
-
-def executed_graph(concrete: Any, make_input: Callable[[tf.DType], Any] | None = None) -> graph_pb2.GraphDef:
-    """Return the partition graph that TensorFlow's executor would run for this function."""
-    return executed_graphs(concrete, make_input).partition
 
 
 def executed_graphs(concrete: Any, make_input: Callable[[tf.DType], Any] | None = None) -> ExecutedGraphs:

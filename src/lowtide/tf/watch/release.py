@@ -50,7 +50,6 @@ class DeadModel:
     """Variables that only a graph in the registry holds: of a model, or (not `whole`) of an optimizer that it had."""
 
     bytes: int
-    variables: int
     whole: bool
     source: str | None
 
@@ -100,7 +99,7 @@ def entry_names() -> frozenset[str]:
 def _dead_model(handles: dict[int, Any], graphs: list[Any], living: set[int]) -> DeadModel:
     total = sum(map(variable_bytes, handles.values()))
     whole = not any(id(each) in living for graph in graphs for each in _captured_handles(graph))
-    return DeadModel(total, len(handles), whole, _line(graphs[0]))
+    return DeadModel(total, whole, _line(graphs[0]))
 
 
 def _handles_of(model: Any) -> set[int]:

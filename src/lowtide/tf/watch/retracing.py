@@ -81,8 +81,8 @@ class TraceMonitor:
         # A user's function that a callback calls is not part of Keras's loop.
         own = code is not None and is_user_file(code.co_filename) and not options.name.startswith(_DATASET)
         loop = None if own else outermost_caller(_KERAS_LOOPS, f"{os.sep}keras{os.sep}")
-        place = (code.co_filename, code.co_firstlineno) if code is not None else ("", 0)
-        traced = self.by_code.setdefault((*place, options.name, loop), TracedFunction(options.name, loop))
+        location = (code.co_filename, code.co_firstlineno) if code is not None else ("", 0)
+        traced = self.by_code.setdefault((*location, options.name, loop), TracedFunction(options.name, loop))
         traced.calls_at.append(self.calls[options.name])
         if len(traced.traces) < _MAX_COMPARED:
             function = id(options.function_cache)

@@ -30,7 +30,7 @@ from lowtide.tf.watch.kept_objects import (
     note_registered,
 )
 from lowtide.tf.watch.release import entry_names
-from lowtide.tf.watch.report import WatchSummary, show
+from lowtide.tf.watch.report import show
 from lowtide.tf.watch.retracing import TraceMonitor
 from lowtide.tf.watch.session_graphs import SessionMonitor
 from lowtide.tf.watch.xla_programs import XlaProgramMonitor
@@ -132,7 +132,7 @@ class Watch(keras.callbacks.Callback, Listener):
         """Print the findings to standard error."""
         if self._meter is None:
             raise LowtideError("this watch has not watched anything", cure=_HOW)
-        show(self._summary(), self.findings)
+        show(self.findings, self.steps, self._meter.source, self.notes)
 
     @property
     def overhead(self) -> float:
@@ -300,14 +300,10 @@ class Watch(keras.callbacks.Callback, Listener):
         fix = "unknown; watch a shorter part of the program with `with lt.Watch():` to find it"
         return [Finding("unexplained growth", what, "unknown", None, per_step, fix)]
 
-    def _summary(self) -> WatchSummary:
-        assert self._meter is not None
-        return WatchSummary(self.steps, self._meter.source, self.overhead, self.notes)
-
     def _show(self, *, last: bool) -> None:
         new = [finding for key, finding in self._found.items() if key not in self._shown]
-        if not self.quiet and (new or (last and not self._shown)):
-            show(self._summary(), new)
+        if self._meter is not None and not self.quiet and (new or (last and not self._shown)):
+            show(new, self.steps, self._meter.source, self.notes)
         self._shown |= self._found.keys()
 
 

@@ -68,7 +68,7 @@ def is_compiled_call(node: Any) -> bool:
 
 
 def compile_call(function: Any, inputs: Sequence[Any], library: Iterable[Any] = ()) -> XlaMemory:
-    """Return the memory of one call of a compiled function: `workspace_bytes` while it runs, and `output_bytes`.
+    """Return the memory of one call of a compiled function: `workspace_bytes` while it runs, and its outputs.
 
     `function` is a FunctionDef, or the name of a function of the eager context (`node.attr["f"].func.name`). `inputs`
     has one entry per argument: a TensorSpec for a tensor, the eager handle of a variable, or an eager tensor where the

@@ -81,21 +81,6 @@ class XlaMemory:
     compile_seconds: float
 
     @property
-    def argument_bytes(self) -> int:
-        """Bytes of inputs, variables and captured constants."""
-        return sum(argument.owner.bytes for argument in self.arguments)
-
-    @property
-    def aliased_bytes(self) -> int:
-        """Bytes of variables that the step updates in place."""
-        return sum(argument.owner.bytes for argument in self.arguments if argument.is_updated)
-
-    @property
-    def output_bytes(self) -> int:
-        """Bytes of the results that outlive the step, without updated variables."""
-        return sum(allocation.owner.bytes for allocation in self.allocations if allocation.role == OUTPUT)
-
-    @property
     def workspace_bytes(self) -> int:
         """Bytes that are allocated when the step starts and freed when it ends."""
         return sum(allocation.owner.bytes for allocation in self.allocations if allocation.role != OUTPUT)
@@ -212,10 +197,6 @@ def describe_input(name: str, spec: tf.TensorSpec) -> XlaArgument:
 
 def _bytes_of(dtype: tf.DType, shape: Sequence[int]) -> int:
     return int(np.prod(shape, dtype=np.int64)) * dtype.size
-
-
-def _guess_kind(variable: tf.Variable) -> str:
-    return guess_variable(variable)[0]
 
 
 def _captured_arguments(concrete: Any, captures: Sequence[Any], kind_of: VariableKind) -> Iterator[XlaArgument]:
