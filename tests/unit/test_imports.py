@@ -1,8 +1,11 @@
 """Imports go one way between the rooms, and TensorFlow stays where it belongs."""
 
 import ast
+import re
 import subprocess
 import sys
+from collections import defaultdict
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -10,30 +13,25 @@ import pytest
 import lowtide
 
 SOURCE = Path(lowtide.__file__).parent
+ROOT = Path(__file__).parents[2]
 
-# Later rooms may import earlier ones; rooms of one line do not import each other.
-ORDER = [
-    ["errors"],
-    ["units", "progress"],
-    ["program"],
-    ["simulator"],
-    ["tide"],
-    ["planning"],
-    ["sources"],
-    ["oom"],
-    ["atlas"],
-    ["run"],
-    ["tf"],
-    ["feed", "shrink", "doctor"],
-    ["__init__"],
-    ["view"],
-    ["cli"],
-    ["__main__"],
-]
-RANK = {room: rank for rank, rooms in enumerate(ORDER) for room in rooms}
-MAY_IMPORT_TENSORFLOW = {"tf", "feed", "shrink"}
+# The table of rooms in CONTRIBUTING.md, in the order of imports: a room imports only rooms above it.
+ROOMS = re.findall(r"^\| `(\w+)` \|", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.MULTILINE)
+# The public names refer to everything except what shows it; views and commands may use the public names.
+ORDER = [*(room for room in ROOMS if room not in ("view", "cli")), "__init__", "view", "cli", "__main__"]
+RANK = {room: rank for rank, room in enumerate(ORDER)}
+MAY_IMPORT_TENSORFLOW = {"tf", "feed", "shrink", "workers"}
+MOST_MODULES_IN_A_FOLDER = 20
 
-FILES = sorted(path for path in SOURCE.rglob("*.py"))
+FILES = sorted(SOURCE.rglob("*.py"))
+
+
+def module_of(path: Path) -> str:
+    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_of(path): path for path in FILES}
 
 
 def room_of(path: Path) -> str:
@@ -41,23 +39,37 @@ def room_of(path: Path) -> str:
     return relative.parts[0] if len(relative.parts) > 1 else relative.stem
 
 
-def imported_modules(path: Path) -> list[str]:
-    """Every module that a file imports anywhere, also late or for types only."""
+def modules_imported_by(tree: ast.AST) -> list[str]:
+    """Every module that a file imports anywhere, also late, for types only, or by a name in a string."""
     modules = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             modules += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: imports are absolute"
+            assert node.level == 0, "imports are absolute"
             assert node.module is not None
-            # `from lowtide import x` may name a room or a public name.
-            rooms = [alias.name for alias in node.names if node.module == "lowtide" and alias.name in RANK]
-            modules += [f"lowtide.{name}" for name in rooms] or [node.module]
+            for alias in node.names:
+                name = f"{node.module}.{alias.name}"
+                modules.append(name if name in MODULES else node.module)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            # "lowtide.room.module", "lowtide.room.module:name" and the constant start of an f-string.
+            named = re.match(r"(lowtide(?:\.\w+)+)(?::\w+|\.)?$", node.value)
+            if named:
+                modules.append(named[1])
     return modules
 
 
-def test_every_file_is_in_a_room_that_is_known():
-    assert {room_of(path) for path in FILES} <= set(RANK)
+def imported_modules(path: Path) -> list[str]:
+    return modules_imported_by(ast.parse(path.read_text(encoding="utf-8")))
+
+
+def test_the_table_of_rooms_lists_every_room():
+    assert {room_of(path) for path in FILES} == set(ORDER)
+
+
+def test_imports_written_as_strings_count():
+    code = """load("lowtide.view.report"); load("lowtide.tf.plan:make"); load(f"lowtide.cli.{verb}")"""
+    assert modules_imported_by(ast.parse(code)) == ["lowtide.view.report", "lowtide.tf.plan", "lowtide.cli"]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
@@ -67,8 +79,41 @@ def test_imports_go_one_way(path):
         if module.split(".")[0] != "lowtide":
             continue
         other = module.split(".")[1] if "." in module else "__init__"
-        # Annotations in the public face are for type checkers, its values come late; both lie below it.
         assert other == room or RANK[other] < RANK[room], f"{room} imports {module}"
+
+
+@pytest.mark.parametrize("room", [room for room in ORDER if (SOURCE / room).is_dir()])
+def test_no_room_has_an_import_cycle(room):
+    imports = defaultdict(set)
+    for module, path in MODULES.items():
+        # Packages whose __init__ offers public names import late what is below them.
+        if room_of(path) == room and path.name != "__init__.py":
+            imports[module] = {each for each in imported_modules(path) if each in MODULES and each != module}
+    try:
+        TopologicalSorter(imports).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
+
+
+def test_folders_are_small_enough_to_read():
+    counts = {folder: len(list(folder.glob("*.py"))) for folder in {path.parent for path in FILES}}
+    crowded = {str(folder.relative_to(SOURCE)): count for folder, count in counts.items()}
+    assert {folder: count for folder, count in crowded.items() if count > MOST_MODULES_IN_A_FOLDER} == {}
+
+
+def test_every_package_says_what_it_is_for():
+    for path in FILES:
+        if path.name == "__init__.py":
+            assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))), path
+
+
+def test_class_names_are_unique():
+    homes = defaultdict(list)
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                homes[node.name.lstrip("_")].append(str(path.relative_to(SOURCE)))
+    assert {name: places for name, places in homes.items() if len(places) > 1} == {}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
