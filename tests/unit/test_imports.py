@@ -68,9 +68,7 @@ def test_the_table_of_rooms_lists_every_room():
 
 
 def test_imports_written_as_strings_count():
-    code = (
-        """load("lowtide.units"); load("lowtide.tf.plan:make"); load(f"lowtide.cli.{verb}"); load("lowtide.X")"""
-    )
+    code = """load("lowtide.units"); load("lowtide.tf.plan:make"); load(f"lowtide.cli.{verb}"); load("lowtide.X")"""
     assert modules_imported_by(ast.parse(code)) == ["lowtide.units", "lowtide.tf.plan", "lowtide.cli"]
 
 
