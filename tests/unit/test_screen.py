@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowtide.atlas.breadth_first import around, shortest_paths
+from lowtide.atlas.screens.breadcrumbs import breadcrumbs_to_node
 from lowtide.atlas.screens.comparison import compare_screens, paired_part
 from lowtide.atlas.screens.folding import LIMIT, MOST
 from lowtide.atlas.screens.screen import make_node_screen, make_screen
@@ -128,6 +129,30 @@ def test_every_node_is_reached_by_opening_and_every_screen_is_small(tmp_path_fac
             else:
                 waiting.append(item.key)
     assert sorted(seen) == sorted(every)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        # The node `x` is shown in the scope `x`, beside the scope `x/x`; likewise `a//` and the empty names in it.
+        ["x", "x/x/y", *(f"x/x_{number}" for number in range(300))],
+        ["a/", "a//b", *(f"a/_{number}" for number in range(300))],
+        ["a"] * 200 + [f"a_{number}" for number in range(200)],
+    ],
+    ids=["scope within a scope", "empty names", "repeated names"],
+)
+def test_entries_of_one_name_do_not_fold_into_themselves(atlas_of, names):
+    atlas = atlas_of(*(node(name, "Relu") for name in names))
+    waiting, seen, opened_keys = [""], [], set()
+    while waiting:
+        key = waiting.pop()
+        assert key not in opened_keys
+        assert key.count("|") < 5
+        opened_keys.add(key)
+        for item in opened(atlas, key).items:
+            (seen if item.kind == "node" else waiting).append(item.key)
+    assert sorted(seen) == sorted(names)
+    assert len(breadcrumbs_to_node(atlas, 0)) < 5
 
 
 def test_a_fold_or_a_scope_that_is_not_there(atlas_of):

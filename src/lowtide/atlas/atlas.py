@@ -228,6 +228,10 @@ class Atlas:
 
     texts_first = _MappedColumn("texts_first")
     """The start of each text in `texts`."""
+    texts_hash = _MappedColumn("texts_hash")
+    """The hashes of all texts, ascending."""
+    texts_by_hash = _MappedColumn("texts_by_hash")
+    """The text number of each hash in `texts_hash`."""
 
     def scope_name(self, scope: int) -> str:
         """The path of a scope; "" for a root."""
@@ -312,11 +316,11 @@ class Atlas:
 
     def number_of(self, text: str) -> int | None:
         """The number of a text, or None if no scope or leaf has this name."""
-        hashes, wanted = self.column("texts_hash"), np.uint64(hash_text(text))
+        hashes, wanted = self.texts_hash, np.uint64(hash_text(text))
         place = int(np.searchsorted(hashes, wanted))
         if place == len(hashes) or hashes[place] != wanted:
             return None
-        return int(self.column("texts_by_hash")[place])
+        return int(self.texts_by_hash[place])
 
     def _texts(self, name: str) -> list[str]:
         content = (self.folder / name).read_bytes()

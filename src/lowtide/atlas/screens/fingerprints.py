@@ -25,8 +25,8 @@ class Fingerprints:
 
     def __init__(self, atlas: Atlas) -> None:
         self._atlas = atlas
-        self._text = np.zeros(len(atlas.column("texts_by_hash")), np.uint64)
-        self._text[atlas.column("texts_by_hash")] = atlas.column("texts_hash")
+        self._text = np.zeros(len(atlas.texts_by_hash), np.uint64)
+        self._text[atlas.texts_by_hash] = atlas.texts_hash
         self._op = hash_texts([op.encode(errors="surrogateescape") for op in atlas.ops])
 
     def __call__(self, nodes: Indices) -> Floats:

@@ -4,9 +4,9 @@ Names are split at separators: `conv2_block1_1_conv` belongs to `conv2`, then to
 were scopes. The largest group is split repeatedly while there is room on the screen. Entries that names do not separate
 are grouped by op, and entries that are alike in both are divided into ranges.
 
-A fold is a path from a scope to a group, with steps separated by `|`: a prefix of names (`conv2`), an op (`*op Const`),
-all scopes (`*scopes`), rare ops (`*other`), entries outside of the largest prefixes (`*rest`), or a range in the order
-of the file (`@0-999`).
+A fold is a path from a scope to a group, with steps separated by `|`: a prefix of names (`conv2`), a whole name that
+several entries have (`*name=conv2`), an op (`*op Const`), all scopes (`*scopes`), rare ops (`*other`), entries outside
+of the largest prefixes (`*rest`), or a range in the order of the file (`@0-999`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ MOST = 120
 
 SERIES, CLUSTER, RANGE = "series", "cluster", "range"
 _SEPARATORS = b"_.:-/"
-_OP, _SCOPES, _OTHER, _REST = "*op ", "*scopes", "*other", "*rest"
+OP, NAME = "*op ", "*name="
+_SCOPES, _OTHER, _REST = "*scopes", "*other", "*rest"
 _RANGE = re.compile(r"@(\d+)-(\d+)")
 
 
@@ -54,10 +55,13 @@ def unfold(members: ScopeEntries, fold: str) -> tuple[ScopeEntries, int]:
         if ranged := _RANGE.fullmatch(step):
             low, high = int(ranged[1]), int(ranged[2])
             members = members.take(_in_file_order(members)[low : high + 1])
-        elif step.startswith(_OP):
-            op = step.removeprefix(_OP)
+        elif step.startswith(OP):
+            op = step.removeprefix(OP)
             number = members.atlas.ops.index(op) if op in members.atlas.ops else -1
             members = members.take(members.op() == number)
+        elif step.startswith(NAME):
+            number = members.atlas.number_of(unescape(step.removeprefix(NAME)))
+            members = members.take(members.text == (-1 if number is None else number))
         elif step == _SCOPES:
             members = members.take(members.is_scope)
         elif step == _OTHER:
@@ -65,7 +69,7 @@ def unfold(members: ScopeEntries, fold: str) -> tuple[ScopeEntries, int]:
         elif step == _REST:
             members = _rest(members, _largest(members, prefix))
         else:
-            text = _unescape(step)
+            text = unescape(step)
             members = members.take(_begins(members, text))
             prefix = len(text.encode(errors="surrogateescape"))
         if not len(members):
@@ -157,7 +161,9 @@ class _NameParts:
             prefix = self.group.prefix + int(self.length[rows[0]])
             begin = int(inside.spans()[0][0])
             text = members.atlas.texts[begin : begin + prefix].tobytes().decode(errors="surrogateescape")
-            found.append(FoldGroup(inside, _escape(text), _kind_of(inside), prefix))
+            # A prefix that is the whole name would also match the longer names beside it.
+            step = _escape(text) if prefix > self.group.prefix else NAME + _escape(text)
+            found.append(FoldGroup(inside, step, _kind_of(inside), prefix))
         return found
 
 
@@ -214,7 +220,7 @@ def _by_kind(members: ScopeEntries) -> list[FoldGroup]:
     """Group by op: one group for each frequent op, one for all rare ops, one for all scopes."""
     ops, rare = members.op(), _rare_ops(members)
     groups = [
-        FoldGroup(members.take(ops == op), _OP + members.atlas.ops[op])
+        FoldGroup(members.take(ops == op), OP + members.atlas.ops[op])
         for op in np.unique(ops)
         if op < len(members.atlas.ops) and op not in rare
     ]
@@ -255,7 +261,8 @@ def _escape(text: str) -> str:
     return re.sub(r"^[*@]", lambda first: f"%{ord(first[0]):02X}", text)
 
 
-def _unescape(text: str) -> str:
+def unescape(text: str) -> str:
+    """Return the name prefix of an escaped step."""
     for code, character in (("%7C", "|"), ("%2A", "*"), ("%40", "@"), ("%25", "%")):
         text = text.replace(code, character)
     return text

@@ -15,7 +15,7 @@ from lowtide.atlas.index.phases import PHASES
 from lowtide.atlas.node_details import outputs_of
 from lowtide.atlas.node_message import read_node, shape_text
 from lowtide.atlas.screens.edge_bundles import Bundles, Ranges, bundle, release_after_chunk
-from lowtide.atlas.screens.folding import RANGE, SERIES, FoldError, FoldGroup, fold_members, unfold
+from lowtide.atlas.screens.folding import NAME, OP, RANGE, SERIES, FoldError, FoldGroup, fold_members, unescape, unfold
 from lowtide.atlas.screens.scope_entries import ScopeEntries
 from lowtide.errors import LowtideError
 
@@ -219,10 +219,12 @@ def _item(atlas: Atlas, group: FoldGroup, row: int, path: str, fold: str, totals
 
 
 def fold_label(group: FoldGroup) -> str:
-    """Label a fold: the first and last of a series or range, the op, or the common prefix of the names."""
+    """Label a fold: the first and last of a series or range, the op, the name, or the common prefix of the names."""
     members, step = group.members, group.step
-    if step.startswith("*op "):
-        return step.removeprefix("*op ")
+    if step.startswith(OP):
+        return step.removeprefix(OP)
+    if step.startswith(NAME):
+        return unescape(step.removeprefix(NAME))
     if step.startswith("*"):
         return {"*scopes": "scopes", "*other": "other ops", "*rest": "others"}[step]
     first, last = members.label(0), members.label(len(members) - 1)

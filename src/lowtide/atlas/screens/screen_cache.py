@@ -40,6 +40,9 @@ def write_heavy_screens(atlas: Atlas) -> None:
     screens: dict[str, Any] = {}
     while waiting and len(screens) < _MOST_SCREENS:
         part, path, fold = waiting.pop(0)
+        # The name of a scope below `/` is empty, like that of the root.
+        if _key(part, path, fold) in screens:
+            continue
         screen = make_screen(atlas, part, path, fold)
         atlas.release()
         if screen.nodes < heavy:
