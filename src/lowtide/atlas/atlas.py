@@ -143,10 +143,6 @@ class Atlas:
         """The bytes of all outputs of a node whose size is known."""
         return int(self.tensor_bytes[int(self.first_tensor[node]) : int(self.first_tensor[node + 1])].sum())
 
-    def bytes_between(self, low: int, high: int) -> int:
-        """The bytes of all outputs of a range of nodes."""
-        return int(self.tensor_bytes[int(self.first_tensor[low]) : int(self.first_tensor[high])].sum())
-
     def op_of(self, node: int) -> str:
         """The op of a node."""
         return self.ops[int(self.op[node])]

@@ -60,8 +60,8 @@ def unfold(members: ScopeEntries, fold: str) -> tuple[ScopeEntries, int]:
             number = members.atlas.ops.index(op) if op in members.atlas.ops else -1
             members = members.take(members.op() == number)
         elif step.startswith(NAME):
-            number = members.atlas.number_of(unescape(step.removeprefix(NAME)))
-            members = members.take(members.text == (-1 if number is None else number))
+            text_number = members.atlas.number_of(unescape(step.removeprefix(NAME)))
+            members = members.take(members.text == (-1 if text_number is None else text_number))
         elif step == _SCOPES:
             members = members.take(members.is_scope)
         elif step == _OTHER:
