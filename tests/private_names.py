@@ -99,7 +99,6 @@ MODULE_NAMES = (
     ),
     P("tensorflow.python.eager.polymorphic_function.tracing_compilation", "tf", "hook: traces"),
     P("tensorflow.python.framework.composite_tensor.CompositeTensor", "tf/plan", "results that are not tensors"),
-    P("tensorflow.python.framework.dtypes.as_dtype", "tf/references", "the element size of a variable's type"),
     P("tensorflow.python.framework.func_graph.FuncGraph", "tf/watch", "graphs of functions, not of sessions"),
     P(
         "tensorflow.python.framework.op_def_registry.get",
@@ -143,7 +142,7 @@ ATTRIBUTES = (
     P("_filenames", "feed/forecast", "the files of a reader", on="record dataset"),
     P("_flatten_layers", "tf/microbatch tf/plan tf/record tf/trace", "all layers of a model", on="model"),
     P("_func", "feed/forecast", "the user's function of a stage", on="map function"),
-    P("_functions", "tf/record tf/trace tf/watch", "the functions that a graph calls", on="graph"),
+    P("_functions", "tf/trace tf/watch", "the functions that a graph calls", on="graph"),
     P("_handle", "tf/references", "variables of the eager runtime", on="variable"),
     P("_handle_data", "tf/plan tf/references tf/trace", "shape and type of a variable", on="handle"),
     P("_id", "tf/references tf/watch", "the order in which tensors were created", on="eager tensor"),

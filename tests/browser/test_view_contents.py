@@ -94,7 +94,7 @@ def damaged_graphs() -> dict[str, tuple[bytes, str, int]]:
         "cut.tfevents": (events(event(message(4, TRAIN_STEP)))[:-3000], "the file ends in the middle of it", 100),
         "checksum.tfevents": (bytes(flipped), "checksum does not match", 296),
         "missing.pb": (start + node("y", "AddN", "gone", "away"), "2 inputs name nodes that do not exist", 7),
-        "circle.pb": (start + node("a", "Relu", "b") + node("b", "Relu", "a"), "circle", 8),
+        "cycle.pb": (start + node("a", "Relu", "b") + node("b", "Relu", "a"), "on a cycle", 8),
     }
 
 
