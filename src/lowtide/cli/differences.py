@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from lowtide.cli.output import Rendering, emit, tide_files
 from lowtide.errors import LowtideError
 from lowtide.units import GrowthLimit, parse_growth
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from lowtide.tide.tide import Tide
     from lowtide.view.reports.difference import DifferenceReport
     from lowtide.view.reports.tide import TideReport
@@ -76,7 +78,6 @@ def explain_two(
     svg: Path | None,
 ) -> int:
     """Show what changed between two saved tides, and return the exit code."""
-    from lowtide.cli.output import tell_written, write_text
     from lowtide.tide.diff import diff
     from lowtide.tide.tide import Tide
     from lowtide.view.html_page import render_html
@@ -87,12 +88,12 @@ def explain_two(
 
     before, after = (Tide.load(file) for file in files)
     shown = DifferenceReport(diff(before, after), TideReport(after, budget, top=top), max_growth)
-    written = [] if html is None else [write_text(html, render_html("difference", difference_data(shown)))]
-    if svg is not None:
-        written.append(write_text(svg, render_overlay([before, after], [file.name for file in files])))
-    _print(shown, shown.to_dict() | {"budget": shown.report.to_dict()["budget"]}, as_json=as_json, markdown=markdown)
-    tell_written(written)
-    return 0 if shown.passes else 1
+    drawings: list[Rendering] = [
+        (html, lambda: render_html("difference", difference_data(shown))),
+        (svg, lambda: render_overlay([before, after], [file.name for file in files])),
+    ]
+    data = shown.to_dict() | {"budget": shown.report.to_dict()["budget"]}
+    return _emit(shown, data, drawings, as_json=as_json, markdown=markdown)
 
 
 def emit_against(
@@ -104,29 +105,35 @@ def emit_against(
     markdown: bool,
     html: Path | None,
     svg: Path | None,
+    written: Sequence[Path] = (),
 ) -> int:
     """Show the change from `before` to the tide of a report, write its files, and return the exit code."""
-    from lowtide.cli.output import tell_written, write_files
     from lowtide.tide.diff import diff
     from lowtide.view.reports.difference import DifferenceReport
 
     shown = DifferenceReport(diff(before, report.tide), report, max_growth)
-    written = write_files(report, html, svg)
-    _print(shown, report.to_dict() | {"against": shown.to_dict()}, as_json=as_json, markdown=markdown)
-    tell_written(written)
+    data = report.to_dict() | {"against": shown.to_dict()}
+    files = tide_files(report, html, svg)
+    return _emit(shown, data, files, as_json=as_json, markdown=markdown, written=written)
+
+
+def _emit(
+    shown: DifferenceReport,
+    data: dict[str, Any],
+    files: Sequence[Rendering],
+    *,
+    as_json: bool,
+    markdown: bool,
+    written: Sequence[Path] = (),
+) -> int:
+    from lowtide.view.terminal.difference import TerminalDifference
+    from lowtide.view.terminal.difference_markdown import render_markdown
+
+    def show(console: Console) -> None:
+        if markdown:
+            click.echo(render_markdown(shown), nl=False)
+        else:
+            console.print(TerminalDifference(shown))
+
+    emit(lambda: data, show, files, as_json=as_json, written=written)
     return 0 if shown.passes else 1
-
-
-def _print(shown: DifferenceReport, data: dict[str, Any], *, as_json: bool, markdown: bool) -> None:
-    if as_json:
-        click.echo(json.dumps(data, indent=2))
-    elif markdown:
-        from lowtide.view.terminal.difference_markdown import render_markdown
-
-        click.echo(render_markdown(shown), nl=False)
-    else:
-        from rich.console import Console
-
-        from lowtide.view.terminal.difference import TerminalDifference
-
-        Console().print(TerminalDifference(shown))

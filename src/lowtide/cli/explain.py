@@ -56,11 +56,11 @@ def command(
 
         asked = _first_given(("--budget", budget), ("--space", space))
         return explain_plan(file, top, asked=asked, as_json=as_json, html=html, svg=svg)
-    from lowtide.cli.output import emit
+    from lowtide.cli.output import emit_tide
     from lowtide.tide.tide import Tide
     from lowtide.view.reports.tide import TideReport
 
-    return emit(TideReport(Tide.load(file), budget, top=top), as_json=as_json, html=html, svg=svg, space=space)
+    return emit_tide(TideReport(Tide.load(file), budget, top=top), as_json=as_json, html=html, svg=svg, space=space)
 
 
 def _first_given(*options: tuple[str, object]) -> str | None:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
-
-import click
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from lowtide.errors import LowtideError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from lowtide.oom.evidence import Evidence
     from lowtide.oom.shortage import Shortage
 
@@ -131,33 +130,26 @@ def _progress(size: int | None) -> Iterator[Callable[[int], None]]:
 
 
 def _emit(shortages: list[Shortage], log: _OomLog, top: int, *, as_json: bool, html: Path | None) -> None:
-    from lowtide.cli.output import tell_written, write_text
+    from lowtide.cli.output import emit
+    from lowtide.view.html_page import render_html
+    from lowtide.view.page_data.shortage import shortage_data
+    from lowtide.view.terminal.shortage import TerminalShortage
 
-    written = []
-    if html is not None:
-        from lowtide.view.html_page import render_html
-        from lowtide.view.page_data.shortage import shortage_data
-
-        written.append(write_text(html, render_html("shortage", shortage_data(shortages))))
-    if as_json:
-        data = {
+    def data() -> dict[str, Any]:
+        return {
             "schema_version": 1,
             "target": log.name,
             "lines": log.lines,
             "left_out": log.left_out,
             "shortages": [shortage.to_dict(top=top) for shortage in shortages],
         }
-        click.echo(json.dumps(data, indent=2))
-    else:
-        from rich.console import Console
 
-        from lowtide.view.terminal.shortage import TerminalShortage
-
-        console = Console()
+    def show(console: Console) -> None:
         for number, shortage in enumerate(shortages, start=1):
             if len(shortages) > 1:
                 console.rule(f"{number} of {len(shortages)}", style="dim")
             console.print(TerminalShortage(shortage, top=top))
         if log.left_out:
             console.print(f"  and {log.left_out:,} more", style="dim")
-    tell_written(written)
+
+    emit(data, show, [(html, lambda: render_html("shortage", shortage_data(shortages)))], as_json=as_json)

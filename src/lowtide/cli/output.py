@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,76 +16,85 @@ from lowtide.errors import LowtideError
 from lowtide.progress import Progress, ProgressCallback
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from lowtide.view.reports.forecast import ForecastReport
     from lowtide.view.reports.tide import TideReport
 
 
+# A file to write, None if it was not asked for, and the function that renders its text.
+Rendering = tuple[Path | None, Callable[[], str]]
+
+
 def emit(
-    report: TideReport, *, as_json: bool, html: Path | None = None, svg: Path | None = None, space: Path | None = None
-) -> int:
-    """Write the requested output of a tide, and return the exit code: 1 if it does not fit, else 0."""
-    written = write_files(report, html, svg, space)
+    data: Callable[[], dict[str, Any]],
+    show: Callable[[Console], None],
+    files: Iterable[Rendering] = (),
+    *,
+    as_json: bool,
+    written: Sequence[Path] = (),
+) -> None:
+    """Write the files that were asked for, and print `data` as JSON or let `show` print the report.
+
+    The names of these files, and of those that were `written` before, are printed on standard error.
+    """
+    # All are rendered before the first is written, so that an error leaves no file behind.
+    rendered = [(path, render()) for path, render in files if path is not None]
+    paths = [*(write_text(path, text) for path, text in rendered), *written]
     if as_json:
-        click.echo(json.dumps(report.to_dict(), indent=2))
+        click.echo(json.dumps(data(), indent=2))
     else:
         from rich.console import Console
 
-        from lowtide.view.terminal.report import TerminalReport
+        show(Console())
+    for path in paths:
+        click.echo(f"wrote {path}", err=True)
 
-        console = Console()
-        console.print(TerminalReport(report))
-    tell_written(written)
+
+def tide_files(report: TideReport, html: Path | None, svg: Path | None, space: Path | None = None) -> list[Rendering]:
+    """Return the page and the pictures of a tide."""
+    from lowtide.view.html_page import render_html
+    from lowtide.view.page_data.tide import tide_data
+    from lowtide.view.pictures.address_space import render_address_picture
+    from lowtide.view.pictures.tide_svg import render_picture
+
+    return [
+        (html, lambda: render_html("tide", tide_data(report))),
+        (svg, lambda: render_picture(report)),
+        (space, lambda: render_address_picture(report)),
+    ]
+
+
+def emit_tide(
+    report: TideReport,
+    *,
+    as_json: bool,
+    html: Path | None,
+    svg: Path | None,
+    space: Path | None = None,
+    written: Sequence[Path] = (),
+) -> int:
+    """Write the requested output of a tide, and return the exit code: 1 if it does not fit, else 0."""
+    from lowtide.view.terminal.report import TerminalReport
+
+    files = tide_files(report, html, svg, space)
+    emit(report.to_dict, lambda console: console.print(TerminalReport(report)), files, as_json=as_json, written=written)
     return 1 if report.fits is False else 0
 
 
 def emit_forecast(report: ForecastReport, *, as_json: bool, html: Path | None, svg: Path | None) -> int:
     """Write the requested output of a forecast, and return the exit code: 1 if it does not fit, else 0."""
-    written: list[Path] = []
-    if html is not None:
-        from lowtide.view.html_page import render_html
-        from lowtide.view.page_data.forecast import forecast_data
+    from lowtide.view.html_page import render_html
+    from lowtide.view.page_data.forecast import forecast_data
+    from lowtide.view.pictures.forecast_svg import render_forecast_picture
+    from lowtide.view.terminal.forecast import TerminalForecast
 
-        written.append(write_text(html, render_html("forecast", forecast_data(report))))
-    if svg is not None:
-        from lowtide.view.pictures.forecast_svg import render_forecast_picture
-
-        written.append(write_text(svg, render_forecast_picture(report)))
-    if as_json:
-        click.echo(json.dumps(report.to_dict(), indent=2))
-    else:
-        from rich.console import Console
-
-        from lowtide.view.terminal.forecast import TerminalForecast
-
-        Console().print(TerminalForecast(report))
-    tell_written(written)
+    files: list[Rendering] = [
+        (html, lambda: render_html("forecast", forecast_data(report))),
+        (svg, lambda: render_forecast_picture(report)),
+    ]
+    emit(report.to_dict, lambda console: console.print(TerminalForecast(report)), files, as_json=as_json)
     return 1 if report.fits is False else 0
-
-
-def write_files(report: TideReport, html: Path | None, svg: Path | None, space: Path | None = None) -> list[Path]:
-    """Write the requested page and pictures of a tide, and return their paths."""
-    # All are rendered before the first is written, so that an error leaves no file behind.
-    drawn: list[tuple[Path, str]] = []
-    if html is not None:
-        from lowtide.view.html_page import render_html
-        from lowtide.view.page_data.tide import tide_data
-
-        drawn.append((html, render_html("tide", tide_data(report))))
-    if svg is not None:
-        from lowtide.view.pictures.tide_svg import render_picture
-
-        drawn.append((svg, render_picture(report)))
-    if space is not None:
-        from lowtide.view.pictures.address_space import render_address_picture
-
-        drawn.append((space, render_address_picture(report)))
-    return [write_text(path, text) for path, text in drawn]
-
-
-def tell_written(written: list[Path]) -> None:
-    """Print the written files on standard error."""
-    for path in written:
-        click.echo(f"wrote {path}", err=True)
 
 
 def write_text(path: Path, text: str) -> Path:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
-from lowtide.cli.output import tell_written, write_text
+from lowtide.cli.output import Rendering, emit
 from lowtide.errors import LowtideError
 
 if TYPE_CHECKING:
@@ -27,40 +25,29 @@ def explain_plan(file: Path, top: int, *, asked: str | None, as_json: bool, html
 
 
 def emit_plan(
-    report: PlanReport, *, as_json: bool, html: Path | None, svg: Path | None, written: list[Path] | None = None
+    report: PlanReport, *, as_json: bool, html: Path | None, svg: Path | None, written: Sequence[Path] = ()
 ) -> int:
     """Write the requested output of a plan, and return the exit code: 0 if the plan fits its budget."""
-    drawn: list[tuple[Path, str]] = []
-    if html is not None:
-        from lowtide.view.html_page import render_html
-        from lowtide.view.page_data.plan import plan_data
+    from lowtide.view.html_page import render_html
+    from lowtide.view.page_data.plan import plan_data
+    from lowtide.view.pictures.plan_svg import render_plan_picture
+    from lowtide.view.terminal.plan import TerminalPlan
 
-        drawn.append((html, render_html("plan", plan_data(report))))
-    if svg is not None:
-        from lowtide.view.pictures.plan_svg import render_plan_picture
-
-        drawn.append((svg, render_plan_picture(report)))
-    files = [write_text(path, text) for path, text in drawn]
-    if as_json:
-        click.echo(json.dumps(report.to_dict(), indent=2))
-    else:
-        from rich.console import Console
-
-        from lowtide.view.terminal.plan import TerminalPlan
-
-        Console().print(TerminalPlan(report))
-    tell_written([*files, *(written or [])])
+    files: list[Rendering] = [
+        (html, lambda: render_html("plan", plan_data(report))),
+        (svg, lambda: render_plan_picture(report)),
+    ]
+    emit(report.to_dict, lambda console: console.print(TerminalPlan(report)), files, as_json=as_json, written=written)
     return 0 if report.after.fits else 1
 
 
 def emit_no_plan(error: NoPlanError, target: str, *, as_json: bool) -> int:
     """Show the smallest reachable budget and what would lower it, and return the exit code: 1. No files are written."""
-    if as_json:
-        click.echo(json.dumps({"target": target} | error.to_dict(), indent=2))
-    else:
-        from rich.console import Console
+    from lowtide.view.terminal.plan import TerminalNoPlan
 
-        from lowtide.view.terminal.plan import TerminalNoPlan
-
-        Console().print(TerminalNoPlan(error, target))
+    emit(
+        lambda: {"target": target} | error.to_dict(),
+        lambda console: console.print(TerminalNoPlan(error, target)),
+        as_json=as_json,
+    )
     return 1

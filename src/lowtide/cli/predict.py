@@ -60,7 +60,7 @@ def command(
     check_one_form(as_json=as_json, markdown=markdown)
     check_writable([html, svg, save], force=force)
     before = load_against(against, max_growth, markdown)
-    from lowtide.cli.output import emit, emit_forecast, looking_at_a_target
+    from lowtide.cli.output import emit_forecast, emit_tide, looking_at_a_target
 
     with looking_at_a_target() as tell:
         found = _resolve(target, batch_size, tell)
@@ -71,15 +71,15 @@ def command(
             report = _predict(found, batch_size, budget, top, tell)
     if found.is_data:
         return emit_forecast(forecast, as_json=as_json, html=html, svg=svg)
+    written = []
     if save is not None:
         report.tide.save(save)
+        written.append(save)
     if before is None:
-        code = emit(report, as_json=as_json, html=html, svg=svg)
-    else:
-        code = emit_against(before, report, max_growth, as_json=as_json, markdown=markdown, html=html, svg=svg)
-    if save is not None:
-        click.echo(f"wrote {save}", err=True)
-    return code
+        return emit_tide(report, as_json=as_json, html=html, svg=svg, written=written)
+    return emit_against(
+        before, report, max_growth, as_json=as_json, markdown=markdown, html=html, svg=svg, written=written
+    )
 
 
 def _resolve(name: str, batch_size: int | None, tell: ProgressCallback) -> Target:

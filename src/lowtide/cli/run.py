@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import tempfile
 from difflib import get_close_matches
@@ -17,6 +16,9 @@ from lowtide.progress import Progress
 from lowtide.units import parse_bytes
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from lowtide.cli.output import Rendering
     from lowtide.run.launch import Ending, Script
     from lowtide.run.outcome import Outcome
     from lowtide.view.reports.tide import TideReport
@@ -62,7 +64,7 @@ def command(
     check_writable([html, svg, space, save, log], force=force)
     if not module:
         _check_script(script)
-    from lowtide.cli.output import tell_written
+    from lowtide.cli.output import emit
     from lowtide.run.launch import Script
 
     with tempfile.TemporaryDirectory(prefix="lowtide-", ignore_cleanup_errors=True) as name:
@@ -73,15 +75,16 @@ def command(
     from lowtide.view.reports.tide import TideReport
 
     report = None if outcome.tide is None else TideReport(outcome.tide, budget, top=top, predicted=outcome.predicted)
-    written += _write_files(outcome, report, html, svg, space)
     if save is not None and outcome.tide is not None:
         outcome.tide.save(save)
         written.append(save)
-    if as_json:
-        click.echo(json.dumps(_to_dict(outcome, ending, script, report), indent=2))
-    else:
-        _print(outcome, ending, report)
-    tell_written(written)
+    emit(
+        lambda: _to_dict(outcome, ending, script, report),
+        lambda console: _print(console, outcome, ending, report),
+        _files(outcome, report, html, svg, space),
+        as_json=as_json,
+        written=written,
+    )
     is_shown_to_fit = report is not None and report.fits is not False
     return ending.as_exit_code or (1 if budget is not None and not is_shown_to_fit else 0)
 
@@ -141,11 +144,9 @@ def _to_dict(outcome: Outcome, ending: Ending, target: str, report: TideReport |
     return data
 
 
-def _print(outcome: Outcome, ending: Ending, report: TideReport | None) -> None:
-    from rich.console import Console
+def _print(console: Console, outcome: Outcome, ending: Ending, report: TideReport | None) -> None:
     from rich.text import Text
 
-    console = Console()
     # The last line of the script's output may have no line break.
     console.print()
     console.rule(Text("lowtide"), style="dim")
@@ -171,17 +172,16 @@ def _duration(seconds: float) -> str:
     return f"{minutes} min {rest:02} s" if minutes else f"{seconds:.1f} s"
 
 
-def _write_files(
+def _files(
     outcome: Outcome, report: TideReport | None, html: Path | None, svg: Path | None, space: Path | None
-) -> list[Path]:
-    """Write the requested page and pictures for which there is data, and return their paths."""
-    from lowtide.cli.output import write_files, write_text
+) -> list[Rendering]:
+    """Return the page and the pictures for which there is data."""
+    from lowtide.cli.output import tide_files
+    from lowtide.view.html_page import render_html
+    from lowtide.view.page_data.shortage import shortage_data
 
-    written: list[Path] = []
-    if html is not None and outcome.shortages:
-        from lowtide.view.html_page import render_html
-        from lowtide.view.page_data.shortage import shortage_data
-
-        written.append(write_text(html, render_html("shortage", shortage_data(outcome.shortages))))
+    files: list[Rendering] = []
+    if outcome.shortages:
+        files.append((html, lambda: render_html("shortage", shortage_data(outcome.shortages))))
         html = None
-    return written + ([] if report is None else write_files(report, html, svg, space))
+    return files + ([] if report is None else tide_files(report, html, svg, space))

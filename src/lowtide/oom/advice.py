@@ -78,7 +78,7 @@ def _for_leak(evidence: Evidence) -> list[str]:
     return [
         "keep numbers, not tensors, from one step to the next: losses.append(float(loss))",
         "do not build models, optimizers or tf.functions inside the loop, and do not concatenate onto a tensor in it",
-        "run lowtide run on the script: it tells what grows from step to step",
+        "run lowtide run on the script: it shows what grows from step to step",
     ]
 
 
@@ -100,7 +100,7 @@ def _for_weights(evidence: Evidence) -> list[str]:
 
 def _for_device(evidence: Evidence) -> list[str]:
     return [
-        "see who else holds it: nvidia-smi; a notebook that is still open keeps its memory until its kernel ends",
+        "find the process that holds it with nvidia-smi; an open notebook keeps its memory until its kernel ends",
         "when processes share a device, give each a limit: tf.config.LogicalDeviceConfiguration(memory_limit=MIB)",
     ]
 

@@ -27,8 +27,6 @@ from lowtide.errors import LowtideError
 from lowtide.sources.protobuf.encode import encode_bytes
 from lowtide.sources.protobuf.wire_columns import scan
 
-GRAPH_VERSIONS = 4
-
 _COLOCATION = np.uint64(hash_text("_class"))
 # Nodes examined at a time, and bytes copied at a time.
 _CHUNK = 1 << 16

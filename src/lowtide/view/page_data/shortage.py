@@ -5,7 +5,6 @@ from typing import Any
 
 from lowtide.oom.shortage import Shortage
 from lowtide.tide.owner import Owner
-from lowtide.units import format_bytes
 from lowtide.view.axis import COLOURS
 from lowtide.view.page_data.tide import tide_data
 from lowtide.view.reports.shortage import (
@@ -13,11 +12,8 @@ from lowtide.view.reports.shortage import (
     UNKNOWN_COLOUR,
     bar_parts,
     cause_line,
-    fits_line,
+    fact_lines,
     holder_text,
-    request_line,
-    room_line,
-    samples_line,
     title_line,
 )
 from lowtide.view.reports.tide import TideReport
@@ -40,7 +36,7 @@ def _shortage_data(shortage: Shortage) -> dict[str, Any]:
     return {
         "heading": title_line(shortage),
         "cause": cause_line(shortage),
-        "facts": _facts(shortage),
+        "facts": [*fact_lines(shortage), *(("note", note) for note in shortage.notes)],
         "room": [
             {"name": name, "bytes": size, "colour": BAR_COLOURS[name]} for name, size in bar_parts(shortage) or ()
         ],
@@ -56,19 +52,6 @@ def _shortage_data(shortage: Shortage) -> dict[str, Any]:
         # Without the limit: the recorded part of the step would be said to fit it.
         "tide": None if shortage.tide is None else tide_data(TideReport(shortage.tide)),
     }
-
-
-def _facts(shortage: Shortage) -> list[tuple[str, str]]:
-    peak = shortage.peak_bytes
-    facts = [
-        ("asked for", request_line(shortage.request)),
-        ("there was", room_line(shortage)),
-        ("peak", None if peak is None else f"{format_bytes(peak)} highest use before"),
-        ("fits", fits_line(shortage)),
-        ("after steps", samples_line(shortage) if shortage.samples else None),
-        *(("note", note) for note in shortage.notes),
-    ]
-    return [(name, text) for name, text in facts if text is not None]
 
 
 def _holder_data(holder: Owner) -> dict[str, Any]:

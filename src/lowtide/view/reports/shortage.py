@@ -26,6 +26,19 @@ def cause_line(shortage: Shortage) -> str:
     return sentence[:1].upper() + sentence[1:]
 
 
+def fact_lines(shortage: Shortage) -> list[tuple[str, str]]:
+    """Return the known facts, each with its label: the request, the memory there was, the peak, and what fits."""
+    peak = shortage.peak_bytes
+    facts = [
+        ("asked for", request_line(shortage.request)),
+        ("there was", room_line(shortage)),
+        ("peak", None if peak is None else f"{format_bytes(peak)} highest use before"),
+        ("fits", _fits_line(shortage)),
+        ("after steps", _samples_line(shortage) if shortage.samples else None),
+    ]
+    return [(label, text) for label, text in facts if text is not None]
+
+
 def request_line(request: Request) -> str:
     """Return the requested bytes, the node that requested them, and the device."""
     parts = []
@@ -60,7 +73,7 @@ def room_line(shortage: Shortage) -> str | None:
     return " · ".join(parts) or None
 
 
-def fits_line(shortage: Shortage) -> str | None:
+def _fits_line(shortage: Shortage) -> str | None:
     """Return what would have fitted; None if unknown."""
     parts = []
     if shortage.largest_batch_size is not None:
@@ -91,7 +104,7 @@ def bar_parts(shortage: Shortage) -> tuple[tuple[str, int], ...] | None:
     return (("held", in_use), ("free in one piece", piece), ("free elsewhere", free - piece))
 
 
-def samples_line(shortage: Shortage) -> str:
+def _samples_line(shortage: Shortage) -> str:
     """Return the bytes in use after the first and the last recorded steps."""
     texts = [f"{step:,}: {format_bytes(size)}" for step, size in shortage.samples]
     return " · ".join(texts if len(texts) <= 6 else [*texts[:3], "…", *texts[-3:]])

@@ -13,11 +13,8 @@ from lowtide.view.reports.shortage import (
     UNKNOWN_COLOUR,
     bar_parts,
     cause_line,
-    fits_line,
+    fact_lines,
     holder_text,
-    request_line,
-    room_line,
-    samples_line,
     title_line,
 )
 from lowtide.view.reports.tide import TideReport
@@ -70,17 +67,8 @@ def _facts(shortage: Shortage) -> Table:
     table.add_column(style="dim", no_wrap=True)
     table.add_column()
     table.add_row("in", Text(title_line(shortage)))
-    table.add_row("asked for", Text(request_line(shortage.request)))
-    room = room_line(shortage)
-    if room is not None:
-        table.add_row("there was", Text(room))
-    if shortage.peak_bytes is not None:
-        table.add_row("peak", Text(f"{format_bytes(shortage.peak_bytes)} highest use before"))
-    fits = fits_line(shortage)
-    if fits is not None:
-        table.add_row("fits", Text(fits))
-    if shortage.samples:
-        table.add_row("after steps", Text(samples_line(shortage)))
+    for label, text in fact_lines(shortage):
+        table.add_row(label, Text(text))
     return table
 
 
@@ -117,8 +105,8 @@ def _shares(shortage: Shortage) -> RenderResult:
     yield Padding(line, (0, 0, 0, 2))
     layers = [share for share in shortage.by_layer() if share.layer is not None][:_LAYERS]
     if layers:
-        told = " · ".join(f"{share.layer} {format_bytes(share.bytes)}" for share in layers)
-        yield Padding(Text(f"most by layer: {told}", "dim"), (0, 0, 0, 2))
+        amounts = " · ".join(f"{share.layer} {format_bytes(share.bytes)}" for share in layers)
+        yield Padding(Text(f"most by layer: {amounts}", "dim"), (0, 0, 0, 2))
 
 
 def _holders(shortage: Shortage, top: int, width: int) -> RenderResult:
