@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from lowtide.tf.plan.plan import plan as plan
     from lowtide.tf.record.measure import measure as measure
     from lowtide.tf.trace.predict import max_batch_size as max_batch_size
-    from lowtide.tf.trace.predict import predict as predict
     from lowtide.tf.watch.release import release as release
     from lowtide.tf.watch.watch import Watch as Watch
     from lowtide.tide.diff import diff as diff
     from lowtide.tide.tide import Tide as Tide
+    from lowtide.verbs import predict as predict
 
 __version__ = "0.1.0"
 
@@ -60,7 +60,7 @@ _HOME = {
     "max_batch_size": "lowtide.tf.trace.predict",
     "measure": "lowtide.tf.record.measure",
     "plan": "lowtide.tf.plan.plan",
-    "predict": "lowtide.tf.trace.predict",
+    "predict": "lowtide.verbs",
     "predict_in_batches": "lowtide.feed.predict_in_batches",
     "release": "lowtide.tf.watch.release",
 }

@@ -38,6 +38,9 @@ def parse_bytes(amount: str | float | SupportsIndex) -> int:
     elif isinstance(amount, bool) or (isinstance(amount, float) and not math.isfinite(amount)):
         raise LowtideError("not an amount of memory", given=repr(amount), cure=_CURE)
     elif isinstance(amount, float):
+        if not amount.is_integer():
+            cure = f'write "{amount}GiB" for gibibytes; a number is a number of bytes'
+            raise LowtideError("a number of bytes must be whole", given=repr(amount), cure=cure)
         value = int(amount)
     else:
         try:

@@ -176,3 +176,30 @@ def test_a_file_named_like_a_library_does_not_replace_it(script):
     )
     assert resolve("keras.py:model", 2).program.compiled
     assert sys.modules["keras"] is keras
+
+
+def test_a_saved_model_is_a_target(tmp_path, lowtide, refused):
+    import keras
+
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
+    model.save(tmp_path / "plain.keras")
+    model.compile("sgd", "mse")
+    model.save(tmp_path / "small.keras")
+    answer = lowtide("predict", tmp_path / "small.keras", "--batch-size", 8, "--json")
+    assert answer.code == 0
+    assert '"batch_size": 8' in answer.out
+    assert "not compiled" in refused("predict", tmp_path / "plain.keras", "--batch-size", 8)
+    assert "did you mean" in refused("predict", tmp_path / "smal.keras")
+    (tmp_path / "broken.keras").write_bytes(b"PK")
+    assert "cannot be loaded" in refused("predict", tmp_path / "broken.keras")
+
+
+def test_a_command_that_does_not_exist_gets_a_suggestion(refused):
+    assert refused("predct") == "error: no such command (given: predct); did you mean predict?"
+    assert "the commands are predict, plan," in refused("xyzzy")
+
+
+def test_the_help_shows_whole_summaries(lowtide):
+    answer = lowtide("--help")
+    assert answer.code == 0
+    assert "..." not in answer.out.partition("Commands:")[2]

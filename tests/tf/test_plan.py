@@ -294,6 +294,8 @@ def test_a_function_of_ones_own(step_budget):
     assert planned_step.plan.count("recompute")
     planned_step(X[:32], y=Y[:32], scale=2.0)
     assert [plan.changes_nothing for plan in planned_step.plans] == [False, True]
+    # Of several shapes, the plan is that of the largest step, not of the last.
+    assert planned_step.plan is planned_step.plans[0]
 
 
 def test_a_plan_is_saved_and_used_again_for_the_same_graph_only(tmp_path, step_budget):

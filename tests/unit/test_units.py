@@ -146,3 +146,9 @@ def test_changes_are_written_with_their_sign():
 
 def test_a_growth_can_be_compared():
     assert parse_growth("1KiB") == GrowthLimit(None, 1024)
+
+
+def test_a_number_with_a_fraction_is_not_taken_for_bytes():
+    assert parse_bytes(8e9) == 8_000_000_000
+    with pytest.raises(LowtideError, match=r'write "1\.5GiB"'):
+        parse_bytes(1.5)

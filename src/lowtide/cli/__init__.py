@@ -5,6 +5,7 @@ The room may import every other room; nothing imports it. TensorFlow is imported
 
 import os
 import sys
+from difflib import get_close_matches
 from importlib import import_module
 from io import TextIOWrapper
 
@@ -27,6 +28,25 @@ class _Verbs(click.Group):
             return None
         command: click.Command = import_module(f"lowtide.cli.{cmd_name}").command
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in _VERBS and not args[0].startswith("-"):
+            near = get_close_matches(args[0], _VERBS, n=1)
+            cure = f"did you mean {near[0]}?" if near else f"the commands are {', '.join(_VERBS)}"
+            raise LowtideError("no such command", given=args[0], cure=cure)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands with their whole summaries, which click would cut."""
+        commands = {name: self.get_command(ctx, name) for name in _VERBS}
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, _summary(each)) for name, each in commands.items() if each is not None])
+
+
+def _summary(command: click.Command) -> str:
+    return " ".join((command.help or "").partition("\n\n")[0].split())
 
 
 @click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})

@@ -79,8 +79,8 @@ class Fitted:
 
     @property
     def plan(self) -> Plan | None:
-        """The latest plan; None before the first batch."""
-        return self.plans[-1] if self.plans else None
+        """The plan for the shapes that need the most memory; None before the first batch."""
+        return max(self.plans, key=lambda plan: plan.before.safe_bytes, default=None)
 
     def undo(self) -> None:
         """Let the model train as before."""

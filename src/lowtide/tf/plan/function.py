@@ -101,8 +101,8 @@ class Function:
 
     @property
     def plan(self) -> Plan | None:
-        """The latest plan; None before the first call."""
-        return self.plans[-1] if self.plans else None
+        """The plan for the shapes that need the most memory; None before the first call."""
+        return max(self.plans, key=lambda plan: plan.before.safe_bytes, default=None)
 
     def get_concrete_function(self, *arguments: Any, **named: Any) -> Any:
         """Return the planned step for one set of specs, like tf.function."""

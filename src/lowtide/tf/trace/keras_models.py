@@ -10,7 +10,7 @@ import keras
 import tensorflow as tf
 
 from lowtide.errors import LowtideError
-from lowtide.tf.trace.specs import Specs
+from lowtide.tf.trace.specs import HOW_TO_GIVE_SPECS, Specs
 
 
 def candidate_specs(model: keras.Model, specs: Specs) -> list[Specs]:
@@ -89,7 +89,7 @@ def _input_specs(model: keras.Model) -> Any:
         raise LowtideError(
             "the model has not seen an input yet, so its shapes are not known",
             given=model.name,
-            cure="pass the specs too: predict(model, x_spec, y_spec, batch_size=...)",
+            cure=HOW_TO_GIVE_SPECS,
         )
     specs = keras.tree.map_structure(lambda tensor: _spec(tensor.shape, tensor.dtype), inputs)
     return specs[0] if isinstance(specs, list) and len(specs) == 1 else specs
@@ -121,7 +121,10 @@ def _flat_losses(model: keras.Model, outputs: Any, flat: list[Any]) -> list[Any]
     if loss is None:
         return [None] * len(flat)
     if isinstance(loss, dict):
-        names = list(outputs) if isinstance(outputs, dict) else getattr(model, "output_names", None)
+        names = getattr(model, "output_names", None)
+        if isinstance(outputs, dict):
+            # Flattened like the outputs themselves, whose keys Keras sorts.
+            names = keras.tree.flatten({name: name for name in outputs})
         return None if names is None else [loss.get(name) for name in names]
     if isinstance(loss, (list, tuple)):
         return list(loss) if len(loss) == len(flat) else None

@@ -4,11 +4,68 @@ from __future__ import annotations
 
 from typing import Any
 
+import keras
+import numpy as np
 import tensorflow as tf
 
 from lowtide.errors import LowtideError
 
 Specs = tuple[Any, ...]
+
+HOW_TO_GIVE_SPECS = (
+    "pass specs with a size for every dimension but the first: predict(model, x_spec, y_spec, batch_size=...); "
+    "on the command line name a function that returns (model, x_spec, y_spec)"
+)
+
+
+def as_specs(given: Specs, *, is_model: bool = False) -> Specs:
+    """Return specs for the given specs, tensors, arrays and datasets.
+
+    A dataset stands for the elements it yields. For a Keras model, arrays of float64 become Keras's default float type,
+    as `fit` converts them. Values that are neither, such as Python numbers, are returned as they are.
+    """
+    if len(given) == 1 and isinstance(given[0], tf.data.Dataset):
+        elements = _elements_of(given[0])
+        return elements if isinstance(elements, tuple) else (elements,)
+
+    def convert(leaf: Any) -> Any:
+        if isinstance(leaf, tf.Variable | tf.TypeSpec):
+            return leaf
+        if isinstance(leaf, tf.Tensor | keras.KerasTensor):
+            return tf.TensorSpec(leaf.shape, leaf.dtype)
+        if isinstance(leaf, tf.RaggedTensor | tf.SparseTensor):
+            return tf.type_spec_from_value(leaf)
+        if not isinstance(leaf, np.generic) and not hasattr(leaf, "__array__"):
+            return leaf
+        array = np.asarray(leaf)
+        is_cast = is_model and array.dtype == np.float64
+        return tf.TensorSpec(array.shape, tf.as_dtype(keras.config.floatx() if is_cast else array.dtype))
+
+    return tuple(tf.nest.map_structure(convert, list(given)))
+
+
+def _elements_of(dataset: tf.data.Dataset) -> Any:
+    """Return the specs of a dataset's elements, with the size of full batches if the dataset makes them."""
+    batch_size = _batch_size_of(dataset)
+
+    def fill(spec: Any) -> Any:
+        if isinstance(spec, tf.TensorSpec) and spec.shape.rank and spec.shape[0] is None:
+            return tf.TensorSpec((batch_size, *spec.shape[1:]), spec.dtype)
+        return spec
+
+    return tf.nest.map_structure(fill, dataset.element_spec)
+
+
+def _batch_size_of(dataset: tf.data.Dataset) -> int | None:
+    """Return the batch size of the last stage that makes batches, if the stages after it have one input each."""
+    stage: Any = dataset
+    while stage is not None:
+        size = tf.get_static_value(getattr(stage, "_batch_size", None))
+        if size is not None:
+            return int(size)
+        inputs = stage._inputs()
+        stage = inputs[0] if len(inputs) == 1 else None
+    return None
 
 
 def with_batch(specs: Specs, batch_size: int | None) -> Specs:
@@ -19,13 +76,13 @@ def with_batch(specs: Specs, batch_size: int | None) -> Specs:
     rows = _leading_sizes(specs)
 
     def fill(spec: Any) -> Any:
-        if not getattr(spec, "shape", None) or not spec.shape.rank:
+        if not isinstance(spec, tf.TensorSpec) or not spec.shape.rank:
             return spec
         leading = spec.shape[0]
         replaced = batch_size is not None and (leading is None or (None not in rows and len(rows) == 1))
         shape = (batch_size if replaced else leading, *spec.shape[1:])
         if None in shape:
-            cure = "pass batch_size=" if None not in shape[1:] else "give every dimension but the first a size"
+            cure = "pass batch_size=; on the command line --batch-size" if None not in shape[1:] else HOW_TO_GIVE_SPECS
             raise LowtideError("an input has an unknown dimension", given=tuple(spec.shape), cure=cure)
         return tf.TensorSpec(shape, spec.dtype, name=spec.name)
 
@@ -48,4 +105,4 @@ def _leading_sizes(specs: Specs) -> set[int | None]:
 
 
 def _leaves(specs: Specs) -> list[Any]:
-    return [spec for spec in tf.nest.flatten(list(specs)) if getattr(spec, "shape", None) is not None]
+    return [spec for spec in tf.nest.flatten(list(specs)) if isinstance(spec, tf.TensorSpec)]

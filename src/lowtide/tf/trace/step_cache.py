@@ -14,7 +14,7 @@ from lowtide.progress import ProgressCallback
 from lowtide.tf.trace import keras_models as models
 from lowtide.tf.trace.build_step import trace_target
 from lowtide.tf.trace.rescale import SMALLEST_RESCALED_BATCH
-from lowtide.tf.trace.specs import Specs, common_rows, with_batch, without_batch
+from lowtide.tf.trace.specs import Specs, as_specs, common_rows, with_batch, without_batch
 from lowtide.tf.trace.step import Step
 
 _STEPS: weakref.WeakKeyDictionary[Any, tuple[Any, dict[int | None, Step]]] = weakref.WeakKeyDictionary()
@@ -72,6 +72,7 @@ def trace_model(
 def _candidates(target: Any, specs: Specs, batch_size: int | None) -> tuple[Any, list[Specs]]:
     """Return what a trace depends on besides the batch size, and the specs to try, with the batch size filled in."""
     fingerprint: Any
+    specs = as_specs(specs, is_model=isinstance(target, keras.Model))
     if isinstance(target, keras.Model):
         candidates = models.candidate_specs(target, specs)
         fingerprint = models.fingerprint(target, specs)

@@ -16,7 +16,7 @@ from typing import Any
 
 from lowtide.errors import LowtideError
 
-_FORMS = "write file.py:name, package.module:name or keras:ResNet50"
+_FORMS = "write file.py:name, package.module:name, model.keras or keras:ResNet50"
 _KINDS = "name a compiled Keras model, a function that returns one, or one that returns (step, *specs) or a dataset"
 
 
@@ -60,6 +60,8 @@ def resolve_step(name: str, batch_size: int | None = None) -> Target:
 
 def resolve_target(name: str, batch_size: int | None = None) -> Target:
     """Return what `name` refers to; raise an error of one line if it refers to nothing usable."""
+    if Path(name).suffix in (".keras", ".h5"):
+        return _model(_load_model(name), name, batch_size)
     location, separator, attribute = name.rpartition(":")
     if not separator or not location or not attribute:
         raise LowtideError("not a target", given=name, cure=_FORMS)
@@ -68,6 +70,19 @@ def resolve_target(name: str, batch_size: int | None = None) -> Target:
     module = _import_file(location) if _is_file(location) else _import_module(location)
     found = _find(module, attribute, name)
     return _target_of(found, name, batch_size)
+
+
+def _load_model(name: str) -> Any:
+    import keras
+
+    if not Path(name).is_file():
+        raise LowtideError("the file of the target does not exist", given=name, cure=_near_files(Path(name)))
+    try:
+        return keras.models.load_model(name)
+    except Exception as error:
+        reason = " ".join(str(error).split())[:300]
+        cure = "name a function in a file that loads it, with custom_objects= if it has layers of your own"
+        raise LowtideError(f"the model cannot be loaded: {reason}", given=name, cure=cure) from error
 
 
 # -- importing -----------------------------------------------------------------------------------
@@ -116,7 +131,7 @@ def _import_module(location: str) -> ModuleType:
 
 def _near_files(path: Path) -> str:
     folder = path.parent
-    names = [file.name for file in folder.glob("*.py")] if folder.is_dir() else []
+    names = [file.name for file in folder.glob(f"*{path.suffix}")] if folder.is_dir() else []
     close = difflib.get_close_matches(path.name, names, 1)
     return f"did you mean {folder / close[0]}?" if close else "check the path"
 

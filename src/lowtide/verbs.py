@@ -1,0 +1,64 @@
+"""Public functions that accept objects of several rooms."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, overload
+
+from lowtide.progress import ProgressCallback
+from lowtide.tf.trace.predict import predict as predict_step
+from lowtide.tide.tide import Tide
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from lowtide.feed.forecast.forecast import Forecast
+
+
+@overload
+def predict(target: tf.data.Dataset) -> Forecast: ...
+
+
+@overload
+def predict(
+    target: Any,
+    *specs: Any,
+    batch_size: int | None = None,
+    progress: ProgressCallback | None = None,
+    timings: dict[str, float] | None = None,
+    label: str | None = None,
+) -> Tide: ...
+
+
+def predict(
+    target: Any,
+    *specs: Any,
+    batch_size: int | None = None,
+    progress: ProgressCallback | None = None,
+    timings: dict[str, float] | None = None,
+    label: str | None = None,
+) -> Tide | Forecast:
+    """Predict the memory of a training step, as a `Tide`, or of a data pipeline, as a `Forecast`.
+
+    Parameters
+    ----------
+    target
+        A compiled Keras model, a function, or a `tf.data.Dataset`, which takes no other argument.
+    *specs
+        `tf.TensorSpec`s of the step's inputs, or tensors, arrays, or one dataset with the same shapes and dtypes.
+    batch_size
+        The first dimension of the inputs, if the specs leave it open.
+    progress
+        A function that is called with a `Progress` at each stage.
+    timings
+        A dictionary that receives the seconds of each stage.
+    label
+        A name for the report, instead of the target's own.
+    """
+    # Imported here: without TensorFlow the import above fails, and says what to install.
+    import tensorflow as tf
+
+    if isinstance(target, tf.data.Dataset):
+        from lowtide.feed.forecast.predict import predict as predict_pipeline
+
+        return predict_pipeline(target)
+    return predict_step(target, *specs, batch_size=batch_size, progress=progress, timings=timings, label=label)

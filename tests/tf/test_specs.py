@@ -1,0 +1,97 @@
+"""Inputs of a step given as specs, tensors, arrays or datasets mean the same step."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import lowtide as lt
+from lowtide.errors import LowtideError
+from lowtide.tf.trace.specs import as_specs
+
+ROWS = 24
+X = np.zeros((ROWS, 6), "float32")
+Y = np.zeros((ROWS, 3), "float32")
+
+
+@pytest.fixture(scope="module")
+def model():
+    model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(3)])
+    model.compile("adam", "mse")
+    return model
+
+
+@pytest.fixture(scope="module")
+def peak(model):
+    return lt.predict(model, tf.TensorSpec((ROWS, 6)), tf.TensorSpec((ROWS, 3))).peak_bytes
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        (X, Y),
+        (X.astype("float64"), Y.astype("float64")),
+        (tf.constant(X), tf.constant(Y)),
+        (keras.KerasTensor((ROWS, 6)), keras.KerasTensor((ROWS, 3))),
+        (tf.data.Dataset.from_tensor_slices((X, Y)).batch(ROWS, drop_remainder=True),),
+        (tf.data.Dataset.from_tensor_slices((X, Y)).repeat(5).batch(ROWS).map(lambda x, y: (x, y)).prefetch(2),),
+    ],
+    ids=["arrays", "float64", "tensors", "keras tensors", "whole batches", "pipeline"],
+)
+def test_a_model_is_predicted_for_whatever_has_a_shape(model, peak, given):
+    tide = lt.predict(model, *given)
+    assert (tide.peak_bytes, tide.batch_size) == (peak, ROWS)
+
+
+def test_rows_of_arrays_give_way_to_a_batch_size(model, peak):
+    many = np.zeros((1000, 6), "float32"), np.zeros((1000, 3), "float32")
+    assert lt.predict(model, *many, batch_size=ROWS).batch_size == ROWS
+    answer = lt.max_batch_size(model, *many, budget="1MiB")
+    assert answer.batch_size == lt.max_batch_size(model, budget="1MiB").batch_size
+
+
+def test_a_function_keeps_the_dtypes_of_arrays():
+    weights = tf.Variable(tf.zeros((6, 3), tf.float64))
+
+    def step(x):
+        weights.assign_sub(tf.transpose(x) @ (x @ weights))
+
+    expected = lt.predict(step, tf.TensorSpec((ROWS, 6), tf.float64))
+    assert lt.predict(step, X.astype("float64")).peak_bytes == expected.peak_bytes
+    assert lt.plan(step, tf.constant(X, tf.float64), budget="1GiB").before.peak_bytes == expected.peak_bytes
+
+
+def test_what_has_no_shape_stays_as_it_is():
+    spec = tf.TensorSpec((None, 3), tf.int32)
+    assert as_specs((spec, True, {"a": np.float32(2.0)})) == (spec, True, {"a": tf.TensorSpec((), tf.float32)})
+
+
+def test_batches_of_a_dataset_that_has_none_stay_open():
+    dataset = tf.data.Dataset.from_generator(lambda: iter(()), output_signature=tf.TensorSpec((None, 6)))
+    assert as_specs((dataset,)) == (tf.TensorSpec((None, 6)),)
+
+
+def test_a_dataset_alone_is_a_forecast():
+    dataset = tf.data.Dataset.from_tensor_slices(X).batch(4)
+    assert lt.predict(dataset).peak_bytes == lt.feed.predict(dataset).peak_bytes
+
+
+@pytest.mark.parametrize("names", [("a", "z"), ("z", "a")])
+def test_outputs_in_a_dictionary_are_predicted_in_any_order(names):
+    inputs = keras.Input((6,))
+    outputs = {"z": keras.layers.Dense(3), "a": keras.layers.Dense(5)}
+    model = keras.Model(inputs, {name: outputs[name](inputs) for name in names})
+    model.compile("sgd", {"z": "mse", "a": keras.losses.SparseCategoricalCrossentropy(from_logits=True)})
+    specs = {"z": tf.TensorSpec((ROWS, 3)), "a": tf.TensorSpec((ROWS,), tf.int32)}
+    expected = lt.predict(model, tf.TensorSpec((ROWS, 6)), specs)
+    assert lt.predict(model, batch_size=ROWS).peak_bytes == expected.peak_bytes
+
+
+def test_inputs_of_any_size_ask_for_specs():
+    model = keras.Sequential(
+        [keras.Input((None, None, 3)), keras.layers.GlobalAveragePooling2D(), keras.layers.Dense(3)]
+    )
+    model.compile("sgd", "mse")
+    with pytest.raises(LowtideError, match=r"returns \(model, x_spec, y_spec\)"):
+        lt.predict(model, batch_size=2)
+    assert lt.predict(model, np.zeros((2, 8, 8, 3), "float32"), np.zeros((2, 3), "float32")).batch_size == 2
