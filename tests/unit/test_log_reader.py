@@ -187,7 +187,8 @@ HARMLESS = [
     f"bfc_allocator.cc:217] Ran out of memory trying to allocate 1.09GiB. {NO_FAILURE}",
     f"Allocator (GPU_0_bfc) ran out of memory trying to allocate 2.62GiB with freed_by_count=0. {NO_FAILURE}",
     "W cpu_allocator_impl.cc:83] Allocation of 57802752 exceeds 10% of free system memory.",
-    "E driver.cc:828] failed to allocate 2.96G (3173555200 bytes) from device: CUDA_ERROR_OUT_OF_MEMORY: out of memory",
+    "INFO: 137 images of killed processes in memory: 1370 exit codes",
+    "except MemoryError as error: raise",
     "Traceback: ValueError: bad shape [[node x (defined at a.py:3)]]",
     "W Garbage collection: deallocate free memory regions (i.e., allocations) so that we can re-allocate a larger one",
 ]
@@ -196,6 +197,67 @@ HARMLESS = [
 @pytest.mark.parametrize("line", HARMLESS)
 def test_what_is_no_shortage(line):
     assert read(["start", line, "end"] * 3) == []
+
+
+OUTSIDE = {
+    "E driver.cc:828] failed to allocate 2.96G (3173555200 bytes) from device: CUDA_ERROR_OUT_OF_MEMORY": "device",
+    "F gpu_device.cc:9] failed: cuDevicePrimaryCtxRetain: CUDA_ERROR_OUT_OF_MEMORY: out of memory": "device",
+    "E cuda_dnn.cc:319] Could not create cudnn handle: CUDNN_STATUS_ALLOC_FAILED": "device",
+    "E cuda_blas.cc:218] failed to create cublas handle: CUBLAS_STATUS_ALLOC_FAILED": "device",
+    "terminate called after throwing an instance of 'std::bad_alloc'": "process",
+    "MemoryError": "process",
+    "MemoryError: ": "process",
+    "OSError: [Errno 12] Cannot allocate memory": "process",
+    "Killed": "killed",
+    "./train.sh: line 3:  4711 Killed                  python train.py": "killed",
+    "Process finished with exit code 137": "killed",
+    "container exited with code 137": "killed",
+    "    Reason:       OOMKilled": "container",
+    "The node was low on resource: memory. Container train was using 15Gi": "container",
+    "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=17.batch. Some processes were killed": "container",
+    "slurmstepd: error: Job 17 exceeded memory limit (17000 > 16000), being killed": "container",
+    "kernel: Memory cgroup out of memory: Killed process 9 (python) total-vm:9kB, anon-rss:2097152kB": "container",
+    "kernel: Out of memory: Killed process 9 (python3) total-vm:90kB, anon-rss:2097152kB": "machine",
+}
+
+
+@pytest.mark.parametrize(("line", "exhausted"), OUTSIDE.items())
+def test_memory_that_ran_out_outside_of_the_allocator(line, exhausted):
+    evidence = only(["Epoch 1/3", line, "end"])
+    assert evidence.exhausted == exhausted
+    cause = explain_evidence(evidence, "train.log").cause
+    assert cause.name == {"device": "device", "container": "container"}.get(exhausted, "host")
+    assert cause.advice
+    if "anon-rss" in line:
+        assert evidence.in_use_bytes == 2 << 30
+        assert "2 GiB" in cause.sentence
+
+
+def test_messages_of_one_end_are_one_failure_with_the_best_reason():
+    pod = ["Killed", "Last State: Terminated", "  Reason: OOMKilled", "  Exit Code: 137"]
+    assert only(pod).exhausted == "container"
+    # What the shell says after TensorFlow's own error is the same failure.
+    assert only([*whole_log("2.4"), "Killed"]).exhausted is None
+
+
+def test_a_device_that_was_full_when_the_program_began():
+    found = "name: Tesla K80 totalMemory: 11.17GiB freeMemory: 497.25MiB"
+    cause = explain_evidence(only([found, *whole_log("2.4")]), "train.log").cause
+    assert cause.name == "device"
+    assert "497.2 MiB of its 11.2 GiB" in cause.sentence
+    own = "name: Tesla K80 totalMemory: 11.17GiB freeMemory: 11.05GiB"
+    assert explain_evidence(only([own, *whole_log("2.4")]), "train.log").cause.name != "device"
+
+
+def test_fragmentation_is_seen_in_a_list_that_is_cut():
+    lines = [
+        "Allocator (GPU_0_bfc) ran out of memory trying to allocate 585.94MiB requested by op training/conv/Conv2D",
+        "Stats: Limit: 10925244416",
+        "InUse: 8015400960",
+    ]
+    cause = explain_evidence(only(lines), "train.log").cause
+    assert cause.name == "fragmentation"
+    assert "2.71 GiB were free" in cause.sentence
 
 
 def test_a_refusal_of_the_driver_is_told_with_the_shortage():

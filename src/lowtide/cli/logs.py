@@ -23,7 +23,7 @@ _MOST_FAILURES = 200
 
 _LOOKED_FOR = (
     'looked for "ran out of memory trying to allocate", "OOM when allocating tensor", the allocator\'s dump, '
-    '"Out of memory while trying to allocate"'
+    '"Out of memory while trying to allocate", and messages of the driver, the kernel and schedulers'
 )
 
 
@@ -67,14 +67,11 @@ class _OomLog:
         self.lines = 0
         self.evidence: list[Evidence] = []
         self.left_out = 0
-        self.last_line = b""
 
     def what_else(self) -> str:
         """Return what to do with a log in which memory did not run out."""
         if not self.lines:
             return "it is empty: give a log with the standard error of TensorFlow"
-        if b"Killed" in self.last_line or b"oom-kill" in self.last_line:
-            return "it ends with a killed process: the machine ran out of memory, which the log does not explain"
         return _LOOKED_FOR
 
     def read(self, file: Path) -> None:
@@ -102,8 +99,6 @@ class _OomLog:
     def _count(self, lines: Iterator[bytes]) -> Iterator[bytes]:
         for line in lines:
             self.lines += 1
-            if line:
-                self.last_line = line
             yield line
 
 

@@ -36,19 +36,14 @@ def _same_batch(evidence: Evidence) -> str:
     """Return how to keep the batch: with a plan, in micro-batches, or by asking the planner."""
     limit, slowdown = evidence.limit_bytes, evidence.planned_slowdown
     # Rounded down to whole units, so that the budget is never above the limit.
-    budget = "8GiB" if limit is None else f"{limit >> 20}MiB" if limit >= 1 << 20 else str(limit)
+    budget = "BYTES" if limit is None else f"{limit >> 20}MiB" if limit >= 1 << 20 else str(limit)
     if slowdown is not None:
         time = "the same time" if slowdown < 0.005 else f"{slowdown:.0%} more time"
         return (
             f'to keep the batch: lt.fit_in(model, budget="{budget}"), or @lt.function(budget="{budget}") on a step of '
             f"your own, runs the step in another order and computes tensors again, in about {time}"
         )
-    if evidence.largest_batch_size:
-        return (
-            f'to keep the batch: lt.fit_in(model, budget="{budget}") runs it in micro-batches and applies their '
-            'gradients once; with BatchNormalization say allow=("microbatch",)'
-        )
-    return f"to keep the batch: lowtide plan TARGET --budget {budget} says what to compute again, and what that costs"
+    return f"to keep the batch: lowtide plan TARGET --budget {budget} shows whether a plan fits, and what it costs"
 
 
 def _for_batch(evidence: Evidence) -> list[str]:
@@ -84,8 +79,8 @@ def _for_leak(evidence: Evidence) -> list[str]:
 
 def _for_constant(evidence: Evidence) -> list[str]:
     return [
-        "stream the data: tf.data.Dataset.from_generator or TFRecord files, not tf.constant or from_tensor_slices",
-        "keep a large array in NumPy and give fit() a keras.utils.PyDataset: it is copied batch by batch",
+        "stream the data: lt.feed.arrays(x, y, batch_size=..., budget=...), a tf.data.Dataset, copies one batch at a time",
+        "do not pass the whole array to tf.constant or from_tensor_slices: both copy it",
         "do not let a tf.function close over an array: it becomes a constant of the graph",
     ]
 
@@ -105,6 +100,21 @@ def _for_device(evidence: Evidence) -> list[str]:
     ]
 
 
+def _for_host(evidence: Evidence) -> list[str]:
+    return [
+        "feed the data from files: lt.feed.arrays, images, records or table hold no more than their budget",
+        "lowtide predict train.py:dataset shows what each stage of a tf.data pipeline holds: shuffle, cache, prefetch",
+        "run it with lowtide run train.py --limit BYTES: the report shows which tensors hold the memory",
+    ]
+
+
+def _for_container(evidence: Evidence) -> list[str]:
+    return [
+        "raise the limit: --memory of docker, resources.limits.memory of a pod, --mem of sbatch",
+        *_for_host(evidence),
+    ]
+
+
 def _for_unknown(evidence: Evidence) -> list[str]:
     return [
         "run the script again with lowtide run train.py: it records names and kinds, which a log does not have",
@@ -119,5 +129,7 @@ _ADVICE = {
     "constant": _for_constant,
     "weights": _for_weights,
     "device": _for_device,
+    "host": _for_host,
+    "container": _for_container,
     "unknown": _for_unknown,
 }

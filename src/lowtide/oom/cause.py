@@ -22,6 +22,8 @@ _LASTING_KINDS = ("weights", "optimizer")
 _ARRAY_KINDS = ("constants", "input", "other")
 # Ops whose output is an array from the program's text or from Python.
 _CONSTANT_OPS = ("Const", "_EagerConst", "HostConst", "_HostConst")
+# The op that copies a Python or NumPy value to a device; the copy is made again at each use.
+_COPIED_ARRAY = "_EagerConst"
 # Ops that copy arrays into a data pipeline.
 _PIPELINE_OPS = ("MakeIterator", "TensorDataset", "TensorSliceDataset")
 # Prefixes of ops that create a tensor from its shape alone.
@@ -32,6 +34,8 @@ _OPTIMIZERS = re.compile(
     re.IGNORECASE,
 )
 
+# Amounts in a log are rounded to hundredths of a GiB.
+_CLEARLY_MORE = 1.02
 # This many tensors of one size that belong to no step are unlikely to be parts of one object.
 _MANY = 16
 # A log does not say which blocks belong to a step, so the bound is higher: more than a deep network has layers.
@@ -43,7 +47,7 @@ class OomCause:
     """Why memory ran out, as a name and a sentence, and what to do."""
 
     name: str
-    """"batch", "fragmentation", "leak", "constant", "weights", "device" or "unknown"."""
+    """"batch", "fragmentation", "leak", "constant", "weights", "device", "host", "container" or "unknown"."""
     sentence: str
     advice: tuple[str, ...] = ()
 
@@ -53,6 +57,8 @@ def find_cause(evidence: Evidence) -> OomCause:
     rules: tuple[tuple[str, Callable[[Evidence], str | None]], ...] = (
         ("leak", _find_growth),
         ("device", _find_refusal),
+        ("host", _find_host),
+        ("container", _find_container),
         ("constant", _find_constant),
         ("leak", _find_kept_tensors),
         ("fragmentation", _find_fragmentation),
@@ -115,10 +121,36 @@ def _find_growth(evidence: Evidence) -> str | None:
     )
 
 
+def _find_host(evidence: Evidence) -> str | None:
+    held = "" if evidence.in_use_bytes is None else f" when the process held {format_bytes(evidence.in_use_bytes)}"
+    if evidence.exhausted == "process":
+        return "the host's memory ran out, not a device's: the process could not allocate more"
+    if evidence.exhausted == "machine":
+        return f"the machine ran out of memory{held}, and the kernel killed the process"
+    if evidence.exhausted == "killed":
+        return "looks like the host ran out of memory: the process was killed (SIGKILL), which the kernel does then"
+    return None
+
+
+def _find_container(evidence: Evidence) -> str | None:
+    if evidence.exhausted != "container":
+        return None
+    held = "" if evidence.in_use_bytes is None else f" at {format_bytes(evidence.in_use_bytes)}"
+    return f"the limit of the container or job was reached{held}, and the process was killed"
+
+
 def _find_refusal(evidence: Evidence) -> str | None:
+    if evidence.exhausted == "device":
+        asked_for = "" if evidence.request.bytes is None else f" for {format_bytes(evidence.request.bytes)}"
+        return f"the device itself had no memory left{asked_for}: most likely another process holds it"
+    free, total = evidence.device_free_bytes, evidence.device_total_bytes
+    if free is not None and total is not None and free < total / 2:
+        return (
+            f"another process holds the device: only {format_bytes(free)} of its {format_bytes(total)} "
+            "were free when the program began"
+        )
     asked, rest = evidence.request.bytes, evidence.extension_bytes
-    # Amounts in a log are rounded to hundredths of a GiB.
-    if asked is None or rest is None or asked * 1.02 > rest:
+    if asked is None or rest is None or asked * _CLEARLY_MORE > rest:
         return None
     return (
         f"the device itself had no more: {format_bytes(asked)} would still have been within the allocator's limit, "
@@ -128,11 +160,12 @@ def _find_refusal(evidence: Evidence) -> str | None:
 
 def _find_constant(evidence: Evidence) -> str | None:
     asked, whole, free = evidence.request.bytes, evidence.limit_bytes, evidence.largest_free_bytes
+    copied = ": a NumPy array, which is copied in every step that uses it" * (evidence.request.op == _COPIED_ARRAY)
     if _requests_constant(evidence) and asked is not None and (free is None or asked > free):
         if whole is None:
-            return f"looks like one oversized array: {format_bytes(asked)} at once for a constant or an input"
-        if asked >= whole / 4:
-            return f"one array of {format_bytes(asked)} is asked for at once, {_share(asked, whole)}"
+            return f"looks like one oversized array: {format_bytes(asked)} at once for a constant or an input{copied}"
+        if asked >= whole / (10 if copied else 4):
+            return f"one array of {format_bytes(asked)} is asked for at once, {_share(asked, whole)}{copied}"
     if evidence.outside_ops and asked is not None and asked >= (whole or 0) / 4:
         return f"looks like one oversized array: no op was running, and {format_bytes(asked)} was asked for at once"
     creating = _is_eager(evidence) and (evidence.request.op or "").startswith(_CREATING_OPS)
@@ -183,7 +216,14 @@ def _find_kept_tensors(evidence: Evidence) -> str | None:
 
 def _find_fragmentation(evidence: Evidence) -> str | None:
     asked, free, largest = evidence.request.bytes, evidence.free_bytes, evidence.largest_free_bytes
-    if asked is None or free is None or largest is None or not largest < asked <= free:
+    if asked is None or free is None:
+        return None
+    if largest is None and evidence.limit_bytes is not None and asked * _CLEARLY_MORE <= free:
+        return (
+            f"looks like fragmentation: {format_bytes(free)} were free, but {format_bytes(asked)} "
+            "could not be had in one piece"
+        )
+    if largest is None or not largest < asked <= free:
         return None
     limit, in_step = evidence.limit_bytes, _held_bytes(evidence, *_STEP_KINDS)
     if limit is not None and (

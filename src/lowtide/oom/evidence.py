@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from lowtide.oom.heap import Heap
 from lowtide.tide.owner import Owner
@@ -23,6 +24,10 @@ class Request:
     op: str | None = None
     source: str | None = None
     """The line of the user's program, as in "train.py:66"."""
+
+
+Exhausted = Literal["device", "process", "container", "machine", "killed"]
+"""The memory of a GPU, of the process, of a container or job, of the machine; "killed" if a SIGKILL is all there is."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,11 @@ class Evidence:
     """The estimated cost, as a share of the step time, of a plan that keeps the batch within the limit."""
     line: int | None = None
     """The first line of the log that mentions the failure, counted from 1."""
+    exhausted: Exhausted | None = None
+    """Which memory ran out, if it was not that of one of TensorFlow's allocators."""
+    device_free_bytes: int | None = None
+    device_total_bytes: int | None = None
+    """The memory of the GPU and how much of it was free when the program began to use it."""
     tide: Tide | None = None
     """The memory of the failed step up to the failure."""
     notes: tuple[str, ...] = ()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from lowtide.oom.evidence import Evidence, Request
+from lowtide.oom.evidence import Evidence, Exhausted, Request
 from lowtide.oom.heap import Heap, build_heap
 from lowtide.tide.owner import Owner
 
@@ -46,6 +46,9 @@ class EvidenceBuilder:
     requester: str | None = None
     """What the allocator names as the requester: an eager op, the path of a node, or "" for neither."""
     compiled: bool = False
+    exhausted: Exhausted | None = None
+    device_bytes: tuple[int, int] | None = None
+    """The free bytes and all bytes of the GPU when the program began to use it."""
     holders: list[Owner] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -107,9 +110,14 @@ class EvidenceBuilder:
             request_kind="input" if self.request.allocator == "numpy" else None,
             outside_ops=self.requester == "" and not self.compiled and (self.request.node or self.request.op) is None,
             compiled=self.compiled,
+            exhausted=self.exhausted,
+            device_free_bytes=None if self.device_bytes is None else self.device_bytes[0],
+            device_total_bytes=None if self.device_bytes is None else self.device_bytes[1],
             line=self.line,
             notes=tuple(notes),
         )
+        if self.exhausted is not None and heap is None:
+            return replace(evidence, in_use_bytes=self.bytes_in_use)
         return evidence if heap is None else evidence.with_heap(heap)
 
     def _all_holders(self, heap: Heap | None) -> tuple[Owner, ...]:
@@ -123,7 +131,7 @@ class EvidenceBuilder:
         return tuple(sorted(holders, key=lambda holder: -holder.bytes))
 
     def _build_heap(self) -> Heap | None:
-        known = (self.limit_bytes, self.bytes_in_use, self.peak_bytes)
+        known = (self.limit_bytes, None if self.exhausted else self.bytes_in_use, self.peak_bytes)
         if not self.blocks and not self.summary and all(fact is None for fact in known):
             return None
         columns = np.frombuffer(self.blocks, np.int64).reshape(-1, 4)

@@ -18,7 +18,10 @@ _AMOUNT = rb"(" + _NUMBER + rb"(?: ?[KMGTP]?i?B|[KMGT])?)"
 _SHAPE = rb"(?:\d{1,18}(?:, ?\d{1,18}){0,15},?)?"
 
 # A line without any of these words is not about memory; most lines cost no more than this test.
-WORDS = (b"llocat", b" of size ", b"emory space", b"Dst tensor", b"at node ", b"Sum Total")
+WORDS = (
+    b"lloc", b" of size ", b"emory", b"Dst tensor", b"at node ", b"Sum Total",
+    b"OUT_OF_M", b"ALLOC_FAILED", b"illed", b"oom-kill", b"137",
+)  # fmt: skip
 
 FAILED = re.compile(
     rb"(?:Allocator \((?P<allocator>[^)]*)\) r|R)an out of memory trying to allocate (?P<amount>" + _BYTES + rb")"
@@ -51,6 +54,27 @@ CUDA_FREE = re.compile(rb"Free memory/Total memory: (\d{1,18})/(\d{1,18})")
 HISTOGRAM_BEGINS = b"Histogram of current allocation"
 HISTOGRAM = re.compile(rb"(?:^|\] )(\d{1,18}), (\d{1,9})\s*$")
 REFUSED = re.compile(rb"failed to allocate \S+ \((\d{1,18}) bytes\) from device: CUDA_ERROR_OUT_OF_MEMORY")
+# The driver or a library on the device refuses, outside of TensorFlow's allocator.
+DEVICE_FULL = re.compile(
+    rb"CUDA_ERROR_OUT_OF_MEMORY|CU(?:DNN|BLAS|SOLVER|SPARSE)_STATUS_ALLOC_FAILED|hipErrorOutOfMemory"
+)
+DEVICE_MEMORY = re.compile(rb"totalMemory: (" + _BYTES + rb") freeMemory: (" + _BYTES + rb")")
+# The C++ runtime, Python, or a system call of the process finds no memory.
+PROCESS_FULL = re.compile(
+    rb"std::bad_alloc|(?:^|\s)(?:numpy\S*\.)?_?(?:Array)?MemoryError(?::.*)?\s*$|Cannot allocate memory"
+)
+# A limit of a container, a batch job or a pod.
+CONTAINER_FULL = re.compile(
+    rb"Memory cgroup out of memory|OOMKilled|oom-kill event|cgroup out-of-memory handler"
+    rb"|oom-kill:constraint=CONSTRAINT_MEMCG|[Ee]xceeded (?:job |step |its )?memory limit|low on resource: memory"
+)
+MACHINE_FULL = re.compile(rb"Out of memory: Kill(?:ed)? process|oom-kill:constraint=CONSTRAINT_NONE|invoked oom-killer")
+# A shell, make, Docker or a scheduler reports a process that SIGKILL ended; Linux sends it when memory runs out.
+KILLED = re.compile(
+    rb"(?:^|\s)Killed(?:\s*$|\s{2,})|[Ee]xit(?:ed)?[ _-]?(?:code|status|with)?(?: code| status)?[:= ]+137\b"
+    rb"|returned (?:a )?non-zero (?:exit )?(?:code|status):? 137\b"
+)
+KILLED_BYTES = re.compile(rb"anon-rss:(\d{1,15}) ?kB")
 COPY = re.compile(rb"(?:in order to run (?P<op>\w+): )?Dst tensor is not initialized")
 TPU = re.compile(rb"out of memory in memory space (\w+)\. Used " + _AMOUNT + rb" of " + _AMOUNT)
 NUMPY = re.compile(

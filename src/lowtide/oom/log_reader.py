@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from lowtide.oom import log_patterns as patterns
-from lowtide.oom.evidence import Evidence
+from lowtide.oom.evidence import Evidence, Exhausted
 from lowtide.oom.evidence_builder import EvidenceBuilder
 from lowtide.oom.log_patterns import read_amount, read_dtype, read_shape, read_xla_dtype, tensor_bytes
 from lowtide.tide.owner import Owner
@@ -22,20 +22,26 @@ _OPEN_FAILURES = 8
 _OPEN_LINES = 3000
 # The largest distance in lines between an error and the name of its node.
 _NAME_LINES = 400
+# What ran out, the most specific message first.
+_EXPLAINS: tuple[Exhausted, ...] = ("container", "machine", "device", "process", "killed")
 
 
 def read_log_evidence(lines: Iterable[bytes]) -> Iterator[Evidence]:
     """Yield the evidence of each failure in the order of the log, in bounded memory."""
     reader = _LogReader()
-    one, two, three, four, five, six = patterns.WORDS
+    one, two, three, four, five, six, *others = patterns.WORDS
+    seven, eight, nine, ten, eleven = others
     for number, line in enumerate(lines, start=1):
         # Written out for speed: for most lines of a long log this is the only test.
         has_word = one in line or two in line or three in line or four in line or five in line or six in line
+        has_word = has_word or seven in line or eight in line or nine in line or ten in line or eleven in line
         if has_word or number < reader.attentive_until:
             reader.number = number
             reader.read(line, has_word)
             while len(reader.failures) > _OPEN_FAILURES:
                 yield reader.failures.pop(0).build()
+    if reader.refused_bytes is not None and not reader.has_failed:
+        yield reader.build_refusal()
     for failure in reader.failures:
         yield failure.build()
 
@@ -48,6 +54,7 @@ class _LogReader:
         self.attentive_until = 0
         """Up to this line, names that belong to an earlier message may follow."""
         self.failures: list[EvidenceBuilder] = []
+        self.has_failed = False
         self.dumping: EvidenceBuilder | None = None
         """The failure whose blocks and statistics are being read."""
         self.latest: EvidenceBuilder | None = None
@@ -58,6 +65,9 @@ class _LogReader:
         """The line that named a node whose error follows, and the node."""
         self.source: str | None = None
         self.refused_bytes: int | None = None
+        self.refused_line = 0
+        self.device_bytes: tuple[int, int] | None = None
+        """The free bytes and all bytes of the GPU that the log named last."""
 
     def read(self, line: bytes, has_word: bool) -> None:
         """Read one line; without one of `WORDS` (`has_word`) it can only be a name or a statistic."""
@@ -77,6 +87,12 @@ class _LogReader:
     def _attend(self) -> None:
         self.attentive_until = self.number + _NAME_LINES
 
+    def build_refusal(self) -> Evidence:
+        """Return the evidence of a request that the driver refused, in a log that names no other failure."""
+        refused = EvidenceBuilder(self.refused_line, self.refused_line, exhausted="device")
+        refused.set_bytes(self.refused_bytes, exact=True)
+        return refused.build()
+
     # The failure that a line belongs to.
 
     def _open(self) -> EvidenceBuilder:
@@ -86,6 +102,8 @@ class _LogReader:
                 f"the driver refused {self.refused_bytes:,} bytes before: another process may hold the device's memory"
             )
             self.refused_bytes = None
+        failure.device_bytes = self.device_bytes
+        self.has_failed = True
         self.failures.append(failure)
         return self._touch(failure)
 
@@ -202,12 +220,30 @@ class _LogReader:
             shape, dtype = read_shape(match["shape"]), read_dtype(match["dtype"])
             failure.set_bytes(tensor_bytes(shape, dtype), exact=True)
             failure.add_to_request(shape=shape, dtype=dtype, allocator="numpy")
+        elif match := patterns.DEVICE_MEMORY.search(line):
+            self.device_bytes = read_amount(match[2]), read_amount(match[1])
         elif match := patterns.REFUSED.search(line):
             self.refused_bytes = int(match[1])
+            self.refused_line = self.number
+        elif (exhausted := _exhausted(line)) is not None:
+            failure = self._add_exhausted(exhausted)
+            if match := patterns.KILLED_BYTES.search(line):
+                failure.bytes_in_use = int(match[1]) << 10
         else:
             return False
         self._read_names(line)
         return True
+
+    def _add_exhausted(self, exhausted: Exhausted) -> EvidenceBuilder:
+        """Return the failure that a message from outside of TensorFlow's allocators belongs to."""
+        known = next(self._recent(), None)
+        if known is None:
+            known = self._open()
+            known.exhausted = exhausted
+        elif known.exhausted is not None and _EXPLAINS.index(exhausted) < _EXPLAINS.index(known.exhausted):
+            # The shell only says that a process was killed; the kernel and the scheduler say why.
+            known.exhausted = exhausted
+        return self._touch(known)
 
     def _add_tensor(self, match: re.Match[bytes], line: bytes) -> None:
         shape, dtype, device = read_shape(match["shape"]), read_dtype(match["dtype"]), _text(match["device"])
@@ -299,6 +335,19 @@ class _LogReader:
             return
         failure.last_line = self.number
         self._attend()
+
+
+def _exhausted(line: bytes) -> Exhausted | None:
+    """Return which memory a message from outside of TensorFlow's allocators says ran out."""
+    if patterns.DEVICE_FULL.search(line):
+        return "device"
+    if patterns.PROCESS_FULL.search(line):
+        return "process"
+    if patterns.CONTAINER_FULL.search(line):
+        return "container"
+    if patterns.MACHINE_FULL.search(line):
+        return "machine"
+    return "killed" if patterns.KILLED.search(line) else None
 
 
 def _read_statistics(failure: EvidenceBuilder, line: bytes) -> None:
