@@ -79,7 +79,7 @@ def _for_leak(evidence: Evidence) -> list[str]:
 
 def _for_constant(evidence: Evidence) -> list[str]:
     return [
-        "stream the data: lt.feed.arrays(x, y, batch_size=..., budget=...), a tf.data.Dataset, copies one batch at a time",
+        "stream the data: lt.feed.arrays(x, y, budget=...) is a tf.data.Dataset that copies one batch at a time",
         "do not pass the whole array to tf.constant or from_tensor_slices: both copy it",
         "do not let a tf.function close over an array: it becomes a constant of the graph",
     ]

@@ -128,7 +128,7 @@ def _find_host(evidence: Evidence) -> str | None:
     if evidence.exhausted == "machine":
         return f"the machine ran out of memory{held}, and the kernel killed the process"
     if evidence.exhausted == "killed":
-        return "looks like the host ran out of memory: the process was killed (SIGKILL), which the kernel does then"
+        return "looks like the host ran out of memory: the process was killed with SIGKILL, as the kernel does then"
     return None
 
 

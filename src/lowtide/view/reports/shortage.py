@@ -30,7 +30,7 @@ def fact_lines(shortage: Shortage) -> list[tuple[str, str]]:
     """Return the known facts, each with its label: the request, the memory there was, the peak, and what fits."""
     peak = shortage.peak_bytes
     facts = [
-        ("asked for", request_line(shortage.request)),
+        ("asked for", None if shortage.exhausted and shortage.request == Request() else request_line(shortage.request)),
         ("there was", room_line(shortage)),
         ("peak", None if peak is None else f"{format_bytes(peak)} highest use before"),
         ("fits", _fits_line(shortage)),
