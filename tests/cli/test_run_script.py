@@ -519,3 +519,33 @@ def test_control_c_reaches_the_script_once(script, terminal):
     assert b"times 1" in screen.seen
     assert b"KeyboardInterrupt" in screen.seen
     assert b"killed by SIGINT" in screen.seen
+
+
+PARTIAL = """
+import sys
+import keras, numpy as np, tensorflow as tf
+model = keras.Sequential([keras.Input((64,)), keras.layers.Dense(512, activation="relu"), keras.layers.Dense(10)])
+model.compile("sgd", "mse")
+x, y = np.zeros((12 * 1024 + 100, 64), "float32"), np.zeros((12 * 1024 + 100, 10), "float32")
+if sys.argv[1] == "fit":
+    model.fit(x, y, batch_size=1024, verbose=0)
+else:
+    weights = tf.Variable(tf.zeros((64, 512)))
+    @tf.function
+    def step(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.square(x @ weights))
+        weights.assign_sub(tape.gradient(loss, weights))
+    for start in range(0, len(x), 1024):
+        step(tf.constant(x[start:start + 1024]))
+"""
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("how", ["fit", "loop"])
+def test_the_last_batch_of_an_epoch_is_not_the_step(script, how):
+    done = run("-m", "lowtide", "run", "--json", script(PARTIAL), how)
+    report = json.loads(done.out)
+    assert report["batch_size"] == 1024
+    assert any("2 with the shapes of this one, 1 with other shapes" in note for note in report["notes"])
+    assert report["peak_bytes"] > 1024 * 512 * 4

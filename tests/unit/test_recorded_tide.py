@@ -31,9 +31,9 @@ def tide_of(stretch, step, steps=None, names=None, **more):
     return recorded_tide(stretch, step, steps or [step], names or GraphNames(), **(details | more))
 
 
-def run_step(stream, step, peak, function="step"):
+def run_step(stream, step, peak, function="step", operation=None):
     call = stream.begin(step, function)
-    stream.allocate("activation", peak)
+    stream.allocate("activation", peak, operation)
     stream.free("activation")
     stream.end(call)
 
@@ -137,7 +137,8 @@ def test_the_middle_peak_of_the_last_window_is_chosen():
     run_step(stream, 1, 9000)
     cuts = [stream.cut()]
     for step, size in ((11, 1000), (12, 4000), (13, 2000), (14, 3000)):
-        run_step(stream, step, size)
+        # No op occurs in two steps, so nothing shows that their shapes differ.
+        run_step(stream, step, size, operation=f"op_{step}")
     cuts.append(stream.cut())
     # In the last one no step came to its end.
     stream.begin(20)
@@ -150,6 +151,17 @@ def test_the_middle_peak_of_the_last_window_is_chosen():
     assert (step.step, [each.step for each in steps]) == (14, [11, 12, 13, 14])
     assert choose_step(stretches[:1])[1].step == 1
     assert choose_step(stretches[2:]) is None
+
+
+def test_of_steps_with_different_shapes_the_largest_are_chosen():
+    stream = Stream()
+    for step, size in ((11, 4000), (12, 4000), (13, 400), (14, 400), (15, 400)):
+        run_step(stream, step, size)
+    stretch, step, steps = choose_step([stretch_of(stream)])
+    assert (step.step, len(steps)) == (12, 5)
+    (note,) = tide_of(stretch, step, steps).notes
+    assert note.startswith("5 steps were recorded: 2 with the shapes of this one, 3 with other shapes")
+    assert note.endswith("with peaks of 512 B")
 
 
 def test_a_window_without_events_is_not_chosen():

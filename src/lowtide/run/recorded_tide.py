@@ -14,11 +14,14 @@ from lowtide.simulator.bfc import BfcAllocator, OutOfMemory
 from lowtide.tide.columns import Buffers, Building, Curve, Recording, StepPeak
 from lowtide.tide.rows import BufferRow, buffers_of
 from lowtide.tide.tide import Tide
+from lowtide.units import format_bytes
 
 # The number of repetitions after which the allocator has all the regions that a step needs.
 _RUNS_UNTIL_STEADY = 3
 # Source lines are looked up for the largest tensors only, because finding one walks a Python traceback.
 _LARGEST_SOURCED = 24
+# Of the ops of two steps with equal inputs, the share whose shapes may differ because they depend on the data.
+_DATA_DEPENDENT_SHARE = 0.05
 
 
 @dataclass(frozen=True)
@@ -71,17 +74,58 @@ def step_until(stretch: Stretch, moment: int) -> RecordedStep | None:
 
 
 def choose_step(stretches: Sequence[Stretch]) -> tuple[Stretch, RecordedStep, list[RecordedStep]] | None:
-    """Return the last window with steps, its step with the median peak, and all its steps.
+    """Return the last window with steps, a typical one of its largest steps, and all its steps.
 
-    The first step of a window is skipped if there are others: the chunks that exist before it were allocated outside
-    the window, and the very first step traces the program.
+    Steps of equal shapes form a group: the last batch of an epoch is often smaller. The step is the one with the median
+    peak of the group with the highest peak. The first step of a window is skipped if its group has others: the chunks
+    that exist before it were allocated outside the window, and the very first step traces the program.
     """
     for stretch in reversed(stretches):
         steps = steps_of(stretch)
         if steps and len(stretch.events):
-            candidates = sorted(steps[1:] or steps, key=lambda step: step.peak_bytes)
+            largest = max(_groups_of(stretch, steps), key=lambda group: max(step.peak_bytes for step in group))
+            others = [step for step in largest if step is not steps[0]]
+            candidates = sorted(others or largest, key=lambda step: step.peak_bytes)
             return stretch, candidates[(len(candidates) - 1) // 2], steps
     return None
+
+
+def _groups_of(stretch: Stretch, steps: Sequence[RecordedStep]) -> list[list[RecordedStep]]:
+    """Return the steps in groups of equal shapes, in the order of their first steps."""
+    groups: list[tuple[dict[str, tuple[int, ...]], list[RecordedStep]]] = []
+    for step in steps:
+        shapes = _shapes_in(stretch, step)
+        for known, members in groups:
+            common = known.keys() & shapes.keys()
+            if sum(known[name] != shapes[name] for name in common) <= _DATA_DEPENDENT_SHARE * len(common):
+                members.append(step)
+                break
+        else:
+            groups.append((shapes, [step]))
+    return [members for _, members in groups]
+
+
+def _shapes_in(stretch: Stretch, step: RecordedStep) -> dict[str, tuple[int, ...]]:
+    """Return the shape that each op of a step allocated first."""
+    inside = slice(step.first, step.end)
+    shapes: dict[str, tuple[int, ...]] = {}
+    for operation, shape in zip(stretch.events.operation[inside], stretch.events.shape[inside], strict=True):
+        if operation and shape:
+            shapes.setdefault(operation, tuple(shape))
+    return shapes
+
+
+def _shape_note(stretch: Stretch, chosen: RecordedStep, steps: Sequence[RecordedStep]) -> tuple[str, ...]:
+    """Return how many steps had the shapes of the chosen one, if others were recorded too."""
+    groups = _groups_of(stretch, steps)
+    if len(groups) == 1:
+        return ()
+    counts = {chosen in group: 0 for group in groups}
+    for group in groups:
+        counts[chosen in group] += len(group)
+    peaks = [format_bytes(max(step.peak_bytes for step in group)) for group in groups if chosen not in group]
+    others = f"{counts[False]} with other shapes, such as the last batch of an epoch, with peaks of {', '.join(peaks)}"
+    return (f"{len(steps)} steps were recorded: {counts[True]} with the shapes of this one, {others}",)
 
 
 def recorded_tide(
@@ -112,7 +156,7 @@ def recorded_tide(
         buffers=_place_buffers(rows),
         curve=curve,
         building=building,
-        notes=notes,
+        notes=(*notes, *_shape_note(stretch, step, steps)),
         recording=Recording(
             allocator=stretch.events.allocator[0],
             limit_bytes=limit_bytes,

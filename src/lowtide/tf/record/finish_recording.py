@@ -103,7 +103,7 @@ def inspect_step(
     if not present:
         return uninspected(metadata)
     name = max(present, key=lambda each: count_nodes(recorder.functions[each]))
-    concrete = recorder.functions[name]
+    concrete, shapes = recorder.find_call(name, None if steady is None else steady[1].step)
     stretch, inside = (steady[0], slice(steady[1].first, steady[1].end)) if steady else (stretches[-1], slice(None))
     events = stretch.events
     pairs = zip(events.operation[inside], events.shape[inside], strict=True)
@@ -117,9 +117,7 @@ def inspect_step(
         recorder.notes.append("there was not enough memory left to inspect the step's graph")
         return uninspected(metadata, batch_size_of(concrete, allocations))
     try:
-        return inspect_function(
-            concrete, recorder.arguments.get(name, ()), allocations, metadata, progress or _print_progress
-        )
+        return inspect_function(concrete, shapes, allocations, metadata, progress or _print_progress)
     except LowtideError as error:
         recorder.notes.append(f"the step's graph could not be inspected: {error}")
         return uninspected(metadata, batch_size_of(concrete, allocations))

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 from tensorflow.python.eager import context
@@ -47,6 +47,13 @@ class OpenWindow:
     owners: dict[int, tuple[Owner, ...]] = field(default_factory=dict)
 
 
+class StepCall(NamedTuple):
+    """The traced function of a call, None without one, and the shapes of its arguments."""
+
+    concrete: Any
+    shapes: tuple[tuple[int, ...] | None, ...]
+
+
 class Recorder:
     """Counts steps, and records the first ones and some steady ones."""
 
@@ -60,7 +67,8 @@ class Recorder:
         self.functions: dict[str, Any] = {}
         """The last called function of each name; its graph gives names to buffers at the end."""
         self._variables: dict[str, tuple[Any, ...]] = {}
-        self.arguments: dict[str, tuple[tuple[int, ...] | None, ...]] = {}
+        self.step_calls: dict[tuple[int, str], StepCall] = {}
+        """The last recorded call of each function in each step: other steps may have called another trace of it."""
         self.windows: list[Window] = []
         self.samples: list[tuple[int, int]] = []
         self.notes: list[str] = []
@@ -118,7 +126,7 @@ class Recorder:
                     self._begin_step(count)
             number = self._calls = self._calls + 1
             if self._open is not None:
-                self.arguments[function] = tuple(_shape(tensor) for tensor in inputs)
+                self.step_calls[self.step, function] = StepCall(concrete, tuple(_shape(tensor) for tensor in inputs))
                 call = Call(number, self.step, function)
                 self._open.calls.append(call)
                 self._open.owners[call.begin_mark] = self.lookup.owners(self._variables.get(function, ()), inputs)
@@ -217,6 +225,14 @@ class Recorder:
         shutil.rmtree(self.folder / "profile", ignore_errors=True)
         self.windows.append(Window(opened.profile, tuple(opened.calls), opened.owners))
         self.save()
+
+    def find_call(self, function: str, step: int | None) -> StepCall:
+        """The call of a function in a recorded step, or its last call if that step is not known."""
+        call = self.step_calls.get((step or 0, function))
+        if call is not None and call.concrete is not None:
+            return call
+        shapes = [each.shapes for (_, name), each in self.step_calls.items() if name == function]
+        return StepCall(self.functions[function], shapes[-1] if shapes else ())
 
     def last_owners(self) -> tuple[Owner, ...]:
         """The addresses of variables and arguments when the last recorded call began."""
