@@ -60,7 +60,7 @@ def test_a_step_that_is_too_large_is_told_by_layer_and_what_would_have_fitted(an
     assert shortage["tide"] is not None
     # Each of its results is half of the limit.
     assert shortage["planned_slowdown"] is None
-    assert "in micro-batches" in shortage["cause"]["advice"][1]
+    assert "lowtide plan TARGET" in shortage["cause"]["advice"][1]
 
 
 def test_a_batch_that_a_plan_would_fit_in_is_told_at_what_cost(answers):

@@ -47,7 +47,8 @@ def test_rows_of_arrays_give_way_to_a_batch_size(model, peak):
     many = np.zeros((1000, 6), "float32"), np.zeros((1000, 3), "float32")
     assert lt.predict(model, *many, batch_size=ROWS).batch_size == ROWS
     answer = lt.max_batch_size(model, *many, budget="1MiB")
-    assert answer.batch_size == lt.max_batch_size(model, budget="1MiB").batch_size
+    assert answer.batch_size > ROWS
+    assert answer.safe_bytes <= 1 << 20
 
 
 def test_a_function_keeps_the_dtypes_of_arrays():
