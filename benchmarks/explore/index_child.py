@@ -10,7 +10,8 @@ from typing import Any
 
 from benchmarks.explore.memory import peak_bytes
 from lowtide.atlas.atlas import Source
-from lowtide.atlas.index_cache import build_atlas, cache_folder
+from lowtide.atlas.index_cache import build_atlas
+from lowtide.cache.folder import cache_folder
 from lowtide.sources.graphs.find_graphs import find_graphs
 
 

@@ -1,4 +1,4 @@
-"""Damage to files: what a bad disk, a full one, or somebody with bad intentions could make of them."""
+"""Damage to files, as from a bad disk, a full disk or an attacker."""
 
 from __future__ import annotations
 

@@ -77,24 +77,36 @@ def look(browser):
         return opened[-1].open(view)
 
     yield open_viewer
+    leave(browser, opened)
+
+
+def leave(browser, opened: list[Viewer]) -> None:
+    """Check the page that was opened last, and leave it."""
     assert complaints(browser) == []
     for viewer in opened[-1:]:
         asked = viewer.run("return performance.getEntriesByType('resource').map((entry) => entry.name)")
         assert [name for name in asked if not name.startswith(viewer.address)] == []
+    opened.clear()
     browser.get("about:blank")
+    # A request on the way ends with the page.
+    complaints(browser)
 
 
 @pytest.fixture
-def view(look, tmp_path, monkeypatch):
+def view(browser, look, tmp_path, monkeypatch):
     """Serve some paths for one test, and look at them."""
     monkeypatch.setenv("LOWTIDE_CACHE", str(tmp_path / "cache"))
+    opened: list[Viewer] = []
     with ExitStack() as servers:
 
         def show(*paths, view: str = "") -> Viewer:
             address, _ = servers.enter_context(serving(*paths))
-            return look(address, view)
+            opened.append(look(address, view))
+            return opened[-1]
 
         yield show
+        # Before its server stops: what the page asks afterwards is refused.
+        leave(browser, opened)
 
 
 @pytest.fixture(scope="session")

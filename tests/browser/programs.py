@@ -34,7 +34,7 @@ TOWER = tuple(
     made
     for number in range(1, 4)
     for made in (
-        node(f"tower/block_{number}/scale", "Const", attributes=typed(FLOAT, shape(10, 10), key="dtype")),
+        node(f"tower/block_{number}/scale", "VariableV2", attributes=typed(FLOAT, shape(10, 10), key="dtype")),
         node(
             f"tower/block_{number}/MatMul",
             "MatMul",
@@ -88,6 +88,18 @@ def traced_run() -> bytes:
     after = b"".join(DENSE[:4])
     functions = message(4, message(2, WIDER_STEP) + message(3, after))
     return events(event(message(4, TRAIN_STEP)), summary("train_step", "graph_run_metadata", functions))
+
+
+def profiled_run(functions: int) -> bytes:
+    """An event file of the Keras callback with `profile_batch`: a step in three versions, and functions of one op."""
+    alone = b"".join((node("resource", "_Arg"), node("VarIsInitializedOp", "VarIsInitializedOp", "resource")))
+    body = [node(f"block_{number}/MatMul", "MatMul", "x", "x") for number in range(8)]
+    step = function("__inference_train_step_844", ["x"], body, {"loss": "block_7/MatMul:0"})
+    called = node("x", "_Arg") + node("call", "StatefulPartitionedCall", "x") + message(2, step)
+    inlined = b"".join(node(f"block_{number}/MatMul", "MatMul", device=CPU) for number in range(30))
+    versions = [(alone, alone, alone)] * functions + [(called, inlined, inlined)]
+    metadata = b"".join(message(4, message(2, a) + message(3, b) + message(1, c)) for a, b, c in versions)
+    return events(summary("batch_2", "graph_run_metadata", metadata))
 
 
 def flat_nodes(count: int, scope: str = "flat") -> Iterator[bytes]:

@@ -115,7 +115,7 @@ def test_amounts_are_written_as_everywhere_else(open_page, tide_factory):
     assert [row[4] for row in rows(browser)] == [format_bytes(size) for size in reversed(sizes)]
 
 
-def test_names_are_text_whatever_they_are(open_page, tide):
+def test_names_are_shown_as_text(open_page, tide):
     nasty = "</script><img src=x onerror=alert(1)>"
     buffers = replace(tide.buffers, layer=[nasty] * len(tide.buffers), name=[nasty] * len(tide.buffers))
     browser = open_page(TideReport(replace(tide, target=nasty, notes=(nasty,), buffers=buffers)))

@@ -73,12 +73,23 @@ def tab(browser, tensorboard):
     assert [text for text in complaints if "plugin/lowtide" in text] == []
 
 
-def test_the_tab_draws_the_graph_of_the_run(browser, tab):
+def test_the_tab_lists_what_there_is_and_draws_the_graph_of_the_run(browser, tab):
+    listed = "return [...document.querySelectorAll('.start .entry a.open')].map((each) => each.textContent)"
+    tab.until(lambda driver: len(driver.execute_script(listed)) == 2)
+    browser.find_element("css selector", ".start .entry.graph a.open").click()
     tab.until(lambda driver: driver.execute_script("return window.lowtide?.drawn().length > 0"))
     drawn = browser.execute_script("return window.lowtide.drawn().map(({ key, kind }) => [key, kind])")
     assert sorted(map(tuple, drawn)) == [
         ("adam", "scope"), ("dense", "scope"), ("gradient_tape", "scope"), ("lr", "node"), ("x", "node"),
     ]  # fmt: skip
+
+
+def test_links_stay_in_the_tab(browser, tab):
+    shown = "return document.querySelector('main')?.dataset.view"
+    for link, view in (("Tide", "tide"), ("Start", "files"), ("Graph", "graph"), ("Start", "files")):
+        tab.until(lambda driver, link=link: driver.find_elements("link text", link))
+        browser.find_element("link text", link).click()
+        tab.until(lambda driver, view=view: driver.execute_script(shown) == view)
 
 
 def test_other_tabs_and_this_one_are_listed(tensorboard):

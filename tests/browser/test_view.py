@@ -32,10 +32,10 @@ def test_the_command_line_prints_an_address_that_works(look, logs, tmp_path, mon
         try:
             greeting = json.loads(process.stdout.readline())
             viewer = look(greeting["address"])
-            viewer.wait_for_keys("dense", "tower")
+            viewer.wait(lambda: "a_train_step.pb" in viewer.texts(".entry .name"))
             assert viewer.browser.title == f"{logs} · lowtide"
         finally:
-            # Not Ctrl-C: whoever runs the tests in the background has it ignored, also by what he starts.
+            # Not Ctrl-C: a shell that runs tests in the background ignores it, and its child processes inherit that.
             process.send_signal(signal.SIGTERM)
             process.wait(60)
     assert process.returncode == 0

@@ -1,4 +1,4 @@
-"""The page of `lowtide view` in a browser, with the eyes and the hands of somebody who uses it."""
+"""The page of `lowtide view` in a browser: what a user sees, clicks and types."""
 
 from __future__ import annotations
 

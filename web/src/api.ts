@@ -10,6 +10,13 @@ export interface GraphEntry {
   id: string;
   label: string;
   state: State;
+  /** With the nodes of its functions; null when counting them would take long. */
+  nodes?: number | null;
+  bytes?: number;
+  /** The function of a traced step that it is; graphs with the same tag and position are versions of one function. */
+  function?: {
+    tag: string | null; position: number; name: string | null; stage: 'before' | 'after' | 'partition'; device: string | null;
+  };
 }
 
 export interface FileEntry {
@@ -77,6 +84,8 @@ export interface Item {
   nodes: number;
   bytes: number | null;
   op?: string | null;
+  /** The most frequent op of a group, without constants and the like. */
+  main_op?: string | null;
   dtype?: string | null;
   shape?: string | null;
   phase?: Phase | null;
@@ -87,8 +96,8 @@ export interface Item {
   change?: Change;
 }
 
-/** From and to (positions in `items`), edges bundled, their bytes, how many are control edges, and a diff's change. */
-export type ScreenEdge = [from: number, to: number, count: number, bytes: number, control: number, change?: Change];
+/** From and to (positions in `items`), edges bundled, their bytes, how many are control edges, and the shape if it is one tensor. */
+export type ScreenEdge = [from: number, to: number, count: number, bytes: number, control: number, shape?: string | null];
 export type Crossing = [item: number, count: number, bytes: number];
 
 export interface Screen {
@@ -115,6 +124,16 @@ export interface Neighbour {
   shape?: string | null;
   bytes?: number | null;
   missing?: boolean;
+  /** How many edges of a group carry it. */
+  edges?: number;
+}
+
+/** The tensors that cross the border of a scope or a fold. */
+export interface GroupBorders {
+  inputs: Neighbour[];
+  input_count: number;
+  outputs: Neighbour[];
+  output_count: number;
 }
 
 export interface NodeDetails {
@@ -215,6 +234,8 @@ function createApi(get: Get) {
       get<Screen>(graphPath(graph, '/screen'), { ...query }, signal),
     node: (graph: string, query: NodeQuery, signal?: AbortSignal) =>
       get<NodeDetails>(graphPath(graph, '/node'), { ...query }, signal),
+    group: (graph: string, query: GroupQuery, signal?: AbortSignal) =>
+      get<GroupBorders>(graphPath(graph, '/group'), { ...query }, signal),
     search: (graph: string, query: SearchQuery, signal?: AbortSignal) =>
       get<SearchAnswer>(graphPath(graph, '/search'), { ...query }, signal),
     around: (graph: string, query: AroundQuery, signal?: AbortSignal) =>
@@ -239,6 +260,14 @@ export interface NodeQuery {
   tide?: number | null;
   inputs_from?: number;
   readers_from?: number;
+}
+
+export interface GroupQuery {
+  part: number;
+  path: string;
+  fold: string;
+  inputs_from?: number;
+  outputs_from?: number;
 }
 
 /** By which tide the nodes are coloured. */

@@ -1,4 +1,8 @@
+import { escapeUnseen } from './names';
+
 // Elements are always created, never parsed from text: names of nodes, tensors and files are untrusted.
+
+const read = new Set(['title', 'aria-label', 'label', 'placeholder']);
 
 type Child = Node | string | null | undefined | false;
 type Attributes = Record<string, string | number | boolean | null | undefined | EventListener>;
@@ -20,9 +24,10 @@ function setUp<Made extends Element>(made: Made, attributes: Attributes, childre
   for (const [name, value] of Object.entries(attributes)) {
     if (typeof value === 'function') made.addEventListener(name.slice(2), value);
     else if (value === true) made.setAttribute(name, '');
-    else if (value !== null && value !== undefined && value !== false) made.setAttribute(name, String(value));
+    else if (value !== null && value !== undefined && value !== false) made.setAttribute(name, read.has(name) ? escapeUnseen(String(value)) : String(value));
   }
-  made.append(...children.filter((child): child is Node | string => Boolean(child)));
+  const given = children.filter((child): child is Node | string => Boolean(child));
+  made.append(...given.map((child) => (typeof child === 'string' ? escapeUnseen(child) : child)));
   return made;
 }
 

@@ -5,17 +5,20 @@ import { element } from './dom';
 import { createHeader } from './header';
 import { openHelp } from './help';
 import { errorCard } from './notice';
-import { formatRoute, graphRoute, parseRoute, type ReportRoute, type Route } from './route';
+import { formatRoute, parseRoute, type ReportRoute, type Route } from './route';
 import { watchTheme } from './theme';
 import { mount as mountGraph } from './graph/index';
+import { escapeUnseen } from './names';
 import { mount as mountPlan } from './plan/index';
 import { mountDifference } from './reports/difference';
 import { mountForecast } from './reports/forecast';
 import { mountShortages } from './reports/shortage';
+import { isReading, onlyRoute } from './start/entries';
+import { mount as mountStart } from './start/index';
 import { mount as mountTide } from './tide/index';
 
-const mounts: Record<Exclude<Route['view'], 'files'>, Mount> = {
-  graph: mountGraph, diff: mountGraph, tide: mountTide, plan: mountPlan,
+const mounts: Record<Route['view'], Mount> = {
+  files: mountStart, graph: mountGraph, diff: mountGraph, tide: mountTide, plan: mountPlan,
   difference: mountDifference, shortage: mountShortages, forecast: mountForecast,
 };
 
@@ -29,7 +32,7 @@ export function startPage(body: HTMLElement, api: Api, only: ReportRoute | null 
 
   const themes = watchTheme(show);
   const header = createHeader({ navigate, toggleTheme: () => themes.toggle(), openHelp }, only !== null);
-  const context: Context = { api, standalone: only !== null, navigate, theme: () => themes.current() };
+  const context: Context = { api, files: () => files, standalone: only !== null, navigate, theme: () => themes.current() };
 
   function navigate(route: Route, options: { replace?: boolean } = {}): void {
     const hash = formatRoute(route);
@@ -42,9 +45,12 @@ export function startPage(body: HTMLElement, api: Api, only: ReportRoute | null 
   function show(): void {
     const asked = parseRoute(location.hash);
     const route = only && asked.view !== only.view ? only : asked;
+    const first = route.view === 'files' ? firstRoute() : null;
+    if (first) return navigate(first, { replace: true });
     header.update(route);
-    if (route.view === 'files') return showFirst();
     if (view?.kind !== route.view) {
+      // A list that was read earlier may lack what a training has written since.
+      if (route.view === 'files' && view) void loadFiles();
       view?.view.destroy();
       main.replaceChildren();
       main.dataset.view = route.view;
@@ -53,21 +59,29 @@ export function startPage(body: HTMLElement, api: Api, only: ReportRoute | null 
     view.view.update(route);
   }
 
-  // Without an address the first file is shown; an empty list has a message.
-  function showFirst(): void {
-    const first = files && firstRoute(files);
-    if (first) navigate(first, { replace: true });
-    else if (files && !files.files.some(({ kind }) => kind === 'reading')) main.replaceChildren(emptyCard(files));
+  // Without an address the only graph, tide or plan is shown; of several, the list.
+  function firstRoute(): Route | null {
+    return location.hash.length <= 1 && files && !isReading(files) ? onlyRoute(files) : null;
+  }
+
+  // TensorBoard's frame has a base address: without this a link to a hash would leave the page.
+  function followLink(event: MouseEvent): void {
+    const link = event.target instanceof Element ? event.target.closest('a[href^="#"]') : null;
+    if (!link || event.defaultPrevented || event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+    event.preventDefault();
+    navigate(parseRoute(link.getAttribute('href') ?? ''));
   }
 
   async function loadFiles(): Promise<void> {
     try {
-      files = await api.files();
-      document.title = `${files.title} · lowtide`;
+      const found = await api.files();
+      // The same list is not drawn again: the user may be reading it.
+      if (!files || textOf(found) !== textOf(files)) files = found;
+      document.title = escapeUnseen(`${files.title} · lowtide`);
       header.showFiles(files);
       if (parseRoute(location.hash).view === 'files') show();
       // The list arrives before all files have been read.
-      if (files.files.some(({ kind }) => kind === 'reading')) setTimeout(() => void loadFiles(), readingTime);
+      if (isReading(files)) setTimeout(() => void loadFiles(), readingTime);
     } catch (problem) {
       if (parseRoute(location.hash).view === 'files') main.replaceChildren(errorCard(problem, () => void loadFiles()));
     }
@@ -75,33 +89,22 @@ export function startPage(body: HTMLElement, api: Api, only: ReportRoute | null 
 
   body.replaceChildren(element('a', { class: 'unseen skip', href: '#main', onclick: skipTo(main) }, 'Skip to the view'),
     header.element, main);
+  body.addEventListener('click', followLink);
   addEventListener('hashchange', show);
   show();
   if (!only) void loadFiles();
 }
 
-function firstRoute(files: Files): Route | null {
-  for (const file of files.files) {
-    const graph = file.graphs?.[0];
-    if (graph) return graphRoute(graph.id);
-    if (file.kind === 'tide' || file.kind === 'plan') return { view: file.kind, id: file.id, options: {} };
-  }
-  return null;
+/** Everything in a list but how far indexes are, which the page does not show. */
+function textOf(files: Files): string {
+  return JSON.stringify(files, (name, value: unknown) => (name === 'state' ? undefined : value));
 }
 
-function emptyCard({ title, files }: Files): HTMLElement {
-  return element('div', { class: 'card problem' },
-    element('h2', {}, 'Nothing to show'),
-    element('p', {}, `No graph, tide or plan was found in ${title}.`),
-    ...files.flatMap(({ path, notes }) => (notes ?? []).map((note) => element('p', { class: 'hint' }, `${path}: ${note}`))).slice(0, 20),
-    element('p', { class: 'hint' },
-      'Point lowtide view at event files, a SavedModel, a .pb or .pbtxt graph, a .keras model, a tide or a plan.'));
-}
-
-// The hash is the address of the view, so this link moves the focus itself.
+// The hash is the address of the view, so this link moves the focus itself: to what takes keys, where there is such.
 function skipTo(main: HTMLElement): EventListener {
   return (event) => {
     event.preventDefault();
-    main.focus();
+    const first = [...main.querySelectorAll<HTMLElement>('[data-first]')].find((each) => each.checkVisibility());
+    (first ?? main).focus();
   };
 }

@@ -76,7 +76,7 @@ export function parseRoute(hash: string): Route {
 export function formatRoute(route: Route): string {
   switch (route.view) {
     case 'files':
-      return '#';
+      return '#files';
     case 'graph':
       return `#graph/${encode(route.graph)}${formatQuery(graphQuery(route))}`;
     case 'diff':

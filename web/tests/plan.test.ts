@@ -26,9 +26,17 @@ const frontier: Frontier = {
     { bytes: 7168, slowdown: 0.31, recomputed: 4 },
   ],
   points: [
-    { bytes: 16384, slowdown: 0, recomputed: 0, name: 'as it is', chosen: false, words: '16 KiB' },
-    { bytes: 9216, slowdown: 0.14, recomputed: 2, name: 'this plan', chosen: true, words: '9 KiB' },
-    { bytes: 7168, slowdown: 0.31, recomputed: 4, name: 'smallest', chosen: false, words: '7 KiB at +31% time' },
+    { bytes: 16384, slowdown: 0, recomputed: 0, name: 'as it is', note: 'as it is', chosen: false, words: '16 KiB' },
+    { bytes: 9216, slowdown: 0.14, recomputed: 2, name: 'this plan', note: 'this plan', chosen: true, words: '9 KiB' },
+    {
+      bytes: 7168,
+      slowdown: 0.31,
+      recomputed: 4,
+      name: 'smallest',
+      note: 'smallest, estimate',
+      chosen: false,
+      words: '7 KiB at +31% time',
+    },
   ],
 };
 const curve = (name: string, peak: number) => ({
@@ -109,6 +117,7 @@ describe('the frontier', () => {
       slowdown: place / 100,
       recomputed: place,
       name: place === 37 ? 'this plan' : '',
+      note: '',
       chosen: place === 37,
       words: '',
     }));

@@ -19,5 +19,5 @@ export const measure: Look['measure'] = (text, { size }) => (text.length * size)
 
 export function look(items: Item[]): Look {
   const palette = paletteOf('light');
-  return { palette, measure, colouring: createColouring('', items, palette) };
+  return { palette, measure, centres: [], colouring: createColouring('', items, palette) };
 }

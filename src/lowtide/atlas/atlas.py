@@ -22,8 +22,10 @@ from lowtide.atlas.index.arrays import Column, Ids, Indices, Mask
 from lowtide.atlas.index.columns import open_column, release
 from lowtide.atlas.index.names import name_hashes
 from lowtide.atlas.index.phases import PHASES
+from lowtide.atlas.index.references import CONTROL
 from lowtide.atlas.index.text import hash_text
 from lowtide.program.dtypes import dtype_name
+from lowtide.units import format_count
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,15 @@ class Source:
     label: str = "graph"
     is_settled: bool = False
     """Whether the span stays unchanged when the file changes, as in a file that is only appended to."""
+    import_obstacle: str | None = None
+    """Why TensorFlow cannot import the graph."""
+    given: Path | None = None
+    """The file or folder that the user gave, where `path` is a converted file in the cache or a file in the folder."""
+
+    @property
+    def name(self) -> str:
+        """The name of the file or folder that the user gave."""
+        return (self.given or self.path).resolve().name
 
 
 class _MappedColumn:
@@ -139,9 +150,13 @@ class Atlas:
         """The nodes that read a node."""
         return self.readers[int(self.first_reader[node]) : int(self.first_reader[node + 1])]
 
-    def bytes_of(self, node: int) -> int:
-        """The bytes of all outputs of a node whose size is known."""
-        return int(self.tensor_bytes[int(self.first_tensor[node]) : int(self.first_tensor[node + 1])].sum())
+    def edge_bytes(self, source: Ids | Indices, port: Column) -> Indices:
+        """Return the bytes that each edge carries; 0 for control edges and where the size is unknown."""
+        place = self.first_tensor[source].astype(np.int64) + port
+        is_known = (port != CONTROL) & (place < self.first_tensor[source.astype(np.int64) + 1])
+        size = np.zeros(len(source), np.int64)
+        size[is_known] = self.tensor_bytes[place[is_known]]
+        return size
 
     def op_of(self, node: int) -> str:
         """The op of a node."""
@@ -324,6 +339,5 @@ class Atlas:
         return [content[low:high].decode(errors="replace") for low, high in pairwise(first)]
 
     def __repr__(self) -> str:
-        return (
-            f"<Atlas of {self.source.path.name}, {self.source.label}: {len(self):,} nodes, {self.edge_count:,} edges>"
-        )
+        size = f"{format_count(len(self), 'node')}, {format_count(self.edge_count, 'edge')}"
+        return f"<Atlas of {self.source.name}, {self.source.label}: {size}>"

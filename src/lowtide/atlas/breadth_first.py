@@ -47,7 +47,7 @@ def around(atlas: Atlas, node: int, hops: int, direction: str = BOTH, most: int 
     return ReachedNodes(np.concatenate(found), hidden)
 
 
-def shortest_paths(atlas: Atlas, start: int, end: int, most: int = MOST_NODES) -> ReachedNodes | None:
+def shortest_paths(atlas: Atlas, start: int, end: int) -> ReachedNodes | None:
     """Return all nodes on the shortest directed paths between two nodes; None if there is no path."""
     distance = _distances(atlas, start, end)
     if distance is None:
@@ -58,12 +58,12 @@ def shortest_paths(atlas: Atlas, start: int, end: int, most: int = MOST_NODES) -
         before = np.unique(_next(atlas.first_input, atlas.inputs, frontier))
         frontier = before[distance[before] == left]
         # At least one node of each distance is kept, so that the path has no gap.
-        room = max(most - sum(map(len, found)) - left, 1)
+        room = max(MOST_NODES - sum(map(len, found)) - left, 1)
         hidden += max(len(frontier) - room, 0)
         frontier = frontier[:room]
         found.append(frontier)
     nodes = np.concatenate(found)
-    return ReachedNodes(nodes[: max(most, 1)], hidden + max(len(nodes) - most, 0))
+    return ReachedNodes(nodes[:MOST_NODES], hidden + max(len(nodes) - MOST_NODES, 0))
 
 
 def _distances(atlas: Atlas, start: int, end: int) -> Int32s | None:

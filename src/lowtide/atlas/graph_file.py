@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lowtide.atlas.atlas import Atlas, Source
-from lowtide.atlas.index_cache import cache_folder, open_atlas
+from lowtide.atlas.index_cache import open_atlas
+from lowtide.cache.folder import cache_folder
 from lowtide.errors import LowtideError
 from lowtide.progress import ProgressCallback
 from lowtide.sources.graphs.files import MODEL_FILES
@@ -23,11 +24,14 @@ class OpenedGraph:
     notes: tuple[str, ...]
 
 
-def open_graph(path: Path, graph: str | int | None = None, tell: ProgressCallback | None = None) -> OpenedGraph:
+def open_graph(path: Path, graph: str | int | None = None, on_progress: ProgressCallback | None = None) -> OpenedGraph:
     """Open the graph with the given label or number, by default the first, and index it if there is no index yet."""
-    found, spans = _find(path)
+    file, found = _find(path)
+    spans = found.spans
     span = _choose(spans, graph, path)
-    atlas = open_atlas(Source(span.path, span.start, span.end, span.label), tell)
+    given = None if span.path == path else file
+    source = Source(span.path, span.start, span.end, span.label, False, span.import_obstacle, given)
+    atlas = open_atlas(source, on_progress)
     if not len(atlas):
         raise LowtideError("there is no node in this graph", given=path, cure="; ".join(atlas.notes) or None)
     notes = (*found.notes, *span.notes, *atlas.notes)
@@ -38,14 +42,15 @@ def open_graph(path: Path, graph: str | int | None = None, tell: ProgressCallbac
     return OpenedGraph(atlas, notes)
 
 
-def _find(path: Path) -> tuple[FoundGraphs, tuple[Span, ...]]:
+def _find(path: Path) -> tuple[Path, FoundGraphs]:
+    """Return the file or SavedModel at a path, and the graphs in it, of which there is at least one."""
     if not path.exists():
         raise LowtideError("there is no such file", given=path, cure="give an event file, a SavedModel or a GraphDef")
     if path.is_dir() and not any((path / name).is_file() for name in MODEL_FILES):
         path = _only_file(path)
     found = find_graphs(path, cache_folder())
     if found.spans:
-        return found, found.spans
+        return path, found
     if found.kind in ("tide", "plan"):
         raise LowtideError(f"a {found.kind} holds no graph", given=path, cure=f"lowtide explain shows a {found.kind}")
     raise LowtideError("no graph is in this file", given=path, cure="; ".join(found.notes) or None)

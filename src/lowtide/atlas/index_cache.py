@@ -9,30 +9,25 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from lowtide.atlas.atlas import Atlas, Source
 from lowtide.atlas.index.build import build
 from lowtide.atlas.screens.screen_cache import write_heavy_screens
+from lowtide.cache.folder import GRAPHS, HEADER, cache_folder, cache_limit, make_room, remove_entry
 from lowtide.errors import LowtideError
 from lowtide.progress import Progress, ProgressCallback
-from lowtide.units import parse_bytes
 
 # To be increased with every change of the columns or of the hash of names.
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
-_HEADER = "header.json"
-_LIMIT = "20GiB"
-# A checksum of the complete graph would take as long as its index, so only samples of it are hashed.
+# A checksum of a complete graph, or of a large column, would take as long as its index: only samples of it are hashed.
 _SAMPLES, _SAMPLE_BYTES = 64, 4096
+_MOST_HASHED_BYTES = 4 << 20
 
 
-def cache_folder() -> Path:
-    """Return the folder of the cache: LOWTIDE_CACHE, or a folder in the user's cache."""
-    given = os.environ.get("LOWTIDE_CACHE")
-    if given:
-        return Path(given)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lowtide"
+class DamagedIndexError(ValueError):
+    """The files of an index are not as they were written, or another version of lowtide wrote them."""
 
 
 def open_atlas(source: Source, progress: ProgressCallback | None = None, cache: Path | None = None) -> Atlas:
@@ -46,14 +41,14 @@ def find_atlas(source: Source, cache: Path | None = None) -> Atlas | None:
     try:
         state = _state(source)
         folder = _folder(source, state, cache)
-        header = json.loads((folder / _HEADER).read_text(encoding="utf-8"))
-        if header["schema_version"] != SCHEMA_VERSION or header["file"] != state:
-            return None
-    except (OSError, ValueError, KeyError, TypeError):
+        header = _read_header(folder)
+    except (OSError, ValueError):
+        return None
+    if header["file"] != state:
         return None
     with contextlib.suppress(OSError):
         # The modification time orders indexes by last use.
-        os.utime(folder / _HEADER)
+        os.utime(folder / HEADER)
     return Atlas(folder, header, source)
 
 
@@ -72,53 +67,95 @@ def build_atlas(source: Source, progress: ProgressCallback | None = None, cache:
     try:
         header = build(source.path, source.start, source.end, fresh, progress or (lambda progress: None))
         header |= {"schema_version": SCHEMA_VERSION, "file": state, "path": str(source.path), "label": source.label}
-        (fresh / _HEADER).write_text(json.dumps(header), encoding="utf-8")
         if progress is not None:
             progress(Progress("folding large scopes", 0.99, 1, int(header["nodes"])))
         write_heavy_screens(Atlas(fresh, header, source))
-        # Processes that have an old index open keep their mappings. The new index has a new folder, so that no process
-        # mixes columns of both.
-        for old in folder.parent.glob(f"{folder.name.partition('-')[0]}-*"):
-            shutil.rmtree(old, ignore_errors=True)
-        with contextlib.suppress(OSError):
-            # Another process may have built the same index in the meantime.
-            fresh.rename(folder)
+        _write_header(fresh, header)
+        _replace(folder, fresh)
+        make_room(folder, limit_bytes)
+        return read_atlas(folder, source)
+    except (OSError, DamagedIndexError) as error:
+        _check_readable(source)
+        problem = getattr(error, "strerror", None) or str(error)
+        cure = "free space there, delete this folder, or set LOWTIDE_CACHE to another one"
+        raise LowtideError(f"cannot write an index: {problem}", given=folder.parent, cure=cure) from error
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
-    _make_room(folder, limit_bytes)
-    return read_atlas(folder, source)
 
 
-def cache_limit() -> int:
-    """Return the most bytes that all indexes may take: LOWTIDE_CACHE_LIMIT, or 20 GiB."""
-    return parse_bytes(os.environ.get("LOWTIDE_CACHE_LIMIT") or _LIMIT)
+def _check_readable(source: Source) -> None:
+    """Raise the error of a graph file that cannot be read, so that the cache is not blamed for it."""
+    with source.path.open("rb") as file:
+        file.read(1)
 
 
-def _make_room(kept: Path, limit_bytes: int) -> None:
-    """Remove the least recently used indexes, except `kept`, until the others fit."""
-    found = []
-    for header in kept.parent.glob(f"*/{_HEADER}"):
-        # Another process may remove the same indexes.
-        with contextlib.suppress(OSError):
-            size = sum(file.stat().st_size for file in header.parent.iterdir())
-            found.append((header.stat().st_mtime_ns, size, header.parent))
-    total = sum(size for _, size, _ in found)
-    for _, size, folder in sorted(found):
-        if total <= limit_bytes:
-            break
-        if folder != kept:
-            shutil.rmtree(folder, ignore_errors=True)
-            total -= size
+def _replace(folder: Path, fresh: Path) -> None:
+    """Put a new index in the place of older ones.
+
+    Processes that have an old index open keep their mappings. The new index has a new folder, so that no process mixes
+    columns of both.
+    """
+    for old in folder.parent.glob(f"{folder.name.partition('-')[0]}-*"):
+        remove_entry(old)
+    with contextlib.suppress(OSError):
+        # Another process may have built the same index in the meantime.
+        fresh.rename(folder)
 
 
 def read_atlas(folder: Path, source: Source) -> Atlas:
-    """Open the index in a folder, even if the file has changed since it was built."""
-    return Atlas(folder, json.loads((folder / _HEADER).read_text(encoding="utf-8")), source)
+    """Open the index in a folder, even if the file has changed since it was built; an error if it is damaged."""
+    return Atlas(folder, _read_header(folder), source)
+
+
+def _read_header(folder: Path) -> dict[str, Any]:
+    """Read the header of an index and compare the files of the index with it."""
+    try:
+        header = json.loads((folder / HEADER).read_text(encoding="utf-8"))
+        checksum = header.pop("checksum")
+        is_intact = header["schema_version"] == SCHEMA_VERSION and checksum == _digest(_as_text(header))
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise DamagedIndexError(f"{HEADER} of the index is damaged") from error
+    if not is_intact:
+        raise DamagedIndexError(f"{HEADER} of the index is damaged or of another version")
+    for name, expected in header["files"].items():
+        if _fingerprint(folder / name) != expected:
+            raise DamagedIndexError(f"{name} of the index is damaged")
+    return dict(header)
+
+
+def _write_header(folder: Path, header: dict[str, Any]) -> None:
+    """Write the header with the checksums of all files of the index."""
+    # As it will be read: JSON has no tuples.
+    complete = json.loads(_as_text(header | {"files": {file.name: _fingerprint(file) for file in folder.iterdir()}}))
+    content = _as_text(complete | {"checksum": _digest(_as_text(complete))})
+    (folder / HEADER).write_text(content, encoding="utf-8")
+
+
+def _as_text(header: dict[str, Any]) -> str:
+    return json.dumps(header, sort_keys=True)
+
+
+def _fingerprint(path: Path) -> str:
+    """Return the size of a file, and a checksum of its content or, if it is large, of samples of it."""
+    size = path.stat().st_size
+    digest = hashlib.blake2b(digest_size=16)
+    with path.open("rb") as file:
+        if size <= _MOST_HASHED_BYTES:
+            digest.update(file.read())
+        else:
+            _hash_samples(file, 0, size, digest)
+    return f"{size}-{digest.hexdigest()}"
+
+
+def _hash_samples(file: BinaryIO, start: int, end: int, digest: Any) -> None:
+    for piece in range(_SAMPLES):
+        file.seek(start + piece * max(end - start - _SAMPLE_BYTES, 0) // max(_SAMPLES - 1, 1))
+        digest.update(file.read(_SAMPLE_BYTES))
 
 
 def _folder(source: Source, state: dict[str, Any], cache: Path | None) -> Path:
     place, version = _digest(source.path.resolve(), source.start), _digest(source.end, json.dumps(state))
-    return (cache or cache_folder()) / "graphs" / f"{place}-{version}"
+    return (cache or cache_folder()) / GRAPHS / f"{place}-{version}"
 
 
 def _digest(*values: object) -> str:
@@ -132,9 +169,7 @@ def _state(source: Source) -> dict[str, Any]:
     end = min(source.end, status.st_size)
     digest = hashlib.blake2b(digest_size=16)
     with source.path.open("rb") as file:
-        for piece in range(_SAMPLES):
-            file.seek(source.start + piece * max(end - source.start - _SAMPLE_BYTES, 0) // max(_SAMPLES - 1, 1))
-            digest.update(file.read(_SAMPLE_BYTES))
+        _hash_samples(file, source.start, end, digest)
     state: dict[str, Any] = {"bytes": end - source.start, "checksum": digest.hexdigest()}
     # If the span is settled, the file may grow without changing the graph.
     return state if source.is_settled else state | {"time": status.st_mtime_ns, "file_bytes": status.st_size}

@@ -12,6 +12,7 @@ from lowtide.atlas.index.node_spans import NODE, NODE_ATTRIBUTE, NODE_INPUT
 from lowtide.atlas.index.outputs import ENTRY_KEY, ENTRY_VALUE, FUNCTION_NAME, OUTPUT_SHAPES
 from lowtide.program.dtypes import dtype_name
 from lowtide.sources.protobuf.wire import BYTES, FIXED32, FIXED64, VARINT, WireError, read_varint, signed
+from lowtide.units import format_count
 
 # Longer values are described by their size.
 SHOWN_BYTES = 1024
@@ -148,7 +149,7 @@ def _single_text(reader: _MessageReader, number: int, kind: int, first: int, las
             reader.text(low, high) for field_, _, low, high in reader.fields(first, last) if field_ == FUNCTION_NAME
         ]
         return named[0] if named else ""
-    return f"{last - first:,} bytes"
+    return format_count(last - first, "byte")
 
 
 def _quoted(content: bytes, length: int) -> str:
@@ -156,7 +157,7 @@ def _quoted(content: bytes, length: int) -> str:
     try:
         return content.decode()
     except UnicodeDecodeError:
-        return f"{length:,} bytes"
+        return format_count(length, "byte")
 
 
 # ListValue has the same field numbers as AttrValue, except for functions.

@@ -16,6 +16,7 @@ from lowtide.atlas.cuts.cut import Box, Cut, whole_graph
 from lowtide.atlas.exports.files import write
 from lowtide.atlas.graph_file import open_graph
 from lowtide.progress import ProgressCallback
+from lowtide.units import format_count
 
 if TYPE_CHECKING:
     import networkx
@@ -79,7 +80,7 @@ class Subgraph:
 
     def nodes(self, limit: int | None = None) -> Sequence[Box]:
         """The nodes, or the boxes of collapsed scopes, in scope order."""
-        return list(islice(self.cut.boxes(high=limit), limit))
+        return list(islice(self.cut.boxes(), limit))
 
     def stats(self) -> stats.Stats:
         """Counts by op, phase, dtype, device, function and scope."""
@@ -109,5 +110,5 @@ class Subgraph:
 
     def __repr__(self) -> str:
         source = self.cut.atlas.source
-        boxes = "" if len(self.cut.nodes) == len(self) else f" in {len(self):,} boxes"
-        return f"<Subgraph of {source.path.name}, {source.label}: {len(self.cut.nodes):,} nodes{boxes}>"
+        boxes = "" if len(self.cut.nodes) == len(self) else f" in {format_count(len(self), 'box')}"
+        return f"<Subgraph of {source.name}, {source.label}: {format_count(len(self.cut.nodes), 'node')}{boxes}>"

@@ -42,7 +42,10 @@ def find_tensor_nodes(atlas: Atlas, tensors: Sequence[str]) -> list[int | None]:
 
 
 class TideOverlay:
-    """An amount for each node of a graph, taken from a tide; screens sum it and colour items by it."""
+    """An amount for each node of a graph, taken from a tide; screens colour items by it.
+
+    Bytes and counts of several tensors are added; of lifetimes the longest counts, since no sum of them is a time.
+    """
 
     def __init__(self, atlas: Atlas, tide: Tide, colour: str) -> None:
         rows = np.arange(len(tide.buffers)) if colour != PEAK else np.array(alive_at(tide, tide.peak_event), np.int64)
@@ -54,20 +57,36 @@ class TideOverlay:
         place = np.array([0 if node is None else node for node in nodes], np.int64)
         order = np.argsort(place[known], kind="stable")
         self._node, self._amount = place[known][order], amount[known][order]
+        self.is_summed = colour != LIFETIME
 
     def __call__(self, nodes: Indices) -> Floats:
         """Return the amounts of some nodes."""
+        if not self.is_summed:
+            return self._longest(nodes)
         running = np.concatenate([[0.0], np.cumsum(self._amount)])
         low = np.searchsorted(self._node, nodes)
         high = np.searchsorted(self._node, nodes, side="right")
         amounts: Floats = running[high] - running[low]
         return amounts
 
+    def _longest(self, nodes: Indices) -> Floats:
+        longest = np.zeros(len(nodes))
+        if len(self._node):
+            first = np.flatnonzero(np.diff(self._node, prepend=-1))
+            most = np.maximum.reduceat(self._amount, first)
+            place = np.minimum(np.searchsorted(self._node[first], nodes), len(first) - 1)
+            is_known = self._node[first][place] == nodes
+            longest[is_known] = most[place[is_known]]
+        return longest
+
 
 def _amounts(tide: Tide, rows: Indices, colour: str) -> Floats:
     buffers = tide.buffers
     if colour == LIFETIME:
-        return (buffers.died[rows] - buffers.born[rows]).astype(np.float64)
+        # Event 0 is the state before the step, and a buffer that outlives the step dies after its last event.
+        last = np.minimum(buffers.died[rows], len(tide.curve.bytes_in_use))
+        lifetimes: Floats = np.maximum(last - np.maximum(buffers.born[rows], 1), 0).astype(np.float64)
+        return lifetimes
     if colour == RECOMPUTED:
         return np.array([float(_AGAIN in buffers.name[row]) for row in rows.tolist()])
     return buffers.allocated[rows].astype(np.float64)

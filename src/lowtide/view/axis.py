@@ -5,12 +5,12 @@ import numpy.typing as npt
 
 from lowtide.tide.explain import bytes_by_kind
 from lowtide.tide.kinds import COLOURS as COLOURS
-from lowtide.tide.kinds import KINDS, SLACK
+from lowtide.tide.kinds import KINDS, OUTSIDE, SLACK
 from lowtide.tide.tide import Tide
 
 # From the bottom up: what lives for the whole training, then what is allocated and freed within a step. Slack is in
 # between, so that the upper edge of the stack shows requested bytes.
-STACK = ("weights", "optimizer", "constants", "input", SLACK, "activations", "gradients", "workspace", "other")
+STACK = (OUTSIDE, "weights", "optimizer", "constants", "input", SLACK, "activations", "gradients", "workspace", "other")
 
 BUDGET_COLOUR = "#e5484d"
 BEFORE_COLOUR, AFTER_COLOUR = COLOURS["gradients"], COLOURS["activations"]

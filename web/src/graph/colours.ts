@@ -43,8 +43,13 @@ export function createColouring(mode: string, items: Item[], palette: Palette): 
   if (mode === 'device') return colourDevices(items, palette);
   if (mode === 'bytes') return colourAmounts(items, palette, palette.bytes, (item) => item.bytes, formatBytes);
   if (isTideColour(mode)) return colourAmounts(items, palette, palette.heat, (item) => item.value ?? null, tideFormat(mode));
-  return colourNames(items, palette, (item) => (item.op ? classifyOp(item.op).name : null),
-    (_, item) => classifyOp(item.op ?? '').hue);
+  return colourNames(items, palette, (item) => (contentOf(item) ? classifyOp(contentOf(item)).name : null),
+    (_, item) => classifyOp(contentOf(item)).hue);
+}
+
+/** What a box mostly consists of: the op of a node, the main op of a group. */
+function contentOf(item: Item): string {
+  return item.op ?? item.main_op ?? '';
 }
 
 function tideFormat(mode: string): (value: number) => string {

@@ -1,16 +1,19 @@
 // The panel about what is selected.
-import type { NodeDetails } from '../api';
+import type { GroupBorders, NodeDetails } from '../api';
 import { countOf, formatBytes, formatCount } from '../amounts';
 import { element } from '../dom';
+import { showName } from '../names';
 import { errorCard, isAbort } from '../notice';
 import type { Direction } from '../route';
 import { shortDevice } from './colours';
 import { copyText } from './copy';
 import { neighbourSection } from './neighbours';
+import { sleep } from './progress';
 import { canOpen, isFold, type Box } from './scene';
 
 export interface DetailsHandlers {
   ask(box: Box, from: { inputs: number; readers: number }, signal: AbortSignal): Promise<NodeDetails>;
+  askGroup(box: Box, from: { inputs: number; outputs: number }, signal: AbortSignal): Promise<GroupBorders>;
   go(part: number, name: string): void;
   toggle(id: string): void;
   around(part: number, name: string, hops: number, direction: Direction): void;
@@ -24,18 +27,53 @@ export interface DetailsHandlers {
   pathStart(): string | null;
 }
 
+const patience = 150;
+
 export class Details {
   readonly element = element('div', { class: 'details' });
   private work = new AbortController();
+  /** What enters and leaves the group that is shown; a group that is opened or closed is still the same. */
+  private borders: { box: Box; place: HTMLElement } | null = null;
 
   constructor(private readonly handlers: DetailsHandlers) {}
 
   show(box: Box | null): void {
+    if (box && box === this.borders?.box) {
+      this.element.replaceChildren(this.heading(box), ...this.groupSections(box), this.borders.place);
+      return;
+    }
+    this.borders = null;
     this.work.abort();
     this.work = new AbortController();
-    if (!box) this.element.replaceChildren(emptyPanel());
+    if (!box) this.element.replaceChildren();
     else if (box.item.kind === 'node') void this.load(box, { inputs: 0, readers: 0 });
-    else this.element.replaceChildren(this.heading(box), ...this.groupSections(box));
+    else {
+      const place = element('div', {});
+      this.borders = { box, place };
+      this.element.replaceChildren(this.heading(box), ...this.groupSections(box), place);
+      if (box.item.kind !== 'function') void this.loadBorders(box, place, { inputs: 0, outputs: 0 });
+    }
+  }
+
+  private async loadBorders(box: Box, place: HTMLElement, from: { inputs: number; outputs: number }): Promise<void> {
+    const { signal } = this.work;
+    try {
+      // What is inside the group, if it was opened, is asked for before this.
+      await sleep(patience, signal);
+      const { inputs, input_count: read, outputs, output_count: written } = await this.handlers.askGroup(box, from, signal);
+      const go = (name: string) => this.handlers.go(box.sheet.screen.part, name);
+      place.replaceChildren(
+        neighbourSection({
+          title: 'Inputs', all: read, from: from.inputs, neighbours: inputs, go,
+          turn: (start) => void this.loadBorders(box, place, { ...from, inputs: start }),
+        }),
+        neighbourSection({
+          title: 'Outputs', all: written, from: from.outputs, neighbours: outputs, go,
+          turn: (start) => void this.loadBorders(box, place, { ...from, outputs: start }),
+        }));
+    } catch (problem) {
+      if (!isAbort(problem)) place.replaceChildren(errorCard(problem));
+    }
   }
 
   private async load(box: Box, from: { inputs: number; readers: number }): Promise<void> {
@@ -54,9 +92,9 @@ export class Details {
     const { item } = box;
     return element('div', { class: 'subject' },
       element('div', { class: 'heading' },
-        element('h2', {}, item.label || item.key),
+        element('h2', {}, showName(item.label || item.key)),
         element('button', { type: 'button', class: 'icon close', 'aria-label': 'Close details', onclick: () => this.handlers.close() }, '×')),
-      element('p', { class: 'hint path' }, item.key),
+      element('p', { class: 'hint path' }, showName(item.key)),
       element('div', { class: 'actions' },
         canOpen(item) && button(box.inner ? 'Close' : 'Open', () => this.handlers.toggle(box.id), 'primary'),
         copyButton('Copy name', () => item.key),
@@ -68,7 +106,7 @@ export class Details {
     return [
       element('section', {}, facts([
         ['Holds', countOf(item.nodes, 'node')], ['Members', isFold(item) && item.members ? formatCount(item.members) : null],
-        ['Kind', item.kind], ['Op', item.op ?? null], ['Output bytes', item.bytes === null ? null : formatBytes(item.bytes)],
+        ['Kind', item.kind], ['Op', item.op ?? null], ['Main op', item.op ? null : item.main_op ?? null], ['Output bytes', item.bytes === null ? null : formatBytes(item.bytes)],
         ['Phase', item.phase ?? null], ['Device', item.device ? shortDevice(item.device) : null],
         ['Change', item.change ?? null],
       ])),
@@ -115,11 +153,6 @@ export class Details {
         button('Open in scope', () => this.handlers.go(part, name))),
       start !== null && element('p', { class: 'hint path' }, `Paths start at ${start}`));
   }
-}
-
-function emptyPanel(): HTMLElement {
-  return element('div', { class: 'empty' }, element('p', {}, 'Nothing selected'),
-    element('p', { class: 'hint' }, 'Click a box to read about it, double click to open it. Press ? for the keys.'));
 }
 
 function button(label: string, onclick: () => void, kind = ''): HTMLElement {

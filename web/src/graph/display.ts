@@ -5,6 +5,7 @@ import { changeColour, type Colouring } from './colours';
 import type { Geometry, PlacedEdge, Rectangle } from './geometry';
 import { boundsOfRoute, overlap, type CurveMark, type Mark, type TextMark } from './marks';
 import { boxText, fonts, footerText, headingHeight, headingText } from './measures';
+import { showName } from '../names';
 import type { Palette } from './palette';
 import { canOpen, isFold, type Box, type Scene, type Sheet } from './scene';
 import { truncate, type Font, type Measure } from './text';
@@ -14,6 +15,8 @@ const farAcross = 420;
 const leastGlyph = 0.25;
 
 export interface Look {
+  /** The names of the nodes around which others are shown. */
+  centres: string[];
   palette: Palette;
   colouring: Colouring;
   measure: Measure;
@@ -42,9 +45,9 @@ function addSheet(marks: Mark[], sheet: Sheet, geometry: Geometry, look: Look): 
 }
 
 function addEdge(marks: Mark[], { edge, route }: PlacedEdge, sheet: Sheet, { palette }: Look): void {
-  const [from, to, count, bytes, control, change] = edge;
+  const [from, to, count, bytes, control] = edge;
   const ends = [sheet.boxes[from]?.item.change, sheet.boxes[to]?.item.change];
-  const seen = change ?? ends.find((end) => end === 'added' || end === 'removed');
+  const seen = ends.find((end) => end === 'added' || end === 'removed');
   const curve = curveMark(route, changeColour(seen, palette) ?? palette.edge, edgeWidth(count, bytes));
   curve.dashed = control >= count;
   // What leads far across (a constant that all blocks read) would hide what is near; selecting a box brings it out.
@@ -56,8 +59,8 @@ function addEdge(marks: Mark[], { edge, route }: PlacedEdge, sheet: Sheet, { pal
 function placeLabels(edges: PlacedEdge[], sheet: Sheet, geometry: Geometry, { palette, measure }: Look): Mark[] {
   const taken = sheet.boxes.flatMap((box) => geometry.boxes.get(box.id)?.rectangle ?? []);
   const marks: Mark[] = [];
-  for (const { edge: [, , count, bytes], route } of [...edges].sort((one, other) => other.edge[2] - one.edge[2])) {
-    const label = edgeLabel(count, bytes);
+  for (const { edge: [, , count, bytes, , shape], route } of [...edges].sort((one, other) => other.edge[2] - one.edge[2])) {
+    const label = edgeLabel(count, bytes, shape);
     if (!label) continue;
     const text = edgeText(route, label, palette, measure);
     const place = { x: text.x - 2, y: text.y - 10, width: text.width + 4, height: 13 };
@@ -72,8 +75,8 @@ export function edgeWidth(count: number, bytes: number): number {
   return Math.min(7, 1 + 0.45 * Math.log10(1 + count) + 0.22 * Math.max(0, Math.log2(1 + bytes / 65536)));
 }
 
-export function edgeLabel(count: number, bytes: number): string {
-  const amount = bytes > 0 ? formatBytes(bytes) : '';
+export function edgeLabel(count: number, bytes: number, shape?: string | null): string {
+  const amount = [shape ?? '', bytes > 0 ? formatBytes(bytes) : ''].filter(Boolean).join(' · ');
   return count > 1 ? `${formatShort(count)}×${amount ? ` ${amount}` : ''}` : amount;
 }
 
@@ -126,7 +129,8 @@ function addBox(marks: Mark[], box: Box, rectangle: Rectangle, look: Look): void
   const outline = { type: 'rectangle', radius, fill: paint.fill, stroke: paint.stroke, lineWidth: 1.25 } as const;
   if (stacked) marks.push({ ...outline, ...moved(rectangle, 6) }, { ...outline, ...moved(rectangle, 3) });
   marks.push({ ...outline, ...rectangle });
-  const text = boxText(item, measure);
+  if (look.centres.includes(item.key)) marks.push({ type: 'rectangle', ...rectangle, radius, fill: null, stroke: palette.sea, lineWidth: 3.5 });
+  const text = boxText(box, measure);
   const openable = canOpen(item);
   const middle = rectangle.x + rectangle.width / 2 + (openable ? 9 : 0);
   marks.push(
@@ -172,5 +176,6 @@ function textMark(
   x: number, y: number, text: string, font: Font, fill: string, measure: Measure,
   { align = 'start', leastScale = 0.3 }: { align?: TextMark['align']; leastScale?: number } = {},
 ): TextMark {
-  return { type: 'text', x, y, text, font, fill, align, width: measure(text, font), leastScale };
+  const shown = text && showName(text);
+  return { type: 'text', x, y, text: shown, font, fill, align, width: measure(shown, font), leastScale };
 }

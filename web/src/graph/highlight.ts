@@ -17,9 +17,9 @@ export function highlightMarks(geometry: Geometry, selected: string | null, poin
   for (const edges of geometry.edges.values()) {
     for (const edge of edges) {
       if (edge !== pointed.edge && !touching.includes(edge.from) && !touching.includes(edge.to)) continue;
-      const [, , count, bytes, control] = edge.edge;
+      const [, , count, bytes, control, shape] = edge.edge;
       lines.push({ ...curveMark(edge.route, palette.sea, edgeWidth(count, bytes) + 0.5), opacity: 1, dashed: control >= count });
-      const label = edgeLabel(count, bytes) || (edge === pointed.edge ? '1 edge' : '');
+      const label = edgeLabel(count, bytes, shape) || (edge === pointed.edge ? '1 edge' : '');
       if (label) labels.push(...plate(edgeText(edge.route, label, palette, measure, 0.4), palette));
     }
   }

@@ -57,7 +57,8 @@ export class Host {
       failed: (problem) => this.fail(problem),
     });
     this.pane.stage.canvas.setAttribute('aria-label', 'The graph. The outline holds the same boxes as a tree.');
-    this.element = element('section', { class: 'pane', 'aria-label': 'Graph' }, this.heading, this.pane.stage.canvas,
+    this.element = element('section', { class: 'pane', 'aria-label': 'Graph' }, this.heading,
+      element('div', { class: 'drawing' }, this.pane.stage.canvas, this.pane.stage.minimap.canvas),
       element('div', { class: 'below' }, this.legend, this.folded), this.over);
   }
 
@@ -91,6 +92,7 @@ export class Host {
     if (select !== this.pane.selected) {
       this.pane.mark(select);
       this.handlers.rebuilt();
+      if (select !== null && this.pane.selected === null) this.handlers.missing(select);
     }
   }
 
@@ -109,7 +111,7 @@ export class Host {
       if (this.wanted !== wanted) await this.follow(this.wanted);
       this.handlers.rebuilt();
       const { select } = this.wanted;
-      if (select !== null && this.pane.scene && this.pane.selected === null) this.handlers.missing(select);
+      if (this.wanted === wanted && select !== null && this.pane.scene && this.pane.selected === null) this.handlers.missing(select);
       await this.followChange(choice, info, signal);
     } catch (problem) {
       if (!isAbort(problem)) this.fail(problem);

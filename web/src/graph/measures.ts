@@ -1,9 +1,10 @@
 // How large boxes are and what is written in them.
 import type { Item } from '../api';
 import { countOf, formatBytes, formatCount } from '../amounts';
+import { showName } from '../names';
 import type { Sheet as LayoutSheet } from './layout/shapes';
 import { isFold, type Box, type Sheet } from './scene';
-import { truncate, type Font, type Measure } from './text';
+import { truncate, truncateAll, type Font, type Measure } from './text';
 
 export const fonts = {
   title: { size: 13, weight: 600 },
@@ -23,12 +24,24 @@ export interface BoxText {
   detail: string;
 }
 
-/** The two lines of a closed box, cut to fit. */
-export function boxText(item: Item, measure: Measure): BoxText {
+/** The two lines of a closed box, cut to fit; boxes of one sheet that differ have titles that differ. */
+export function boxText({ item, sheet }: Box, measure: Measure): BoxText {
   return {
-    title: truncate(item.label, widestText, fonts.title, measure),
+    title: sheetTitles(sheet, measure).get(item) ?? '',
     detail: truncate(describeItem(item), widestText, fonts.detail, measure),
   };
+}
+
+const titles = new WeakMap<Sheet, Map<Item, string>>();
+
+function sheetTitles(sheet: Sheet, measure: Measure): Map<Item, string> {
+  const known = titles.get(sheet);
+  if (known) return known;
+  const items = sheet.boxes.map(({ item }) => item);
+  const texts = truncateAll(items.map(({ label }) => showName(label)), widestText, fonts.title, measure);
+  const made = new Map(items.map((item, position) => [item, texts[position] ?? '']));
+  titles.set(sheet, made);
+  return made;
 }
 
 export function describeItem(item: Item): string {
@@ -42,8 +55,9 @@ function join(...parts: string[]): string {
   return parts.filter(Boolean).join(' · ');
 }
 
-export function boxWidth(item: Item, measure: Measure): number {
-  const text = boxText(item, measure);
+export function boxWidth(box: Box, measure: Measure): number {
+  const { item } = box;
+  const text = boxText(box, measure);
   const wide = Math.max(measure(text.title, fonts.title), measure(text.detail, fonts.detail));
   const room = item.kind === 'node' ? 34 : 26;
   return Math.round(Math.max(72, wide + room + (item.kind === 'node' && !item.calls?.length ? 0 : glyphRoom)));
@@ -51,7 +65,7 @@ export function boxWidth(item: Item, measure: Measure): number {
 
 export function headingText(sheet: Sheet): { title: string; detail: string } {
   const { screen, owner } = sheet;
-  return { title: owner?.item.label ?? screen.title, detail: countOf(screen.nodes, 'node') };
+  return { title: showName(owner?.item.label ?? screen.title), detail: countOf(screen.nodes, 'node') };
 }
 
 /** What a screen leaves out, or nothing. */
@@ -76,7 +90,7 @@ export function layoutInput(sheet: Sheet, name: string, measure: Measure): Layou
 
 function layoutCell(box: Box, name: string, measure: Measure) {
   return {
-    width: boxWidth(box.item, measure),
+    width: boxWidth(box, measure),
     height: boxHeight,
     inner: box.inner && layoutInput(box.inner, name, measure),
   };

@@ -1,7 +1,8 @@
 // The inputs or readers of a node as buttons, fifty at a time: a node can have ten thousand.
 import type { Neighbour } from '../api';
-import { formatBytes, formatCount } from '../amounts';
+import { countOf, formatBytes, formatCount } from '../amounts';
 import { element } from '../dom';
+import { showName } from '../names';
 
 const page = 50;
 
@@ -26,14 +27,14 @@ export function neighbourSection({ title, all, from, neighbours, go, turn }: Nei
 }
 
 function line(neighbour: Neighbour, go: (name: string) => void): HTMLElement {
-  const { name, op, control, port, shape, bytes, missing } = neighbour;
+  const { name, op, control, port, shape, bytes, missing, edges } = neighbour;
   const cut = name.lastIndexOf('/') + 1;
-  const notes = [control ? 'control' : '', port ? `:${port}` : '', shape ?? '', bytes ? formatBytes(bytes) : ''].filter(Boolean);
+  const notes = [control ? 'control' : '', port ? `:${port}` : '', shape ?? '', bytes ? formatBytes(bytes) : '', (edges ?? 1) > 1 ? countOf(edges ?? 1, 'edge') : ''].filter(Boolean);
   if (missing) {
     return element('span', { class: 'missing', title: name }, element('span', { class: 'name' }, name), element('span', { class: 'count' }, 'not there'));
   }
   return element('button', { type: 'button', title: name, onclick: () => go(name) },
-    element('span', { class: 'name' }, name.slice(cut)),
+    element('span', { class: 'name' }, showName(name.slice(cut))),
     element('span', { class: 'count' }, op),
     (cut > 0 || notes.length > 0) && element('span', { class: 'where' }, [name.slice(0, Math.max(0, cut - 1)), notes.join(' · ')].filter(Boolean).join('  ·  ')));
 }

@@ -1,12 +1,20 @@
 // The open screens as a tree of real elements: for the keyboard, for screen readers, and for orientation.
 import { formatShort } from '../amounts';
 import { element } from '../dom';
+import { showName } from '../names';
 import { canOpen, type Box, type Scene, type Sheet } from './scene';
+import { createMeasure, truncateAll } from './text';
 
 export interface OutlineHandlers {
   choose(id: string): void;
   toggle(id: string): void;
 }
+
+// The room for a name at the first level, beside the count, and what each level takes of it.
+const nameWidth = 172;
+const levelWidth = 14;
+const leastWidth = 60;
+const nameFont = { size: 14, weight: 600 };
 
 interface Row {
   item: HTMLLIElement;
@@ -19,6 +27,7 @@ export class Outline {
   private scene: Scene | null = null;
   private rows = new Map<string, Row>();
   private selected: string | null = null;
+  private readonly measure = createMeasure();
 
   constructor(private readonly handlers: OutlineHandlers) {
     this.element.addEventListener('click', (event) => this.click(event));
@@ -52,8 +61,11 @@ export class Outline {
   }
 
   private fill(list: HTMLElement, sheet: Sheet, level: number): void {
+    const isNew = sheet.boxes.some(({ id }) => !this.rows.has(id));
+    const width = Math.max(leastWidth, nameWidth - levelWidth * (level - 1));
+    const names = isNew ? truncateAll(sheet.boxes.map(({ item }) => showName(item.label)), width, nameFont, this.measure) : [];
     sheet.boxes.forEach((box, position) => {
-      const row = this.rows.get(box.id) ?? this.addRow(box, level, sheet.boxes.length, position);
+      const row = this.rows.get(box.id) ?? this.addRow(box, names[position] ?? '', level, sheet.boxes.length, position);
       if (row.item.parentElement !== list) list.append(row.item);
       if (canOpen(box.item)) row.item.setAttribute('aria-expanded', String(box.inner !== null));
       if (box.inner) {
@@ -67,12 +79,12 @@ export class Outline {
     });
   }
 
-  private addRow(box: Box, level: number, size: number, position: number): Row {
+  private addRow(box: Box, name: string, level: number, size: number, position: number): Row {
     const { item } = box;
     const count = item.kind === 'node' ? item.op ?? '' : formatShort(item.nodes);
     const line = element('div', { class: `line ${item.kind}` },
       element('span', { class: 'twist', 'aria-hidden': 'true' }),
-      element('span', { class: 'name', title: item.key }, item.label),
+      element('span', { class: 'name', title: item.key }, name),
       element('span', { class: 'count' }, count));
     const row = element('li', {
       role: 'treeitem', tabindex: '-1', 'aria-level': level, 'aria-setsize': size, 'aria-posinset': position + 1,
@@ -155,5 +167,5 @@ export class Outline {
 export function describe({ item }: Box): string {
   const what = item.kind === 'node' ? [item.op, item.shape] : [item.kind, item.nodes === 1 ? '1 node' : `${item.nodes} nodes`];
   const change = item.change === 'same' ? null : item.change;
-  return [item.label, ...what, change].filter(Boolean).join(', ');
+  return [showName(item.label), ...what, change].filter(Boolean).join(', ');
 }

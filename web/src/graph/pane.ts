@@ -227,6 +227,6 @@ export class Pane {
   private look(): Look {
     const palette = paletteOf(this.theme);
     const items: Item[] = this.scene?.closed().map(({ item }) => item) ?? [];
-    return { palette, measure, colouring: createColouring(this.colour, items, palette) };
+    return { palette, measure, centres: this.source?.centres ?? [], colouring: createColouring(this.colour, items, palette) };
   }
 }

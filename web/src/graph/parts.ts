@@ -2,6 +2,7 @@
 import type { GraphReady } from '../api';
 import { countOf, formatCount } from '../amounts';
 import { element } from '../dom';
+import { showName } from '../names';
 
 export class PartPicker {
   readonly element: HTMLElement;
@@ -17,7 +18,7 @@ export class PartPicker {
   setParts({ parts, parts_total: total }: GraphReady): void {
     this.element.hidden = parts.length < 2;
     this.picker.replaceChildren(...parts.map(({ part, name, nodes }) =>
-      element('option', { value: part }, `${name || 'Main graph'} · ${countOf(nodes, 'node')}`)));
+      element('option', { value: part }, `${part === 0 ? 'Main graph' : showName(name)} · ${countOf(nodes, 'node')}`)));
     const hidden = (total ?? parts.length) - parts.length;
     this.more.hidden = hidden <= 0;
     this.more.textContent = `${formatCount(hidden)} smaller functions are not listed; they open from the nodes that call them.`;

@@ -2,6 +2,7 @@
 import type { GraphReady, SearchAnswer, SearchQuery, SearchResult } from '../api';
 import { countOf, formatCount, parseBytes } from '../amounts';
 import { element } from '../dom';
+import { showName } from '../names';
 import { errorCard, isAbort } from '../notice';
 import { shortDevice } from './colours';
 
@@ -107,7 +108,7 @@ export class Search {
   private line(result: SearchResult): HTMLElement {
     const cut = result.name.lastIndexOf('/') + 1;
     return element('li', {}, element('button', { type: 'button', title: result.name, onclick: () => this.handlers.choose(result) },
-      element('span', { class: 'name' }, result.name.slice(cut)),
+      element('span', { class: 'name' }, showName(result.name.slice(cut))),
       element('span', { class: 'count' }, result.kind === 'scope' ? countOf(result.nodes, 'node') : result.op),
       cut > 0 && element('span', { class: 'where' }, result.name.slice(0, cut - 1))));
   }

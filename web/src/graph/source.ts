@@ -5,6 +5,8 @@ import { isTideColour } from './colours';
 import { splitKey, type Box, type Inside } from './scene';
 
 export interface Source {
+  /** The nodes around or between which others are shown. */
+  centres: string[];
   root(signal: AbortSignal): Promise<Screen>;
   inside(box: Box, signal: AbortSignal): Promise<Inside>;
 }
@@ -22,6 +24,7 @@ export function graphSource(api: Api, choice: GraphChoice, parts: () => Part[]):
   const screen = (part: number, key: string, signal: AbortSignal) =>
     api.screen(choice.graph, { part, ...splitKey(key), ...shade }, signal);
   return {
+    centres: centresOf(choice.focus),
     root(signal) {
       const { focus, part, graph } = choice;
       if (focus?.kind === 'around') {
@@ -40,9 +43,15 @@ export function graphSource(api: Api, choice: GraphChoice, parts: () => Part[]):
   };
 }
 
+function centresOf(focus: Focus | null): string[] {
+  if (focus?.kind === 'around') return [focus.name];
+  return focus ? [focus.from, focus.to] : [];
+}
+
 export function diffSource(api: Api, one: string, other: string): Source {
   const screen = (key: string, signal: AbortSignal) => api.diff(one, other, splitKey(key), signal);
   return {
+    centres: [],
     root: (signal) => screen('', signal),
     inside: async (box, signal) => ({ screen: await screen(box.item.key, signal), enters: false }),
   };

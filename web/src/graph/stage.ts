@@ -8,6 +8,7 @@ import { blend, boxAt, contains, emptyGeometry, middleOfTop, type Geometry, type
 import { listenForGestures } from './gestures';
 import { edgeAt, highlightMarks, type Pointed } from './highlight';
 import type { Mark } from './marks';
+import { Minimap } from './minimap';
 import type { Palette } from './palette';
 import type { Box, Scene } from './scene';
 
@@ -32,7 +33,7 @@ const overhang = 60;
 const mostMoving = 200;
 
 export class Stage {
-  readonly canvas = element('canvas', { tabindex: '0', class: 'stage', role: 'application' });
+  readonly canvas = element('canvas', { tabindex: '0', class: 'stage', role: 'application', 'data-first': '' });
   camera: Camera = { scale: 1, left: 0, top: 0 };
   private size: Size = { width: 1, height: 1 };
   private drawing: Drawing | null = null;
@@ -47,6 +48,7 @@ export class Stage {
   private moving: { from: Geometry; start: number } | null = null;
   private settling = 0;
   private readonly bitmap = new SheetBitmap();
+  readonly minimap = new Minimap((x, y) => this.moveTo(centreOn(this.camera.scale, this.open, { x, y, width: 0, height: 0 })));
   private readonly observer: ResizeObserver;
 
   constructor(private readonly handlers: StageHandlers) {
@@ -95,7 +97,7 @@ export class Stage {
     if (rectangle) this.moveTo(bringIntoView(this.camera, this.open, rectangle));
   }
 
-  /** So much at the bottom lies under something else. */
+  /** The height at the bottom that something else covers. */
   cover(height: number): void {
     this.covered = height;
   }
@@ -144,6 +146,7 @@ export class Stage {
   private replace(drawing: Drawing): void {
     this.drawing = drawing;
     this.marks = buildMarks(drawing.scene, drawing.geometry, drawing.look);
+    this.minimap.replace(drawing.geometry, drawing.look);
     this.bitmap.clear();
     this.fresh = true;
   }
@@ -166,11 +169,14 @@ export class Stage {
   private resize(): void {
     const { clientWidth: width, clientHeight: height } = this.canvas;
     if (!width || !height) return;
+    const narrower = width < this.size.width;
     this.size = { width, height };
     this.canvas.width = Math.round(width * devicePixelRatio);
     this.canvas.height = Math.round(height * devicePixelRatio);
     this.bitmap.resize(this.canvas);
-    if (this.fitted) this.fit(readableScale);
+    // A selection opens the details beside the canvas: what was selected should neither move nor be hidden by them.
+    if (this.fitted && this.selected === null) this.fit(readableScale);
+    else if (narrower && this.selected !== null) this.bringIntoView(this.selected);
     this.paint();
   }
 
@@ -194,6 +200,7 @@ export class Stage {
     if (!glide) this.bitmap.copyTo(context, camera, ratio, this.sheet(palette), !this.settling);
     context.setTransform(camera.scale, 0, 0, camera.scale, camera.left, camera.top);
     paintMarks(context, glide ?? highlightMarks(this.geometry, this.selected, this.pointed, palette, measure), view, this.camera.scale);
+    this.minimap.show(this.camera, this.size);
     if (glide) return this.requestPaint();
     if (this.fresh) this.handlers.completed();
     this.fresh = false;

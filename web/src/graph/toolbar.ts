@@ -1,6 +1,10 @@
 // The row above the graph: panels, colours, zoom, comparison, files.
-import type { FileEntry, Files } from '../api';
+import type { Files } from '../api';
+import { formatCount } from '../amounts';
 import { element } from '../dom';
+import { showName } from '../names';
+import { graphRoute } from '../route';
+import { findShown, listEntries, type Entry } from '../start/entries';
 import { graphColours, tideColours } from './colours';
 
 export interface ToolbarHandlers {
@@ -23,11 +27,21 @@ export interface ToolbarState {
   difference: boolean;
 }
 
+/** A graph to compare with. */
+interface Other {
+  id: string;
+  path: string;
+  searched: string;
+}
+
+const mostListed = 50;
+
 export class Toolbar {
   readonly element: HTMLElement;
   private readonly colours = element('select', { 'aria-label': 'What colours say' });
-  private readonly compare = element('details', { class: 'menu' });
-  private files: FileEntry[] = [];
+  private readonly popup = element('div', { class: 'card popup' });
+  private readonly compare = element('details', { class: 'menu' }, element('summary', {}, 'Compare'), this.popup);
+  private files: Files | null = null;
   private state: ToolbarState = { graph: '', colour: '', tide: null, comparing: false, difference: false };
 
   constructor(private readonly handlers: ToolbarHandlers) {
@@ -55,7 +69,7 @@ export class Toolbar {
   }
 
   setFiles(files: Files): void {
-    this.files = files.files;
+    this.files = files;
     this.draw();
   }
 
@@ -67,14 +81,15 @@ export class Toolbar {
 
   /** A graph as a person would call it; its number while the list of files is not there. */
   nameOf(graph: string): string {
-    const file = this.files.find(({ graphs }) => graphs?.some(({ id }) => id === graph));
-    const label = file?.graphs?.find(({ id }) => id === graph)?.label;
-    return file ? `${file.run || file.path} · ${label}` : graph;
+    const shown = this.files && findShown(this.files, graphRoute(graph));
+    if (!shown) return graph;
+    const { group, entry, version } = shown;
+    return [group.name, entry.name, entry.versions.length > 1 ? version?.label ?? '' : ''].filter(Boolean).map(showName).join(' · ');
   }
 
   private draw(): void {
     this.colours.disabled = this.state.difference;
-    const tides = this.files.filter((file) => file.kind === 'tide');
+    const tides = (this.files?.files ?? []).filter((file) => file.kind === 'tide');
     const option = (value: string, label: string) => element('option', { value }, label);
     this.colours.replaceChildren(
       ...graphColours.map(([mode, label]) => option(mode, label)),
@@ -87,17 +102,42 @@ export class Toolbar {
   }
 
   private drawCompare(): void {
-    const others = this.files.flatMap((file) => (file.graphs ?? []).filter(({ id }) => id !== this.state.graph).map((graph) => ({ graph, file })));
+    const others = this.listOthers();
     this.compare.hidden = !others.length && !this.state.comparing;
-    const act = (run: () => void) => () => {
+    const filter = element('input', { type: 'search', placeholder: 'Search', 'aria-label': 'Search graphs to compare with', hidden: others.length <= mostListed });
+    const list = element('div', { class: 'pairs' });
+    const fill = () => {
+      const found = others.filter(({ searched }) => searched.includes(filter.value.trim().toLowerCase()));
+      list.replaceChildren(...found.slice(0, mostListed).map((other) => this.pairLine(other)),
+        ...(found.length > mostListed ? [element('p', { class: 'hint' }, `${formatCount(found.length - mostListed)} more: search for them.`)] : []));
+    };
+    filter.addEventListener('input', fill);
+    fill();
+    const back = element('button', { type: 'button', onclick: this.act(() => this.handlers.beside(null)) }, 'Show one graph only');
+    this.popup.replaceChildren(...(this.state.comparing ? [back] : []), filter, list);
+  }
+
+  /** The other versions of the same graph first, then all others as the start page lists them. */
+  private listOthers(): Other[] {
+    const { files, state: { graph: open } } = this;
+    if (!files) return [];
+    const same = findShown(files, graphRoute(open))?.entry;
+    const entries: Entry[] = [...(same ? [same] : []), ...listEntries(files).filter((entry) => entry !== same)];
+    return entries.flatMap(({ versions, searched, file }) =>
+      versions.filter(({ id }) => id !== open).map(({ id }) => ({ id, path: file.path, searched })));
+  }
+
+  private pairLine({ id, path }: Other): HTMLElement {
+    return element('div', { class: 'pair' },
+      element('span', { class: 'name', title: path }, this.nameOf(id)),
+      element('button', { type: 'button', onclick: this.act(() => this.handlers.beside(id)) }, 'Beside'),
+      element('button', { type: 'button', onclick: this.act(() => this.handlers.difference(id)) }, 'Difference'));
+  }
+
+  private act(run: () => void): () => void {
+    return () => {
       this.compare.open = false;
       run();
     };
-    this.compare.replaceChildren(element('summary', {}, 'Compare'), element('div', { class: 'card popup' },
-      this.state.comparing && element('button', { type: 'button', onclick: act(() => this.handlers.beside(null)) }, 'Show one graph only'),
-      ...others.slice(0, 100).map(({ graph, file }) => element('div', { class: 'pair' },
-        element('span', { class: 'name', title: file.path }, this.nameOf(graph.id)),
-        element('button', { type: 'button', onclick: act(() => this.handlers.beside(graph.id)) }, 'Beside'),
-        element('button', { type: 'button', onclick: act(() => this.handlers.difference(graph.id)) }, 'Difference')))));
   }
 }

@@ -4,6 +4,7 @@ import { formatCount } from '../amounts';
 import type { Context, View } from '../context';
 import { element } from '../dom';
 import { openHelp } from '../help';
+import { escapeUnseen } from '../names';
 import { isAbort } from '../notice';
 import { formatRoute, graphRoute, type DiffRoute, type GraphRoute, type Route } from '../route';
 import { Details } from './details';
@@ -13,7 +14,7 @@ import { handleKey } from './keyboard';
 import { describe, Outline } from './outline';
 import { PartPicker } from './parts';
 import { countDrawing, installProbe } from './probe';
-import type { Box } from './scene';
+import { splitKey, type Box } from './scene';
 import { Search } from './search';
 import { Toolbar } from './toolbar';
 
@@ -124,6 +125,9 @@ export class GraphView implements View {
         part: box.sheet.screen.part, name: box.item.key, tide: this.route?.view === 'graph' ? this.route.tide : null,
         inputs_from: from.inputs, readers_from: from.readers,
       }, signal),
+      askGroup: (box, from, signal) => this.context.api.group(this.graphOf(box), {
+        part: box.sheet.screen.part, ...splitKey(box.item.key), inputs_from: from.inputs, outputs_from: from.outputs,
+      }, signal),
       go: (part, name) => void this.reveal(part, name),
       toggle: (id) => void this.active.pane.toggle(id),
       around: (part, name, hops, direction) => this.show({ part, open: [], select: name, focus: { kind: 'around', name, hops, direction } }),
@@ -180,7 +184,7 @@ export class GraphView implements View {
     if (this.beside) {
       this.main.setHeading(element('span', {}, this.main.info?.path ?? ''));
       const name = this.beside.element.querySelector('.pane-heading span');
-      if (name) name.textContent = this.beside.info?.path ?? '';
+      if (name) name.textContent = escapeUnseen(this.beside.info?.path ?? '');
     }
   }
 

@@ -26,6 +26,8 @@ export interface FrontierStep {
 export interface FrontierPoint extends FrontierStep {
   /** "as it is", "this plan", "smallest", or empty. */
   name: string;
+  /** The name, and whether the point is an estimate. */
+  note: string;
   chosen: boolean;
   words: string;
 }

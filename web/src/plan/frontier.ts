@@ -212,7 +212,7 @@ function drawName(point: FrontierPoint, frame: Frame, palette: Palette): Shape {
 }
 
 function describePoint(point: FrontierPoint, frame: Frame): PlaceDescription {
-  const grounds = [`${formatCount(point.recomputed)} recomputed`, point.name].filter(Boolean).join(' · ');
+  const grounds = [`${formatCount(point.recomputed)} recomputed`, point.note].filter(Boolean).join(' · ');
   return {
     x: frame.x(point.bytes),
     rows: [
@@ -246,7 +246,7 @@ export function frontierTable(points: FrontierPoint[]): HTMLElement {
       ...[formatBytes(point.bytes), formatSlowdown(point.slowdown), formatCount(point.recomputed)].map((text) =>
         element('td', { class: 'number' }, text),
       ),
-      element('td', { class: 'dim' }, point.name),
+      element('td', { class: 'dim' }, point.note),
     ),
   );
   return element(

@@ -1,4 +1,5 @@
 // A picture on a canvas, for the screen and for a PNG.
+import { escapeUnseen } from '../names';
 import { fontFamily, fontSize, haloWidth, type Picture, type Points, type Shape } from './picture';
 
 /** Draw at `scale` pixels for each unit of the picture, and make the canvas as large as that needs. */
@@ -46,10 +47,10 @@ function drawShape(context: CanvasRenderingContext2D, shape: Shape): void {
       if (shape.halo) {
         context.strokeStyle = shape.halo;
         context.lineWidth = haloWidth;
-        context.strokeText(shape.text, shape.x, shape.y);
+        context.strokeText(escapeUnseen(shape.text), shape.x, shape.y);
       }
       context.fillStyle = shape.fill;
-      context.fillText(shape.text, shape.x, shape.y);
+      context.fillText(escapeUnseen(shape.text), shape.x, shape.y);
   }
   context.globalAlpha = 1;
 }

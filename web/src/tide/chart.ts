@@ -1,4 +1,5 @@
 // What all charts share: a surface that follows the size of the window, marks over it, a tooltip, pointer and keyboard.
+import { escapeUnseen } from '../names';
 import { element } from '../dom';
 import { paint } from './canvas';
 import { paletteOf, type Palette, type Picture, type Shape } from './picture';
@@ -58,7 +59,7 @@ export function createChart<Place>(parts: ChartParts<Place>): Chart {
   const spoken = element('p', { class: 'unseen', 'aria-live': 'polite' });
   const chart = element(
     'div',
-    { class: `chart ${parts.className}`, tabindex: '0', role: 'application' },
+    { class: `chart ${parts.className}`, tabindex: '0', role: 'application', 'data-first': '' },
     surface,
     over,
     tooltip,
@@ -126,7 +127,7 @@ export function createChart<Place>(parts: ChartParts<Place>): Chart {
       const place = parts.move(pointed, event.key as Key, event.shiftKey);
       if (place === null) return;
       point(place);
-      spoken.textContent = parts.describe(place)?.words ?? '';
+      spoken.textContent = escapeUnseen(parts.describe(place)?.words ?? '');
     } else return;
     event.preventDefault();
     event.stopPropagation();

@@ -66,7 +66,7 @@ export interface Space {
 export interface Recording {
   allocator: string;
   limit_bytes: number | null;
-  step: number;
+  step: number | null;
   steps: [step: number, peak_bytes: number][];
 }
 

@@ -1,4 +1,5 @@
 // The memory in use at the chosen moment, by kind and by layer.
+import { escapeUnseen } from '../names';
 import { formatBytes, formatCount } from '../amounts';
 import { element } from '../dom';
 import { nodeAt, sharesByKind, sharesByLayer, type TideData } from './data';
@@ -26,7 +27,7 @@ export function createMoment(toPeak: () => void): MomentCard {
 
   function show(data: TideData, point: number): void {
     const peak = data.curve.event[point] === data.peak_event;
-    heading.textContent = describeMoment(data, point);
+    heading.textContent = escapeUnseen(describeMoment(data, point));
     back.hidden = peak;
     kinds.replaceChildren(...shareBars(sharesByKind(data, point)));
     layers.replaceChildren(...shareBars(sharesByLayer(data, point, mostLayers)));

@@ -81,6 +81,7 @@ export function provenanceCard(data: TideData): HTMLElement {
 }
 
 export function describeSteps({ step, steps }: Recording): string {
+  if (step === null) return 'the whole script was recorded: it completed no training step';
   if (steps.length < 2) return `step ${formatCount(step)} was recorded`;
   if (steps.length > mostSteps)
     return `${formatCount(steps.length)} steps were recorded; this is step ${formatCount(step)}`;

@@ -1,4 +1,5 @@
 // A picture as SVG: as elements of the page, and as the text of a file.
+import { escapeUnseen } from '../names';
 import { escape } from '../graph/svg';
 import { fontFamily, fontSize, haloWidth, type Picture, type Points, type Shape } from './picture';
 
@@ -19,7 +20,7 @@ export function svgElements(shapes: readonly Shape[]): SVGElement[] {
   return svgNodes(shapes).map(({ tag, attributes, text }) => {
     const made = document.createElementNS(namespace, tag);
     for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-    if (text !== undefined) made.textContent = text;
+    if (text !== undefined) made.textContent = escapeUnseen(text);
     return made;
   });
 }
@@ -31,9 +32,9 @@ export function svgText({ width, height, background, title, shapes }: Picture): 
   const root = { xmlns: namespace, ...size, role: 'img', 'font-family': fontFamily, 'font-size': String(fontSize) };
   return [
     `<svg${attributesText(root)}>`,
-    `<title>${escape(title)}</title>`,
+    `<title>${escape(escapeUnseen(title))}</title>`,
     ...svgNodes([ground, ...shapes]).map(
-      ({ tag, attributes, text }) => `<${tag}${attributesText(attributes)}>${escape(text ?? '')}</${tag}>`,
+      ({ tag, attributes, text }) => `<${tag}${attributesText(attributes)}>${escape(escapeUnseen(text ?? ''))}</${tag}>`,
     ),
     '</svg>\n',
   ].join('\n');

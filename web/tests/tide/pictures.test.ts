@@ -107,7 +107,7 @@ describe('files', () => {
     const { picture } = drawTide(makeTide({ title: '<script>"&\u0000' }), [], null, size, palette);
     const text = svgText(picture);
     expect(text).not.toContain('<script>');
-    expect(text).toContain('&lt;script&gt;&quot;&amp;\ufffd');
+    expect(text).toContain('&lt;script&gt;&quot;&amp;\\u0000');
   });
 
   it('has a title above and the legend below', () => {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from lowtide.atlas.atlas import Atlas
@@ -11,6 +13,7 @@ from lowtide.atlas.screens.folding import fold_members
 from lowtide.atlas.screens.scope_entries import ScopeEntries
 from lowtide.atlas.screens.screen import fold_label
 from lowtide.errors import LowtideError
+from lowtide.units import format_count
 
 
 def collapse(cut: Cut, depth: int) -> Cut:
@@ -27,27 +30,39 @@ def collapse(cut: Cut, depth: int) -> Cut:
         each: BoxGroup("scope", qualified_name(atlas, part, atlas.scope_name(scope)))
         for each, scope, part in zip(several.tolist(), scopes, parts, strict=True)
     }
-    return _grouped(cut, Grouping(box, groups), f"scopes at depth {depth} are one box each: {len(groups):,} of them")
+    return _grouped(
+        cut, Grouping(box, groups, cut), f"scopes at depth {depth} are one box each: {len(groups):,} of them"
+    )
 
 
 def collapse_to_fit(cut: Cut, most: int, overview: int) -> Cut:
-    """Return the cut if it has at most `most` boxes, else an overview with collapsed scopes or folded nodes."""
+    """Return the cut if it has at most `most` boxes, else an overview with collapsed scopes or folded nodes.
+
+    A cut that is already collapsed is collapsed at the largest depth that fits, with a note.
+    """
     if len(cut) <= most:
         return cut
-    if cut.grouping is not None:
-        raise LowtideError(
-            f"{len(cut):,} boxes are too many to draw", cure="collapse at a lower depth, or choose less before"
-        )
+    if cut.grouping is None:
+        return _make_overview(cut, most, overview)
+    fitting = _make_overview(replace(cut.grouping.ungrouped, notes=cut.notes), most, most)
+    too_many = f"{len(cut):,} boxes are too many to draw, so the picture is collapsed further"
+    return replace(fitting, notes=(*cut.notes, too_many, *fitting.notes[len(cut.notes) :]))
+
+
+def _make_overview(cut: Cut, most: int, wanted: int) -> Cut:
+    """Collapse scopes at the largest depth with at most `wanted` boxes; fold nodes if there is none."""
     deepest = int(cut.atlas.column("scope_depth").max())
     best = 0
     for depth in range(1, deepest + 1):
-        if int(np.count_nonzero(_borders(cut, depth)[1])) > overview:
+        if int(np.count_nonzero(_borders(cut, depth)[1])) > wanted:
             break
         best = depth
     folded = collapse(cut, best) if best else _folded(cut)
     if len(folded) > most:
+        part = find_parts(cut.atlas, cut.nodes)
+        largest = cut.atlas.parts[int(np.bincount(part[part > 0]).argmax())]
         raise LowtideError(
-            f"{len(folded):,} functions are too many to draw", cure="choose one of them by its name as a scope"
+            f"{len(folded):,} functions are too many to draw", cure=f"choose one of them as the scope: {largest}"
         )
     return folded
 
@@ -71,14 +86,19 @@ def _folded(cut: Cut) -> Cut:
     rank = np.empty(len(first), np.int32)
     rank[np.argsort(first, kind="stable")] = np.arange(len(first), dtype=np.int32)
     renamed = {int(rank[each]): group for each, group in groups.items() if sizes[each] > 1}
-    return _grouped(cut, Grouping(rank[box], renamed), f"{len(cut):,} nodes are folded into {len(first):,} boxes")
+    return _grouped(
+        cut,
+        Grouping(rank[box], renamed, cut),
+        f"{format_count(len(cut), 'node is', 'nodes are')} folded into {format_count(len(first), 'box')}",
+    )
 
 
 def _grouped(cut: Cut, grouping: Grouping, note: str) -> Cut:
     edges = cut.edges.renamed(grouping.box)
     bundled = edges.where(edges.source != edges.target).bundled()
     inner = int(edges.count.sum() - bundled.count.sum())
-    return Cut(cut.atlas, cut.nodes, bundled, grouping, (*cut.notes, f"{note}, with {inner:,} edges inside"))
+    notes = (*cut.notes, f"{note}, with {format_count(inner, 'edge')} inside")
+    return Cut(cut.atlas, cut.nodes, bundled, grouping, notes, cut.centres)
 
 
 def _borders(cut: Cut, depth: int) -> tuple[Indices, Mask]:

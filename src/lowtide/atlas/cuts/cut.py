@@ -87,6 +87,8 @@ class Grouping:
     box: Int32s
     groups: Mapping[int, BoxGroup]
     """By box; a box without an entry is a single node."""
+    ungrouped: Cut
+    """The cut that was grouped."""
 
 
 @dataclass(frozen=True)
@@ -138,6 +140,8 @@ class Cut:
     """None for the subgraph induced by the selected nodes."""
     grouping: Grouping | None = None
     notes: tuple[str, ...] = ()
+    centres: tuple[int, ...] = ()
+    """The nodes around which others were selected; drawings emphasize them."""
 
     def __len__(self) -> int:
         return len(self.nodes) if self.grouping is None else int(self.grouping.box.max()) + 1
@@ -174,11 +178,16 @@ class Cut:
         np.add.at(total, self.grouping.box, each)
         return total
 
-    def boxes(self, low: int = 0, high: int | None = None) -> Iterator[Box]:
-        """The boxes from one number to another."""
-        stop = len(self) if high is None else min(high, len(self))
-        for start in range(low, stop, _CHUNK):
-            yield from self._some_boxes(start, min(start + _CHUNK, stop))
+    @property
+    def centre_boxes(self) -> frozenset[int]:
+        """The boxes of the centres that are still selected."""
+        places = np.flatnonzero(np.isin(self.nodes, self.centres))
+        return frozenset((places if self.grouping is None else self.grouping.box[places]).tolist())
+
+    def boxes(self) -> Iterator[Box]:
+        """Yield the boxes, in order."""
+        for start in range(0, len(self), _CHUNK):
+            yield from self._some_boxes(start, min(start + _CHUNK, len(self)))
 
     def bundles(self) -> Iterator[Edge]:
         """The bundles of edges, sorted by source."""
@@ -249,17 +258,18 @@ def keep_nodes(cut: Cut, chosen: Mask, *, connected: bool = False, note: str | N
         return replace(cut, notes=notes)
     nodes = cut.nodes[chosen]
     if cut.own_edges is None and not connected:
-        return Cut(cut.atlas, nodes, notes=notes)
+        return Cut(cut.atlas, nodes, notes=notes, centres=cut.centres)
     edges = cut.edges
     remaining = edges.where(chosen[edges.source] & chosen[edges.target])
     if connected:
         paths = contract_paths(edges.source, edges.target, chosen)
         remaining = _with_paths(remaining, paths.source, paths.target, len(chosen))
         if paths.crowded:
-            crowded = f"{paths.crowded:,} of the nodes left out have more than {MOST_SOURCES} kept ones before them"
+            verb = "has" if paths.crowded == 1 else "have"
+            crowded = f"{paths.crowded:,} of the nodes left out {verb} more than {MOST_SOURCES} kept ones before them"
             notes = (*notes, f"{crowded}: the nearest {MOST_SOURCES} stay connected")
     place = (np.cumsum(chosen) - 1).astype(np.int32)
-    return Cut(cut.atlas, nodes, remaining.renamed(place), notes=notes)
+    return Cut(cut.atlas, nodes, remaining.renamed(place), notes=notes, centres=cut.centres)
 
 
 def require_ungrouped(cut: Cut) -> Cut:
@@ -292,10 +302,7 @@ def _edges_of_file(atlas: Atlas, nodes: Indices) -> Edges:
     inside = np.flatnonzero(source != absent)
     target = np.repeat(np.arange(absent, dtype=np.int32), counts)[inside]
     source, sources, ports = source[inside], sources[inside], atlas.input_port[places[inside]]
-    tensor = atlas.first_tensor[sources].astype(np.int64) + ports
-    is_known = tensor < atlas.first_tensor[sources + 1]
-    size = np.zeros(len(source), np.int64)
-    size[is_known] = atlas.tensor_bytes[tensor[is_known]]
+    size = atlas.edge_bytes(sources, ports)
     control = (ports == CONTROL).astype(np.int32)
     return Edges(source, target, np.ones(len(source), np.int32), control, size, np.zeros(len(source), np.bool_))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from lowtide.atlas.index.references import CONTROL
 from lowtide.atlas.index.text import hash_text
 from lowtide.atlas.suggestions import suggest_names, suggest_ops, suggest_scopes
 from lowtide.errors import LowtideError
+from lowtide.units import format_count
 
 CONSTANTS = ("Const", "HostConst")
 # Ops that return their input.
@@ -91,7 +93,8 @@ def around(cut: Cut, name: str, hops: int) -> Cut:
         reached[readers] = reached[read] = True
         if np.count_nonzero(reached) == before:
             break
-    return keep_nodes(cut, reached, note=f"{hops} hops around {name}: {_left_out(reached)}")
+    centred = replace(cut, centres=(*cut.centres, node))
+    return keep_nodes(centred, reached, note=f"{hops} hops around {name}: {_left_out(reached)}")
 
 
 def forward_only(cut: Cut) -> Cut:
@@ -185,7 +188,7 @@ def _pass_through_nodes(cut: Cut) -> Mask:
 
 def _left_out(chosen: Mask) -> str:
     kept = int(np.count_nonzero(chosen))
-    return f"{len(chosen) - kept:,} of {len(chosen):,} nodes left out"
+    return f"{len(chosen) - kept:,} of {format_count(len(chosen), 'node')} left out"
 
 
 def _check_any(chosen: Mask, what: str) -> None:

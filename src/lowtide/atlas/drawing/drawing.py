@@ -9,8 +9,9 @@ from itertools import pairwise
 from lowtide.atlas.cuts.collapse import collapse_to_fit
 from lowtide.atlas.cuts.cut import Box, Cut, Edge
 from lowtide.atlas.drawing.layered_layout import BOX_HEIGHT, BOX_WIDTH, Point, lay_out
+from lowtide.atlas.labels import distinct_labels, fit_label, fit_labels
 from lowtide.tide.kinds import COLOURS
-from lowtide.units import format_bytes
+from lowtide.units import format_bytes, format_count
 
 MOST_BOXES = 200
 """Larger cuts are unreadable; an overview is drawn instead."""
@@ -54,6 +55,8 @@ class DrawnBox:
     detail: str
     tooltip: str
     is_group: bool
+    is_centre: bool
+    """Whether the others were selected around it."""
 
 
 @dataclass(frozen=True)
@@ -93,14 +96,16 @@ def draw(cut: Cut) -> Drawing:
     left = (width - layout.width) / 2
     roles = [_role(box) for box in boxes]
     used = [role for role in _ROLES if role in roles]
+    labels = fit_labels(distinct_labels([box.name for box in boxes]), _LETTERS)
+    centres = shown.centre_boxes
     return Drawing(
         width,
         layout.height + TOP + BOTTOM,
-        f"{cut.atlas.source.path.name} · {cut.atlas.source.label}",
+        f"{cut.atlas.source.name} · {cut.atlas.source.label}",
         _subtitle(shown, len(boxes), len(bundles)),
         [
-            _draw_box(box, role, x + left - BOX_WIDTH / 2, y + TOP - BOX_HEIGHT / 2)
-            for box, role, (x, y) in zip(boxes, roles, layout.boxes, strict=True)
+            _draw_box(box, role, (x + left - BOX_WIDTH / 2, y + TOP - BOX_HEIGHT / 2), label, is_centre=row in centres)
+            for row, (box, role, label, (x, y)) in enumerate(zip(boxes, roles, labels, layout.boxes, strict=True))
         ],
         [
             _draw_edge(edge, boxes, [(x + left, y + TOP) for x, y in route])
@@ -113,8 +118,12 @@ def draw(cut: Cut) -> Drawing:
 
 def _subtitle(cut: Cut, boxes: int, bundles: int) -> str:
     chosen, all_nodes = len(cut.nodes), len(cut.atlas)
-    nodes = f"{chosen:,} of {all_nodes:,} nodes" if chosen < all_nodes else f"{chosen:,} nodes"
-    return f"{nodes} · {boxes:,} boxes · {bundles:,} edges" if boxes < chosen else f"{nodes} · {bundles:,} edges"
+    nodes = f"{chosen:,} of {all_nodes:,} nodes" if chosen < all_nodes else format_count(chosen, "node")
+    return (
+        f"{nodes} · {format_count(boxes, 'box')} · {format_count(bundles, 'edge')}"
+        if boxes < chosen
+        else f"{nodes} · {format_count(bundles, 'edge')}"
+    )
 
 
 def _role(box: Box) -> str:
@@ -122,12 +131,13 @@ def _role(box: Box) -> str:
     return _ROLE_OF_OP.get(box.op or "", phase)
 
 
-def _draw_box(box: Box, role: str, x: float, y: float) -> DrawnBox:
+def _draw_box(box: Box, role: str, corner: Point, label: str, *, is_centre: bool) -> DrawnBox:
     size = f" · {format_bytes(box.bytes)}" if box.bytes else ""
-    detail = f"{box.op}{size}" if box.op else f"{box.nodes:,} nodes{size}"
+    detail = f"{box.op}{size}" if box.op else f"{format_count(box.nodes, 'node')}{size}"
     facts = [box.name, detail, role, box.dtype, box.device]
     tooltip = "\n".join(fact for fact in facts if fact)
-    return DrawnBox(x, y, _ROLES[role], shorten(box.name), shorten(detail, _SMALL_LETTERS), tooltip, box.kind != "node")
+    shown = fit_label(detail, _SMALL_LETTERS)
+    return DrawnBox(*corner, _ROLES[role], label, shown, tooltip, box.kind != "node", is_centre)
 
 
 def _draw_edge(edge: Edge, boxes: list[Box], route: list[Point]) -> EdgeCurve:
@@ -146,17 +156,3 @@ def _curve(route: list[Point]) -> list[Point]:
         half = (next_y - y) / 2
         points += [(x, y + half), (next_x, next_y - half), (next_x, next_y)]
     return points
-
-
-def shorten(text: str, most: int = _LETTERS) -> str:
-    """Shorten a text: a path loses its first components, other texts lose their middle."""
-    if len(text) <= most:
-        return text
-    parts = text.split("/")
-    if len(parts) == 1:
-        half = (most - 1) // 2
-        return f"{text[: most - 1 - half]}…{text[-half:]}"
-    kept = parts.pop()
-    while parts and len(parts[-1]) + len(kept) + 3 <= most:
-        kept = f"{parts.pop()}/{kept}"
-    return f"…/{kept}" if len(kept) + 2 <= most else f"…{kept[-(most - 1) :]}"

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _PAGE, _INK, _MUTED, _LINE = "#ffffff", "#10242d", "#5c717b", "#a4aeb8"
 _BOX, _BOX_LINE, _GROUP, _GROUP_LINE = "#f6fafb", "#c5d4da", "#edf4f6", "#a9bec7"
+_CENTRE = "#0d8f9b"
 # Twice the resolution of the SVG, unless the picture would be too large for viewers.
 _FINE, _LARGEST = 2, 16_000
 _STEPS = 12
@@ -62,6 +63,8 @@ class _Painter:
 
     def box(self, box: DrawnBox) -> None:
         fill, line = (_GROUP, _GROUP_LINE) if box.is_group else (_BOX, _BOX_LINE)
+        if box.is_centre:
+            self.rounded(box.x - 2, box.y - 2, BOX_WIDTH + 4, BOX_HEIGHT + 4, 8, _CENTRE, None)
         self.rounded(box.x, box.y, BOX_WIDTH, BOX_HEIGHT, 6, fill, line)
         self.rounded(box.x, box.y + 6, 4, BOX_HEIGHT - 12, 2, box.colour, None)
         self.text(box.x + 12, box.y + 6, box.title, 12, _INK)

@@ -16,12 +16,12 @@ text { font: 13px system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", s
 .big { font-size: 19px; font-weight: 650 } .small { font-size: 11px }
 .box { fill: #f6fafb; stroke: #c5d4da } .group { fill: #edf4f6; stroke: #a9bec7 }
 .edge { fill: none; stroke: #8d99a6; stroke-opacity: .75 } .tip { fill: #8d99a6 }
-.name { font-size: 12px }
+.name { font-size: 12px } .centre { stroke: #0d8f9b; stroke-width: 3 }
 @media (prefers-color-scheme: dark) {
   .card { fill: #0f1c23; stroke: #22343d }
   .ink { fill: #e6f0f3 } .muted { fill: #92a8b2 }
   .box { fill: #15252d; stroke: #2d434e } .group { fill: #1a2c36; stroke: #3b5561 }
-  .edge { stroke: #7d919b } .tip { fill: #7d919b }
+  .edge { stroke: #7d919b } .tip { fill: #7d919b } .centre { stroke: #35c3cf }
 }
 """
 _TIP = (
@@ -58,7 +58,7 @@ def render_svg(drawing: Drawing) -> str:
 
 
 def _box(box: DrawnBox) -> str:
-    kind = "box group" if box.is_group else "box"
+    kind = ("box group" if box.is_group else "box") + (" centre" if box.is_centre else "")
     x, y = box.x, box.y
     return (
         f"<g><title>{_clean(box.tooltip)}</title>"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from lowtide.atlas.cuts.cut import Box, Cut
-from lowtide.units import format_bytes
+from lowtide.units import format_bytes, format_count
 
 
 def write_dot(cut: Cut, path: Path) -> tuple[str, ...]:
     """Write boxes and edges line by line; control edges are dashed, paths through nodes left out are dotted."""
     with path.open("w", encoding="utf-8") as file:
-        file.write(f"digraph {_quoted(cut.atlas.source.path.name)} {{\n")
+        file.write(f"digraph {_quoted(cut.atlas.source.name)} {{\n")
         file.write('node [shape=box, style=rounded, fontname="sans-serif"];\n')
         for number, box in enumerate(cut.boxes()):
             file.write(f"n{number} [label={_quoted(_label(box))}];\n")
@@ -26,7 +26,7 @@ def write_dot(cut: Cut, path: Path) -> tuple[str, ...]:
 
 
 def _label(box: Box) -> str:
-    return f"{box.name}\n{box.op}" if box.op else f"{box.name}\n{box.nodes:,} nodes"
+    return f"{box.name}\n{box.op}" if box.op else f"{box.name}\n{format_count(box.nodes, 'node')}"
 
 
 def _quoted(text: str) -> str:

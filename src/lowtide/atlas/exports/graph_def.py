@@ -26,6 +26,7 @@ from lowtide.atlas.index.text import hash_spans, hash_text
 from lowtide.errors import LowtideError
 from lowtide.sources.protobuf.encode import encode_bytes
 from lowtide.sources.protobuf.wire_columns import scan
+from lowtide.units import format_count
 
 _COLOCATION = np.uint64(hash_text("_class"))
 # Nodes examined at a time, and bytes copied at a time.
@@ -36,6 +37,12 @@ _PAGE = 1 << 16
 
 def write_graph_def(cut: Cut, path: Path, limit: int | None = None) -> tuple[str, ...]:
     """Write the selected nodes of the main graph and the functions they call; `limit` empties larger attributes."""
+    if cut.atlas.source.import_obstacle is not None:
+        raise LowtideError(
+            f"TensorFlow does not import this graph: {cut.atlas.source.import_obstacle}",
+            given=cut.atlas.source.label,
+            cure="write .json, .graphml or .dot, or choose a graph of ops with --graph, in a SavedModel the last",
+        )
     if cut.grouping is not None:
         raise LowtideError("a collapsed graph has no nodes for a .pb", cure="write .json, or leave the collapsing out")
     low, high = cut.atlas.part_range(0)
@@ -163,4 +170,6 @@ def header_bytes(length: Indices) -> Indices:
 def _emptied_note(emptied: int, limit: int | None) -> tuple[str, ...]:
     if not emptied:
         return ()
-    return (f"{emptied:,} attributes of more than {limit:,} bytes are emptied; such constants read as zeros",)
+    verb = "is" if emptied == 1 else "are"
+    attributes = f"{format_count(emptied, 'attribute')} of more than {limit:,} bytes"
+    return (f"{attributes} {verb} emptied; such constants read as zeros",)

@@ -17,7 +17,7 @@ def write_json(cut: Cut, path: Path, notes: tuple[str, ...] = ()) -> tuple[str, 
     source = cut.atlas.source
     head = {
         "schema_version": SCHEMA_VERSION,
-        "file": source.path.name,
+        "file": source.name,
         "graph": source.label,
         "nodes_of_the_file": len(cut.atlas),
         "notes": notes,

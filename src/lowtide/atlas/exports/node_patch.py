@@ -21,6 +21,11 @@ from lowtide.sources.protobuf.wire import BYTES, FIXED32, FIXED64, VARINT, WireE
 # A TensorProto's dtype, shape and version; the rest is its content.
 _TENSOR_HEAD = (1, 2, 3)
 
+WHOLE = (3, 9, 10)
+"""int32, int64 and bool: constants of these dtypes are sizes and axes, whose values TensorFlow needs on import"""
+SMALL_BYTES = 1024
+"""Attributes of at most this size are never emptied if TensorFlow needs their values."""
+
 TOO_LARGE = "_too_large_attrs"
 """The attribute that lists emptied attributes, as in TensorBoard."""
 COLOCATION = "_class"
@@ -83,12 +88,23 @@ def _attribute(whole: memoryview, entry: memoryview, patch: Patch, emptied: list
         return b""
     if not is_large:
         return whole
-    smaller = _emptied(value)
+    is_declared = not name.startswith("_")
+    smaller = None if is_declared and _is_needed(value) else _emptied(value)
     if smaller is None:
         return whole
     emptied.append(name)
     # Attributes that start with an underscore are not declared by the op and may be omitted.
-    return b"" if name.startswith("_") else encode_bytes(NODE_ATTRIBUTE, _entry(name, smaller))
+    return b"" if not is_declared else encode_bytes(NODE_ATTRIBUTE, _entry(name, smaller))
+
+
+def _is_needed(value: memoryview) -> bool:
+    """Return whether TensorFlow needs a value: all that are small, except for tensors of other dtypes than integers."""
+    if len(value) > SMALL_BYTES:
+        return False
+    for number, _, _, first, last in fields(value):
+        if number == VALUE_TENSOR:
+            return any(value[first:last][low] in WHOLE for each, _, _, low, _ in fields(value[first:last]) if each == 1)
+    return True
 
 
 def _emptied(value: memoryview) -> bytes | None:

@@ -15,31 +15,39 @@ from lowtide.program.dtypes import RESOURCE, STRING, VARIANT
 from lowtide.sources.protobuf.wire import BYTES, VARINT
 from lowtide.sources.protobuf.wire_columns import Fields, scan
 
-_FLOAT, _INT32, _INT64, _BOOL, _UINT64 = 1, 3, 9, 10, 23
+_FLOAT, _UINT8, _INT32, _INT64, _BOOL, _UINT64 = 1, 4, 3, 9, 10, 23
 
-# Outputs with a fixed dtype, whatever the attributes say; by op and port.
-_FIXED = {
-    ("Where", 0): _INT64,
-    ("Rank", 0): _INT32,
-    ("Bucketize", 0): _INT32,
-    ("AsString", 0): STRING,
-    ("StringJoin", 0): STRING,
-    ("StringFormat", 0): STRING,
-    ("VarIsInitializedOp", 0): _BOOL,
-    ("IsVariableInitialized", 0): _BOOL,
-    ("StatelessRandomGetKeyCounter", 0): _UINT64,
-    ("StatelessRandomGetKeyCounter", 1): _UINT64,
-    ("StatelessRandomGetAlg", 0): _INT32,
-    ("Merge", 1): _INT32,
-    ("TopK", 1): _INT32,
-    ("TopKV2", 1): _INT32,
-    ("TensorArrayV3", 0): RESOURCE,
-    ("TensorArrayV3", 1): _FLOAT,
-    ("TensorListLength", 0): _INT32,
-    ("TensorListPopBack", 0): VARIANT,
-    ("IteratorGetNextAsOptional", 0): VARIANT,
+# Outputs with a fixed dtype, whatever the attributes say, as `op:port`.
+_FIXED_OUTPUTS = {
+    _BOOL: r"(VarIsInitializedOp|IsVariableInitialized|LoopCond|ToBool|InTopK(V2)?|(Static)?RegexFullMatch"
+    r"|OptionalHasValue|TensorMapHasKey|ResourceInitializedOp|QueueIsClosed(V2)?):0"
+    r"|(Sparse|Ragged)FillEmptyRows:2",
+    _INT32: r"(Rank|Bucketize|StatelessRandomGetAlg|TensorListLength|StringLength|UnicodeScript|SetSize|DeviceIndex"
+    r"|NonMaxSuppression(V\d|WithOverlaps)?|(Stage|Map|OrderedMap|Queue|TensorArray|TensorMap)Size(V\d)?):0"
+    r"|(Ref)?Merge:1|TopK(V2)?:1|StatelessRandomGetKeyCounterAlg:2|NonMaxSuppressionV4:1|NonMaxSuppressionV5:2"
+    r"|CombinedNonMaxSuppression:3|DecodeWav:1",
+    _INT64: r"(Where|StringToHashBucket(Fast|Strong)?|Lookup\w*Size(V2)?|DatasetCardinality|ComputeBatchSize"
+    r"|SparseReorder|SparseReshape|SparseSlice|SparseConcat|SparseAdd|SparseFillEmptyRows|SparseCross(V2)?"
+    r"|StringSplit(V2)?|RaggedTensorToSparse|CTCGreedyDecoder|\w+CandidateSampler|DeserializeSparse):0"
+    r"|(SparseSlice|SparseConcat|SparseAdd|StringSplit(V2)?|SparseCross(V2)?|DeserializeSparse"
+    r"|RaggedTensorToSparse):2|(SparseReshape|TensorArrayConcat(V\d)?|TensorListConcat(V2)?|StringNGrams):1"
+    r"|SparseFillEmptyRows:3|CTCGreedyDecoder:[12]|Fractional(Max|Avg)Pool:[12]",
+    _UINT64: r"StatelessRandomGetKeyCounter(Alg)?:[01]",
+    _UINT8: r"Decode(AndCrop)?(Jpeg|Gif|Bmp):0",
+    STRING: r"(AsString|StringJoin|StringFormat|StringUpper|StringLower|StringStrip|StringNGrams|Substr|ReduceJoin"
+    r"|UnsortedSegmentJoin|(Static)?RegexReplace|\w*Summary(V\d)?|Encode\w+|Decode(Base64|Compressed|JSONExample)"
+    r"|ReadFile|MatchingFiles|Sharded(Filename|Filespec)|SerializeTensor|Unicode(Encode|Transcode)"
+    r"|IteratorToStringHandle):0|(StringSplit(V2)?|SparseCross(V2)?):1|ReaderRead(UpTo)?(V2)?:[01]",
+    _FLOAT: r"(Resize(Area|Bilinear|Bicubic)|ScaleAndTranslate|CropAndResize|FakeQuant\w+|SparseMatMul|Mfcc"
+    r"|AudioSpectrogram|DecodeWav|TensorArray(Write|Scatter|Split)(V\d)?):0|TensorArray(V3|GradV3):1"
+    r"|\w+CandidateSampler:[12]|CombinedNonMaxSuppression:[012]|DrawBoundingBoxes\w*:0",
+    RESOURCE: r"(TensorArray(Grad)?V3|TensorArrayGradWithShape|MutexV2|IteratorFromStringHandle(V2)?):0",
+    VARIANT: r"(TensorListPopBack|IteratorGetNextAsOptional|Optional(None|FromValue)|EmptyTensorMap"
+    r"|TensorMap(Insert|Erase)|RaggedTensorToVariant|CompressElement|SparseMatrix(Mul|Add|Transpose|SparseMatMul|Zeros)):0"
+    r"|Anonymous\w+:1",
 }
-# The attribute that holds the dtype of the outputs after the first.
+_FIXED = [(dtype, re.compile(pattern)) for dtype, pattern in _FIXED_OUTPUTS.items()]
+# The attribute that holds the dtype of the outputs after the first, or of all outputs.
 _NAMED = {
     "FusedBatchNormV2": "U",
     "FusedBatchNormV3": "U",
@@ -51,6 +59,15 @@ _NAMED = {
     "MaxPoolWithArgmax": "Targmax",
     "TensorListPopBack": "element_dtype",
 }
+_NAMED_FIRST = {
+    "Range": "Tidx",
+    "UnravelIndex": "Tidx",
+    "StackPopV2": "elem_type",
+    "TensorListElementShape": "shape_type",
+    "Recv": "tensor_type",
+    "_Recv": "tensor_type",
+    "_HostRecv": "tensor_type",
+} | {f"{kind}{rank}": "Tcomplex" for kind in ("FFT", "IFFT", "RFFT") for rank in ("", "2D", "3D", "ND")}
 _VARIANTS = re.compile(r".*Dataset(V\d)?|(Empty)?TensorList(?!GetItem|Stack|Gather|Concat|ElementShape|Pop|Length).*")
 _RESOURCES = re.compile(r".*(HashTable|Queue|Stack|Barrier)V\d|.*Iterator(V\d)?|Anonymous.*|.*HandleOp")
 _REFERENCES = re.compile(
@@ -66,16 +83,18 @@ _LISTS = tuple(
 def output_dtype(atlas: Atlas, data: Bytes, node: int, port: int) -> int:
     """Return TensorFlow's number for the dtype of an output; 0 where it is unknown."""
     op, first = atlas.op_of(node), int(atlas.dtype[node])
-    if (op, port) in _FIXED:
-        return _FIXED[op, port]
+    for dtype, pattern in _FIXED:
+        if pattern.fullmatch(f"{op}:{port}"):
+            return dtype
     if _VARIANTS.fullmatch(op):
         return VARIANT
     if _RESOURCES.fullmatch(op):
         return RESOURCE
-    if port == 0:
+    attribute = (_NAMED_FIRST if port == 0 else _NAMED).get(op)
+    if port == 0 and attribute is None:
         return first
     attributes = _attributes(atlas, data, node)
-    named = np.uint64(hash_text(_NAMED[op])) if op in _NAMED else None
+    named = None if attribute is None else np.uint64(hash_text(attribute))
     for key, number, kind, start, end in attributes:
         if key == named and number == VALUE_TYPE and kind == VARINT:
             return start

@@ -8,6 +8,7 @@ import numpy as np
 
 from lowtide.atlas.atlas import Atlas
 from lowtide.atlas.cuts.cut import Cut
+from lowtide.atlas.exports.node_patch import WHOLE
 from lowtide.atlas.exports.output_shapes import OutputShapes, read_output_shapes
 from lowtide.atlas.exports.stand_ins import StandIn, make_stand_ins, missing_stand_ins
 from lowtide.atlas.index.arrays import Bytes, Hashes, Indices, Mask, csr_entries
@@ -98,8 +99,8 @@ def rewire(cut: Cut, nodes: Indices, data: Bytes) -> Rewiring:
         added.setdefault(row, []).append(f"^{texts[node]}")
     is_changed = np.zeros(len(nodes), np.bool_)
     is_changed[[*replaced, *added]] = True
-    told = _rewiring_notes(len(wires.source), stand_ins, len(wires.wait_row))
-    return Rewiring(replaced, added, stand_ins, is_changed, told)
+    notes = _rewiring_notes(len(wires.source), stand_ins, len(wires.wait_row))
+    return Rewiring(replaced, added, stand_ins, is_changed, notes)
 
 
 def _find_wires(
@@ -159,10 +160,17 @@ def _paths(cut: Cut, nodes: Indices) -> tuple[Indices, Indices]:
 
 
 def _matching(atlas: Atlas, shapes: OutputShapes, rest: _Inputs, path_source: Indices, path_row: Indices) -> Indices:
-    """Find for each input an upstream kept node whose first output has the same dtype and shape."""
+    """Find for each input an upstream kept node whose first output has the same dtype and shape.
+
+    Integers are sizes, axes and indices, whose values TensorFlow checks against shapes. A node without inputs, such as
+    a constant, has no node before it.
+    """
     none = len(atlas)
     found = np.full(len(rest.row), none, np.int64)
     wanted = np.flatnonzero((rest.port == 0) & (rest.source < none))
+    source = rest.source[wanted]
+    has_inputs = atlas.first_input[source] < atlas.first_input[source + 1]
+    wanted = wanted[has_inputs & ~np.isin(atlas.dtype[source], WHOLE)]
     wanted = wanted[shapes.is_complete(rest.source[wanted])]
     offered = np.flatnonzero(shapes.is_complete(path_source))
     if not len(wanted) or not len(offered):
@@ -204,5 +212,5 @@ def _rewiring_notes(rewired: int, stand_ins: list[StandIn], waits: int) -> tuple
         (copies, "small constants are kept because shapes depend on them"),
         (waits, "control edges keep nodes connected"),
     ]
-    told = ", ".join(f"{count:,} {what}" for count, what in parts if count)
-    return (f"at the cuts {told}",) if told else ()
+    changes = ", ".join(f"{count:,} {what}" for count, what in parts if count)
+    return (f"at the cuts {changes}",) if changes else ()

@@ -8,7 +8,7 @@ import numpy as np
 
 from lowtide.atlas.atlas import Atlas
 from lowtide.atlas.cuts.selection import CONSTANTS
-from lowtide.atlas.exports.node_patch import Patch, patch_node
+from lowtide.atlas.exports.node_patch import SMALL_BYTES, WHOLE, Patch, patch_node
 from lowtide.atlas.exports.output_dtypes import gives_references, output_dtype
 from lowtide.atlas.exports.output_shapes import OutputShapes
 from lowtide.atlas.index.arrays import Bytes, Column, Indices
@@ -18,9 +18,6 @@ from lowtide.atlas.node_message import read_node
 from lowtide.sources.protobuf.encode import dtype_attribute, encode_bytes, encode_integer, encode_node
 
 _FLOAT = 1
-_WHOLE = (3, 9, 10)
-"""int32, int64 and bool"""
-_SMALL = 1024
 _UNKNOWN_SHAPE = encode_integer(3, 1)
 
 
@@ -72,7 +69,7 @@ def _copy_of_constant(atlas: Atlas, data: Bytes, node: int) -> bytes | None:
     Sizes and axes are such constants, and without their values TensorFlow refuses many of the nodes that read them.
     """
     start, end = atlas.bytes_in_file(node)
-    if atlas.op_of(node) not in CONSTANTS or int(atlas.dtype[node]) not in _WHOLE or end - start > _SMALL:
+    if atlas.op_of(node) not in CONSTANTS or int(atlas.dtype[node]) not in WHOLE or end - start > SMALL_BYTES:
         return None
     waits = dict.fromkeys(range(len(atlas.inputs_of(node))))
     return patch_node(data[start:end].data, Patch(waits, is_cut=True))[0]

@@ -37,6 +37,12 @@ def csr_entries(first: Column, rows: Column) -> tuple[Indices, Indices]:
     return expand_ranges(starts, counts), counts
 
 
+def any_of_rows(marks: Mask, counts: Column) -> Mask:
+    """Return whether an entry of each row is marked, for concatenated rows of `counts[i]` entries."""
+    marked, ends = offsets(marks), np.cumsum(counts)
+    return np.asarray(marked[ends] > marked[ends - counts])
+
+
 def run_starts(values: Column) -> Mask:
     """Mark the first element of each run of equal values."""
     is_start = np.ones(len(values), np.bool_)

@@ -32,13 +32,13 @@ from lowtide.atlas.index.node_spans import (
     batch_bytes,
 )
 from lowtide.atlas.index.references import CONTROL, read_references
-from lowtide.atlas.index.scope_order import write_scope_order
+from lowtide.atlas.index.scope_order import UnorderedNodes, write_scope_order
 from lowtide.atlas.index.shared_attributes import read_distinct_outputs
 from lowtide.atlas.index.text import TextPool, hash_spans, hash_text
-from lowtide.atlas.index.unordered_nodes import UnorderedNodes
 from lowtide.progress import Progress, ProgressCallback
 from lowtide.sources.protobuf.wire import VARINT
 from lowtide.sources.protobuf.wire_columns import Fields, scan
+from lowtide.units import format_count
 
 RETURN_SOURCE = 2
 ARGUMENT_TYPE = 3
@@ -51,7 +51,7 @@ _OP_OF_ROW = {ARGUMENT: "_Arg", RETURNED: "_Retval", CONTROL_RETURNED: "_Retval"
 _THREADS, _THREADS_OF_SMALL = 2, 1
 
 
-def build(path: Path, start: int, end: int, folder: Path, tell: ProgressCallback) -> dict[str, Any]:
+def build(path: Path, start: int, end: int, folder: Path, on_progress: ProgressCallback) -> dict[str, Any]:
     """Write the columns of the GraphDef in `path[start:end]` into `folder`, and return the header."""
     began = time.monotonic()
     source = MappedFile(path)
@@ -67,13 +67,13 @@ def build(path: Path, start: int, end: int, folder: Path, tell: ProgressCallback
             for rows in _in_order(threads, count, partial(read_batch, source.data), graph_scan.batches()):
                 _append(source.data, rows, raw)
                 source.release_pages()
-                tell(Progress("reading nodes", 0.8 * (graph_scan.position - start) / size, 1, raw.count))
+                on_progress(Progress("reading nodes", 0.8 * (graph_scan.position - start) / size, 1, raw.count))
         raw.parts, raw.notes = graph_scan.parts, [*graph_scan.notes, *_damage_notes(raw)]
 
         def begin(stage: str, share: float) -> None:
             # Each stage allocates its own tables; memory freed by the threads of the stage before is returned first.
             trim_memory()
-            tell(Progress(stage, 0.8 + 0.2 * share, 1, raw.count))
+            on_progress(Progress(stage, 0.8 + 0.2 * share, 1, raw.count))
 
         header = write_scope_order(raw, begin)
     finally:
@@ -101,9 +101,9 @@ def read_batch(data: Bytes, batch: SpanBatch) -> ReadBatch:
     fields = scan(data, batch.start, batch.end)
     count = len(batch.start)
     is_node = batch.made_from == NODE
-    name_start, name_end = _last_span(fields.of(NODE_NAME), count, batch.start)
+    name_start, name_end = _last_span(fields.of(NODE_NAME), batch.start)
     names = NameBatch.of(data, name_start, name_end, batch.part)
-    op_start, op_end = _last_span(fields.of(NODE_OP), count, batch.start)
+    op_start, op_end = _last_span(fields.of(NODE_OP), batch.start)
     # In rows that are not nodes the field has another meaning.
     op_end = np.where(is_node, op_end, op_start)
     op = hash_spans(data, op_start, op_end)
@@ -118,7 +118,7 @@ def read_batch(data: Bytes, batch: SpanBatch) -> ReadBatch:
     references = read_references(data, inputs.start, inputs.end, batch.part[inputs.owner])
     port = references.port
     port[batch.made_from[inputs.owner] == CONTROL_RETURNED] = CONTROL
-    device_start, device_end = _last_span(fields.of(NODE_DEVICE), count, batch.start)
+    device_start, device_end = _last_span(fields.of(NODE_DEVICE), batch.start)
     device_end = np.where(is_node, device_end, device_start)
     columns = {
         "hash": np.where(batch.made_from >= RETURNED, ~names.hash, names.hash),
@@ -193,7 +193,7 @@ def _in_order(
         yield ahead.popleft().result()
 
 
-def _last_span(fields: Fields, count: int, absent: Indices) -> tuple[Indices, Indices]:
+def _last_span(fields: Fields, absent: Indices) -> tuple[Indices, Indices]:
     """Return the span of a text field of each message: the last one, or an empty span where there is none."""
     start, end = absent.copy(), absent.copy()
     start[fields.owner], end[fields.owner] = fields.start, fields.end
@@ -215,7 +215,9 @@ def _inputs(fields: Fields, batch: SpanBatch) -> Fields:
 def _damage_notes(raw: UnorderedNodes) -> list[str]:
     notes = []
     if raw.broken:
-        notes.append(f"{raw.broken:,} nodes are damaged and were read in part")
+        notes.append(
+            format_count(raw.broken, "node is damaged and was read in part", "nodes are damaged and were read in part")
+        )
     if raw.nameless:
-        notes.append(f"{raw.nameless:,} nodes have no name")
+        notes.append(f"{format_count(raw.nameless, 'node has', 'nodes have')} no name")
     return notes

@@ -17,7 +17,7 @@ from lowtide.sources.protobuf.wire_columns import Fields, scan
 ENTRY_KEY, ENTRY_VALUE = 1, 2
 VALUE_LIST, VALUE_TYPE, VALUE_SHAPE, VALUE_TENSOR, VALUE_FUNCTION = 1, 6, 7, 8, 10
 LIST_TYPE, LIST_SHAPE, LIST_FUNCTION = 6, 7, 9
-TENSOR_TYPE, TENSOR_SHAPE = 1, 2
+TENSOR_SHAPE = 2
 SHAPE_DIMENSION, SHAPE_UNKNOWN_RANK = 2, 3
 DIMENSION_SIZE = 1
 FUNCTION_NAME = 1
@@ -118,9 +118,9 @@ def _dtypes(
 ) -> npt.NDArray[np.uint8]:
     """Return the dtype of each node's first output."""
     place = np.minimum(np.searchsorted(_RANKED, key), len(_RANKED) - 1)
-    telling = _RANKED[place] == key
-    single = telling & (value.number == VALUE_TYPE) & (value.kind == VARINT)
-    lists = np.flatnonzero(telling & (value.number == VALUE_LIST) & (value.kind == BYTES))
+    is_matching = _RANKED[place] == key
+    single = is_matching & (value.number == VALUE_TYPE) & (value.kind == VARINT)
+    lists = np.flatnonzero(is_matching & (value.number == VALUE_LIST) & (value.kind == BYTES))
     owners, ranks, types = [owner[single]], [_RANKS[place[single]]], [value.start[single]]
     within = scan(data, value.start[lists], value.end[lists])
     # In a packed list of dtypes the first byte is the first dtype; in an unpacked one each dtype is a varint field.

@@ -1,84 +1,73 @@
-"""The phase of each node: forward pass, backward pass or optimizer."""
+"""The phases of a training step, and the edges from which the phase of each node is found."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.atlas.index.arrays import Column, Mask, csr_entries, sorted_unique
-from lowtide.atlas.index.references import CONTROL
+from lowtide.atlas.index.arrays import Column, Indices, Mask, csr_entries
+from lowtide.atlas.index.references import CONTROL, MISSING
 
 FORWARD, BACKWARD, OPTIMIZER = range(3)
 PHASES = ("forward", "backward", "optimizer")
 
+Phases = npt.NDArray[np.uint8]
 
-# Prefixes of the scopes that gradient tapes and `tf.gradients` of TensorFlow 1 create.
-GRADIENT_SCOPES = ("gradient_tape", "gradients")
-# Prefix of the functions that TensorFlow generates for a backward pass.
-BACKWARD_FUNCTION = "__backward_"
-
-# How many edges back from the optimizer `_extend_optimizer` looks for nodes that only the optimizer reads.
-_ROUNDS = 30
+# Nodes whose edges are looked at together.
+_ROWS = 1 << 16
 
 
-def find_phases(
-    is_gradient: Mask, first_input: Column, inputs: Column, ports: Column, first_reader: Column, readers: Column
-) -> npt.NDArray[np.uint8]:
-    """Return the phase of each node.
+@dataclass(frozen=True)
+class PhaseGraph:
+    """The edges of a graph, and what decides the phases of its nodes."""
 
-    Gradients are backward, and so are nodes between two gradients, as custom gradients are. Other nodes that depend on
-    gradients belong to the optimizer, and so do nodes that only the optimizer reads.
-    """
-    phase = np.where(is_gradient, BACKWARD, FORWARD).astype(np.uint8)
-    if not is_gradient.any():
-        return phase
-    after = _descendants(is_gradient, first_reader, readers)
-    phase[after & ~is_gradient] = OPTIMIZER
-    between = _data_ancestors(is_gradient, after, first_input, inputs, ports)
-    phase[between] = BACKWARD
-    _extend_optimizer(phase, first_input, inputs, first_reader, readers)
-    return phase
+    first_input: Column
+    inputs: Column
+    ports: Column
+    first_reader: Column
+    readers: Column
+    roles: npt.NDArray[np.uint16]
+    """The roles of each node's op, flags of `op_roles`."""
+    is_gradient: Mask
 
+    def __len__(self) -> int:
+        return len(self.roles)
 
-def _descendants(marks: Mask, first_reader: Column, readers: Column) -> Mask:
-    """Return the marked nodes and every node that depends on one of them, by data or control edges."""
-    seen = marks.copy()
-    frontier = np.flatnonzero(marks)
-    while len(frontier):
-        places, _ = csr_entries(first_reader, frontier)
-        following = readers[places]
-        frontier = sorted_unique(following[~seen[following]])
-        seen[frontier] = True
-    return seen
+    def has_role(self, nodes: Indices, roles: int) -> Mask:
+        """Return whether each node has one of the roles."""
+        return np.asarray(self.roles[nodes] & np.uint16(roles) != 0)
 
+    def with_role(self, roles: int) -> Indices:
+        """Return the nodes that have one of the roles."""
+        return np.flatnonzero(self.roles & np.uint16(roles))
 
-def _data_ancestors(marks: Mask, among: Mask, first_input: Column, inputs: Column, ports: Column) -> Mask:
-    """Return the marked nodes and the nodes of `among` whose values reach one of them."""
-    seen = marks.copy()
-    frontier = np.flatnonzero(marks)
-    while len(frontier):
-        places, _ = csr_entries(first_input, frontier)
-        places = places[(ports[places] != CONTROL) & (inputs[places] < len(marks))]
-        before = inputs[places]
-        frontier = sorted_unique(before[among[before] & ~seen[before]])
-        seen[frontier] = True
-    return seen
+    def data_edges(self, rows: Indices) -> tuple[Indices, Indices, Mask]:
+        """Return reader and source of the data inputs of some nodes, and whether each is the reader's first input."""
+        places, counts = csr_entries(self.first_input, rows)
+        reader, source = np.repeat(rows, counts), self.inputs[places]
+        is_data = (self.ports[places] != CONTROL) & (source != MISSING)
+        reader, source, places = reader[is_data], source[is_data].astype(np.int64), places[is_data]
+        return reader, source, places == self.first_input[reader]
 
 
-def _extend_optimizer(
-    phase: npt.NDArray[np.uint8], first_input: Column, inputs: Column, first_reader: Column, readers: Column
-) -> None:
-    """Assign nodes that only the optimizer reads to the optimizer, one edge further back in each round."""
-    frontier = np.flatnonzero(phase == OPTIMIZER)
-    for _ in range(_ROUNDS):
-        places, _counts = csr_entries(first_input, frontier)
-        before = sorted_unique(inputs[places])
-        before = before[before < len(phase)]
-        before = before[phase[before] == FORWARD]
-        places, counts = csr_entries(first_reader, before)
-        others = np.concatenate([[0], np.cumsum(phase[readers[places]] != OPTIMIZER)])
-        ends = np.cumsum(counts)
-        frontier = before[others[ends] == others[ends - counts]]
-        if not len(frontier):
-            break
-        phase[frontier] = OPTIMIZER
+class ControlEdges:
+    """The control edges of a graph."""
+
+    def __init__(self, graph: PhaseGraph) -> None:
+        places = np.flatnonzero(graph.ports == CONTROL)
+        source = graph.inputs[places]
+        places, source = places[source != MISSING], source[source != MISSING]
+        self.source = source
+        self.reader = (np.searchsorted(graph.first_input, places, side="right") - 1).astype(np.uint32)
+        self.is_reader = np.zeros(len(graph), np.bool_)
+        """Whether each node has control inputs."""
+        self.is_reader[self.reader] = True
+
+
+def chunks(nodes: Indices) -> Iterator[Indices]:
+    """Split nodes so that the edges of a piece take some megabytes."""
+    for low in range(0, len(nodes), _ROWS):
+        yield nodes[low : low + _ROWS]

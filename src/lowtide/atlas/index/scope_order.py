@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,19 +19,35 @@ from lowtide.atlas.index.arrays import (
     offsets,
     smallest_dtype,
 )
-from lowtide.atlas.index.columns import ColumnWriter, open_column, run_in_threads
+from lowtide.atlas.index.columns import ColumnWriter, run_in_threads
 from lowtide.atlas.index.cycles import count_cyclic_nodes
-from lowtide.atlas.index.phases import BACKWARD_FUNCTION, GRADIENT_SCOPES, find_phases
+from lowtide.atlas.index.names import ScopeTable
 from lowtide.atlas.index.references import MISSING
 from lowtide.atlas.index.scope_tree import depth_first
-from lowtide.atlas.index.text import hash_text, starting_with
-from lowtide.atlas.index.unordered_nodes import UnorderedNodes
+from lowtide.atlas.index.step_phases import write_phases
+from lowtide.atlas.index.text import TextPool, hash_text
+from lowtide.units import format_count
 
 # Edges resolved at a time, and rows moved at a time.
 _CHUNK = 1 << 17
 _ROWS = 1 << 16
 
 _BeginStage = Callable[[str, float], None]
+
+
+@dataclass
+class UnorderedNodes:
+    """The columns in the order of the file, with the tables that number scopes, ops and devices."""
+
+    writer: ColumnWriter
+    scopes: ScopeTable
+    ops: TextPool
+    devices: TextPool
+    parts: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    count: int = 0
+    broken: int = 0
+    nameless: int = 0
 
 
 def write_scope_order(raw: UnorderedNodes, begin_stage: _BeginStage) -> dict[str, Any]:
@@ -45,24 +62,26 @@ def write_scope_order(raw: UnorderedNodes, begin_stage: _BeginStage) -> dict[str
     _move(raw, order, scope, is_head)
     del scope, is_head
     begin_stage("resolving inputs", 0.3)
-    missing, duplicates = _edges(raw, writer, order, rank)
+    missing, duplicates = _edges(writer, order, rank)
     begin_stage("finding readers", 0.7)
     _readers(writer)
     begin_stage("finding phases", 0.85)
     writer.write("texts_first", raw.scopes.texts.close())
-    _phases(raw, writer)
+    writer.write("ops_first", raw.ops.close())
     _calls(raw, writer, rank)
+    write_phases(writer, raw.parts)
     cycle_note = _find_cycles(writer)
     if missing:
-        raw.notes.append(f"{missing:,} inputs name nodes that do not exist")
+        raw.notes.append(
+            format_count(missing, "input names a node that does not exist", "inputs name nodes that do not exist")
+        )
     if duplicates:
-        raw.notes.append(f"{duplicates:,} nodes have the same name as another")
+        raw.notes.append(f"{format_count(duplicates, 'node has', 'nodes have')} the same name as another")
     if cycle_note:
         raw.notes.append(cycle_note)
     hashes, numbers = raw.scopes.texts.numbering.columns()
     writer.write("texts_hash", hashes)
     writer.write("texts_by_hash", numbers)
-    writer.write("ops_first", raw.ops.close())
     writer.write("devices_first", raw.devices.close())
     for temporary in ("hash", "reference", "caller", "callee"):
         writer.drop(temporary)
@@ -146,7 +165,7 @@ def _move_rows(writer: ColumnWriter, names: tuple[str, ...], first: Column, orde
         writer.rename(moved, name)
 
 
-def _edges(raw: UnorderedNodes, writer: ColumnWriter, order: Column, rank: Column) -> tuple[int, int]:
+def _edges(writer: ColumnWriter, order: Column, rank: Column) -> tuple[int, int]:
     """Write the inputs of each node in the new order; return the numbers of unresolved inputs and duplicate names."""
     hashes = writer.read("hash")
     # Results are never read by name inside their function, so their hashes are inverted. Of several nodes with one name
@@ -215,27 +234,6 @@ def _lengths(first: Column, low: int, high: int) -> Indices:
     return np.asarray(np.diff(first[low : high + 1].astype(np.int64)), np.int64)
 
 
-def _phases(raw: UnorderedNodes, writer: ColumnWriter) -> None:
-    """Write the phase of each node; gradients are recognised by the prefix of their name, scope or function."""
-    leaf, parent, size = (writer.read(name) for name in ("scope_leaf", "scope_parent", "scope_size"))
-    texts = open_column(writer.folder / "texts", "|u1")
-    first = writer.read("texts_first")
-    begins = [starting_with(texts, first[:-1], first[1:], scope.encode()) for scope in GRADIENT_SCOPES]
-    is_gradient = np.zeros(len(first) - 1, np.bool_)
-    is_gradient[np.concatenate(begins)] = True
-    tops = np.flatnonzero(is_gradient[leaf] & (parent != np.arange(len(parent))))
-    backward_parts = [part for part, name in enumerate(raw.parts) if name.startswith(BACKWARD_FUNCTION)]
-    tops = np.concatenate([tops, writer.read("part_root")[backward_parts].astype(np.int64)])
-    # Each scope is a range: +1 at its start and -1 at its end, summed, give the nesting depth.
-    within = np.zeros(len(leaf) + 1, np.int64)
-    np.add.at(within, tops, 1)
-    np.add.at(within, tops + size[tops], -1)
-    marked = (np.cumsum(within) > 0)[:-1]
-    columns = [writer.open(name) for name in ("first_input", "input", "input_port", "first_reader", "reader")]
-    nodes = marked[writer.open("scope")] | is_gradient[writer.open("leaf")]
-    writer.write("phase", find_phases(nodes, *columns))
-
-
 def _calls(raw: UnorderedNodes, writer: ColumnWriter, rank: Column) -> None:
     """Write which node calls which function of the library."""
     caller, callee = writer.read("caller"), writer.read("callee")
@@ -258,4 +256,8 @@ def _find_cycles(writer: ColumnWriter) -> str | None:
     cyclic = count_cyclic_nodes(
         *(writer.open(name) for name in ("first_input", "input", "first_reader", "reader", "position"))
     )
-    return f"{cyclic:,} nodes are on a cycle or depend on one" if cyclic else None
+    return (
+        format_count(cyclic, "node is on a cycle or depends on one", "nodes are on a cycle or depend on one")
+        if cyclic
+        else None
+    )

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from lowtide.atlas.atlas import Atlas
 from lowtide.atlas.screens.fingerprints import Fingerprints
-from lowtide.atlas.screens.screen import Item, Screen, make_screen
+from lowtide.atlas.screens.screen import Item, Screen, ScreenEdge, make_screen
 from lowtide.errors import LowtideError
 
 SAME, ADDED, REMOVED, CHANGED = "same", "added", "removed", "changed"
@@ -70,7 +70,7 @@ def _union(old: Screen, new: Screen) -> Screen:
     present = {item.key for item in new.items}
     items += [replace(item, change=REMOVED, value=None) for item in old.items if item.key not in present]
     place = {item.key: number for number, item in enumerate(items)}
-    edges: dict[tuple[int, int], tuple[int, int, int, int, int]] = {}
+    edges: dict[tuple[int, int], ScreenEdge] = {}
     for screen in (old, new):
         for source, target, *amounts in screen.edges:
             pair = place[screen.items[source].key], place[screen.items[target].key]

@@ -6,13 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from lowtide.atlas.atlas import Atlas
-from lowtide.atlas.index.arrays import Floats, Ids, Indices, csr_entries, expand_ranges
+from lowtide.atlas.index.arrays import Ids, Indices, Mask, csr_entries, expand_ranges
 from lowtide.atlas.index.references import CONTROL, MISSING
-
-Amounts = Floats
 
 # Nodes processed at a time.
 _CHUNK = 1 << 16
@@ -50,6 +47,10 @@ class Bundles:
     incoming: Indices
     incoming_bytes: Indices
     outgoing: Indices
+    tensor_node: Indices
+    """The node of the tensor that a bundle carries, where it carries only one; `has_one_tensor` says where."""
+    tensor_port: Indices
+    has_one_tensor: Mask
 
 
 def bundle(atlas: Atlas, ranges: Ranges) -> Bundles:
@@ -59,6 +60,8 @@ def bundle(atlas: Atlas, ranges: Ranges) -> Bundles:
     count = ranges.count
     edges, waits, sizes = np.zeros(count * count), np.zeros(count * count), np.zeros(count * count)
     incoming, incoming_bytes, outgoing = np.zeros(count), np.zeros(count), np.zeros(count)
+    # Sums over the data edges of a bundle: of a single edge they are its node and its port.
+    node_sum, port_sum = np.zeros(count * count), np.zeros(count * count)
     for nodes, groups in ranges.chunks():
         places, counts = csr_entries(atlas.first_input, nodes)
         target = np.repeat(groups, counts)
@@ -66,12 +69,15 @@ def bundle(atlas: Atlas, ranges: Ranges) -> Bundles:
         known = source != MISSING
         source, port, target = source[known], port[known], target[known]
         of = table.group_of(source)
-        weight = edge_bytes(atlas, source, port)
+        weight = atlas.edge_bytes(source, port)
         inside = (of < count) & (of != target)
         pair = of[inside] * count + target[inside]
         edges += np.bincount(pair, minlength=count * count)
         waits += np.bincount(pair, (port[inside] == CONTROL), minlength=count * count)
         sizes += np.bincount(pair, weight[inside], minlength=count * count)
+        is_data = port[inside] != CONTROL
+        node_sum += np.bincount(pair[is_data], source[inside][is_data], minlength=count * count)
+        port_sum += np.bincount(pair[is_data], port[inside][is_data], minlength=count * count)
         outside = of == count
         incoming += np.bincount(target[outside], minlength=count)
         incoming_bytes += np.bincount(target[outside], weight[outside], minlength=count)
@@ -89,6 +95,9 @@ def bundle(atlas: Atlas, ranges: Ranges) -> Bundles:
         incoming.astype(np.int64),
         incoming_bytes.astype(np.int64),
         outgoing.astype(np.int64),
+        node_sum[pairs].astype(np.int64),
+        port_sum[pairs].astype(np.int64),
+        edges[pairs] - waits[pairs] == 1,
     )
 
 
@@ -98,21 +107,11 @@ def release_after_chunk(atlas: Atlas, nodes: Indices) -> None:
         atlas.release()
 
 
-def edge_bytes(atlas: Atlas, source: Ids, port: npt.NDArray[np.uint16]) -> Amounts:
-    """Return the bytes that each edge carries; 0 for control edges and where the size is unknown."""
-    first = atlas.first_tensor
-    place = first[source].astype(np.int64) + port
-    known = (port != CONTROL) & (place < first[source.astype(np.int64) + 1])
-    weight = np.zeros(len(source))
-    weight[known] = atlas.tensor_bytes[place[known]]
-    return weight
-
-
 class _GroupLookup:
     """The group of each node; `ranges.count` for nodes in no group."""
 
     def __init__(self, ranges: Ranges, low: int, high: int) -> None:
-        self._low, self._high, self._none = low, high, ranges.count
+        self._low, self._high = low, high
         self._table = np.full(high - low + 1, ranges.count, np.uint16)
         for row in range(len(ranges.first)) if len(ranges.first) < 4096 else ():
             self._table[int(ranges.first[row]) - low : int(ranges.last[row]) - low] = ranges.group[row]

@@ -23,6 +23,8 @@ class Fingerprints:
     are ignored.
     """
 
+    is_summed = True
+
     def __init__(self, atlas: Atlas) -> None:
         self._atlas = atlas
         self._text = np.zeros(len(atlas.texts_by_hash), np.uint64)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from lowtide.atlas.atlas import Atlas
 from lowtide.atlas.index.arrays import Floats, Indices
 from lowtide.atlas.index.phases import PHASES
+from lowtide.atlas.labels import distinct_labels
 from lowtide.atlas.node_details import outputs_of
 from lowtide.atlas.node_message import read_node, shape_text
 from lowtide.atlas.screens.edge_bundles import Bundles, Ranges, bundle, release_after_chunk
@@ -22,11 +22,24 @@ from lowtide.errors import LowtideError
 # Only the heaviest bundles are drawn.
 MOST_EDGES = 400
 _NUMBER = re.compile(r"_?\d+")
+# Ops that hold, read, copy or reshape values; every scope is full of them.
+_CARRYING = frozenset(
+    ("Const", "HostConst", "Identity", "IdentityN", "NoOp", "StopGradient", "_Arg", "_Retval", "Placeholder")
+    + ("VarHandleOp", "VariableV2", "ReadVariableOp", "Shape", "ShapeN", "Size", "Rank", "Cast", "Reshape", "Squeeze")
+    + ("ExpandDims", "StridedSlice", "Pack", "BroadcastGradientArgs", "BroadcastTo", "Fill", "Switch", "Merge")
+)
 # A group has a phase if this share of its nodes has it.
 _MOSTLY = 0.95
 
-Values = Callable[[Indices], Floats]
-"""Returns an amount for each of some nodes; it is summed over a group and shown as its colour."""
+
+class Values(Protocol):
+    """An amount for each node; the sum or the largest over a group is shown as its colour."""
+
+    is_summed: bool
+
+    def __call__(self, nodes: Indices, /) -> Floats:
+        """Return the amounts of some nodes."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +54,18 @@ class Item:
     bytes: int
     phase: str
     op: str | None = None
+    main_op: str | None = None
+    """The most frequent op of a group of several ops, without constants and the like unless it has nothing else."""
     device: str | None = None
     dtype: str | None = None
     shape: str | None = None
     value: float | None = None
     calls: list[int] = field(default_factory=list)
     change: str | None = None
+
+
+ScreenEdge = tuple[int, int, int, int, int, str | None]
+"""Source item, target item, number of edges, bytes, number of control edges, and the shape if it is one tensor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +79,7 @@ class Screen:
     nodes: int
     children: int
     items: list[Item]
-    edges: list[tuple[int, int, int, int, int]]
-    """Source item, target item, number of edges, bytes, number of control edges."""
+    edges: list[ScreenEdge]
     incoming: list[tuple[int, int, int]]
     outgoing: list[tuple[int, int, int]]
     hidden_items: int = 0
@@ -75,17 +93,21 @@ class Screen:
 
 def make_screen(atlas: Atlas, part: int = 0, path: str = "", fold: str = "", values: Values | None = None) -> Screen:
     """Return the screen of a scope, or of a fold in it."""
-    scope = atlas.find_scope(path, part) if 0 <= part < len(atlas.parts) else None
-    if scope is None:
-        raise LowtideError("there is no such scope in the graph", given=path or f"part {part}", cure="search for it")
-    everything = ScopeEntries.of(atlas, scope)
-    try:
-        members, prefix = unfold(everything, fold)
-    except FoldError as error:
-        raise LowtideError(str(error), cure="open the scope that it is in") from error
+    members, prefix = entries_of(atlas, part, path, fold)
     groups = fold_members(members, fold, prefix)
     title = fold.rpartition("|")[2] or path.rpartition("/")[2] or atlas.parts[part] or "graph"
     return _build_screen(atlas, groups, part, path, fold, title, len(members), values)
+
+
+def entries_of(atlas: Atlas, part: int, path: str, fold: str) -> tuple[ScopeEntries, int]:
+    """Return the entries of a scope, or of a fold in it, and the length of the prefix that their names share."""
+    scope = atlas.find_scope(path, part) if 0 <= part < len(atlas.parts) else None
+    if scope is None:
+        raise LowtideError("there is no such scope in the graph", given=path or f"part {part}", cure="search for it")
+    try:
+        return unfold(ScopeEntries.of(atlas, scope), fold)
+    except FoldError as error:
+        raise LowtideError(str(error), cure="open the scope that it is in") from error
 
 
 def make_node_screen(
@@ -94,8 +116,10 @@ def make_node_screen(
     """Return a screen of some nodes of any scopes."""
     members = ScopeEntries.of_nodes(atlas, np.sort(nodes))
     groups = [FoldGroup(members.take(np.array([row]))) for row in range(len(members))]
-    screen = _build_screen(atlas, groups, part, "", "", title, len(members), values, full_names=True)
-    return replace(screen, hidden_items=hidden)
+    screen = _build_screen(atlas, groups, part, "", "", title, len(members), values)
+    labels = distinct_labels([item.key for item in screen.items])
+    items = [replace(item, label=label) for item, label in zip(screen.items, labels, strict=True)]
+    return replace(screen, items=items, hidden_items=hidden)
 
 
 def _build_screen(
@@ -107,8 +131,6 @@ def _build_screen(
     title: str,
     children: int,
     values: Values | None,
-    *,
-    full_names: bool = False,
 ) -> Screen:
     if not groups:
         return Screen(part, path, fold, title, 0, 0, [], [], [], [])
@@ -119,7 +141,7 @@ def _build_screen(
         len(groups),
     )
     totals = _totals(atlas, ranges, values)
-    items = [_item(atlas, group, row, path, fold, totals, full_names=full_names) for row, group in enumerate(groups)]
+    items = [_item(atlas, group, row, path, fold, totals) for row, group in enumerate(groups)]
     bundles = bundle(atlas, ranges)
     heaviest = np.argsort(-bundles.count, kind="stable")[:MOST_EDGES]
     return Screen(
@@ -130,7 +152,7 @@ def _build_screen(
         int((ranges.last - ranges.first).sum()),
         children,
         items,
-        [_edge(bundles, row) for row in np.sort(heaviest)],
+        [_edge(atlas, bundles, row) for row in np.sort(heaviest)],
         [
             (int(row), int(bundles.incoming[row]), int(bundles.incoming_bytes[row]))
             for row in np.flatnonzero(bundles.incoming)
@@ -140,10 +162,19 @@ def _build_screen(
     )
 
 
-def _edge(bundles: Bundles, row: int) -> tuple[int, int, int, int, int]:
+def _edge(atlas: Atlas, bundles: Bundles, row: int) -> ScreenEdge:
     columns = (bundles.source, bundles.target, bundles.count, bundles.bytes, bundles.control)
     source, target, count, size, control = (int(column[row]) for column in columns)
-    return source, target, count, size, control
+    shape = None
+    if bundles.has_one_tensor[row]:
+        shape = tensor_shape(atlas, int(bundles.tensor_node[row]), int(bundles.tensor_port[row]))
+    return source, target, count, size, control, shape
+
+
+def tensor_shape(atlas: Atlas, node: int, port: int) -> str | None:
+    """Return the shape of an output as text; None if it is not known."""
+    outputs = outputs_of(atlas, node, read_node(atlas, node))
+    return shape_text(outputs[port].shape) or None if port < len(outputs) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +186,7 @@ class _Totals:
     phase: Floats
     """The number of nodes of each phase, by group."""
     device: list[str | None]
+    main_op: list[str | None]
     value: Floats | None
 
 
@@ -163,6 +195,7 @@ def _totals(atlas: Atlas, ranges: Ranges, values: Values | None) -> _Totals:
     sizes, phases = np.zeros(count), np.zeros(count * len(PHASES))
     value = np.zeros(count)
     is_on = np.zeros((count, len(atlas.devices)), np.bool_)
+    ops = np.zeros(count * len(atlas.ops))
     for nodes, groups in ranges.chunks():
         first = atlas.first_tensor
         low, high = int(first[nodes.min()]), int(first[int(nodes.max()) + 1])
@@ -170,8 +203,12 @@ def _totals(atlas: Atlas, ranges: Ranges, values: Values | None) -> _Totals:
         sizes += np.bincount(groups, running[first[nodes + 1] - low] - running[first[nodes] - low], minlength=count)
         phases += np.bincount(groups * len(PHASES) + atlas.phase[nodes], minlength=count * len(PHASES))
         is_on[groups, atlas.device[nodes]] = True
+        ops += np.bincount(groups * len(atlas.ops) + atlas.op[nodes], minlength=count * len(atlas.ops))
         if values is not None:
-            value += np.bincount(groups, values(nodes), minlength=count)
+            if values.is_summed:
+                value += np.bincount(groups, values(nodes), minlength=count)
+            else:
+                np.maximum.at(value, groups, values(nodes))
         release_after_chunk(atlas, nodes)
     nodes_in = np.bincount(ranges.group, ranges.last - ranges.first, minlength=count)
     return _Totals(
@@ -180,11 +217,19 @@ def _totals(atlas: Atlas, ranges: Ranges, values: Values | None) -> _Totals:
         phases.reshape(count, len(PHASES)),
         # The device is given if all nodes of the group have the same.
         [atlas.devices[int(row.argmax())] or None if np.count_nonzero(row) == 1 else None for row in is_on],
+        _main_ops(atlas, ops.reshape(count, len(atlas.ops))),
         None if values is None else value,
     )
 
 
-def _item(atlas: Atlas, group: FoldGroup, row: int, path: str, fold: str, totals: _Totals, *, full_names: bool) -> Item:
+def _main_ops(atlas: Atlas, counts: Floats) -> list[str | None]:
+    """Return the most frequent op of each group; ops that only carry values count if a group has no others."""
+    is_plain = np.array([op in _CARRYING for op in atlas.ops], np.bool_)
+    weights = np.where(is_plain, counts * 1e-9, counts)
+    return [atlas.ops[int(row.argmax())] if row.any() else None for row in weights]
+
+
+def _item(atlas: Atlas, group: FoldGroup, row: int, path: str, fold: str, totals: _Totals) -> Item:
     members = group.members
     nodes = int(totals.nodes[row])
     share = totals.phase[row] / max(nodes, 1)
@@ -200,16 +245,16 @@ def _item(atlas: Atlas, group: FoldGroup, row: int, path: str, fold: str, totals
         ops = np.unique(members.op())
         op = atlas.ops[int(ops[0])] if len(ops) == 1 and ops[0] < len(atlas.ops) else None
         key = "|".join((path, *filter(None, (fold, group.step))))
-        return Item(key, group.kind, fold_label(group), op=op, **common)
+        return Item(key, group.kind, fold_label(group), op=op, main_op=totals.main_op[row], **common)
     identity, name = int(members.id[0]), members.name(0)
     if members.is_scope[0]:
-        return Item(name, "scope", members.label(0), **common)
+        return Item(name, "scope", members.label(0), main_op=totals.main_op[row], **common)
     read = read_node(atlas, identity)
     outputs = outputs_of(atlas, identity, read)
     return Item(
         name,
         "node",
-        name if full_names else members.label(0),
+        members.label(0),
         op=atlas.op_of(identity),
         dtype=atlas.dtype_of(identity),
         shape=shape_text(outputs[0].shape) or None if outputs else None,

@@ -15,7 +15,7 @@ from lowtide.sources.graphs.files import CACHE_MARK
 from lowtide.sources.graphs.found_graphs import FoundGraphs, GraphCollector, Span
 
 # Increased when the conversion of the same file changes.
-_FORMAT = 1
+_FORMAT = 2
 _MARK = "Signature: 8a477f597d28d172789f06886806bc55\n# Graphs that lowtide converted; they can be deleted.\n"
 
 Write = Callable[[IO[bytes], GraphCollector], None]
@@ -38,7 +38,10 @@ def _reuse(target: Path, kind: str) -> FoundGraphs | None:
         index = json.loads(_index_path(target).read_text("utf-8"))
         if target.stat().st_size != index["bytes"]:
             return None
-        spans = (Span(target, start, end, label, tuple(notes)) for start, end, label, notes in index["spans"])
+        spans = (
+            Span(target, start, end, label, tuple(notes), import_obstacle=obstacle)
+            for start, end, label, notes, obstacle in index["spans"]
+        )
         return FoundGraphs(kind, tuple(spans), tuple(index["notes"]))
     except (OSError, ValueError, LookupError, TypeError):
         return None
@@ -65,7 +68,7 @@ def _make(target: Path, source_key: str, kind: str, write: Write) -> FoundGraphs
 
 
 def _keep(written: Path, target: Path, findings: GraphCollector) -> None:
-    spans = [(span.start, span.end, span.label, span.notes) for span in findings.spans]
+    spans = [(span.start, span.end, span.label, span.notes, span.import_obstacle) for span in findings.spans]
     index = json.dumps({"bytes": written.stat().st_size, "spans": spans, "notes": findings.notes})
     written.replace(target)
     _index_path(target).write_text(index, "utf-8")

@@ -58,7 +58,7 @@ def _find(path: Path, data: Buffer, cache: Path) -> FoundGraphs | None:
         return find_text_graphs(data, path, cache)
     message = recognize(data)
     if message == SAVED_MODEL or (message is None and path.name == MODEL_FILES[0]):
-        return find_saved_model_graphs(data, path)
+        return find_saved_model_graphs(data, path, cache)
     if message == META_GRAPH or (message is None and path.suffix == ".meta"):
         return find_meta_file_graphs(data, path)
     if message == GRAPH:

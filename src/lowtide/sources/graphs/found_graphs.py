@@ -9,9 +9,25 @@ from typing import NamedTuple
 
 CUT = "the file ends in the middle of it"
 
+BEFORE, AFTER, PARTITION = "before", "after", "partition"
+"""The stages of a function's graph: before and after optimization, and the part that one device executes."""
+
 # More than a person can look at, and a bound for files that claim any number of graphs.
 _MOST_SPANS = 10_000
 _MOST_NOTES = 50
+
+
+class FunctionGraph(NamedTuple):
+    """Which function of a traced run a graph is, and when it was taken."""
+
+    position: int
+    """The position of the function in the run, from 1."""
+    name: str | None
+    """A readable name; None if nothing in the function suggests one."""
+    stage: str
+    """before or after optimization, or partition"""
+    device: str | None = None
+    """The device of a partition."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +41,12 @@ class Span:
     label: str
     notes: tuple[str, ...] = ()
     """What is wrong with it."""
+    function: FunctionGraph | None = None
+    """The function of a traced run that it is; graphs of the same function are versions of each other."""
+    tag: str | None = None
+    """The name under which a traced run was written."""
+    import_obstacle: str | None = None
+    """Why TensorFlow cannot import it."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +65,9 @@ class GraphRange(NamedTuple):
     end: int
     label: str
     notes: tuple[str, ...] = ()
+    function: FunctionGraph | None = None
+    tag: str | None = None
+    import_obstacle: str | None = None
 
 
 @dataclass
@@ -58,7 +83,9 @@ class GraphCollector:
     def add(self, place: GraphRange, notes: Iterable[str] = ()) -> None:
         """Add a graph of the file itself."""
         cut = (CUT,) if place.end > self.file_bytes else ()
-        self.add_span(Span(self.path, place.start, place.end, place.label, (*place.notes, *notes, *cut)))
+        notes = (*place.notes, *notes, *cut)
+        obstacle = place.import_obstacle
+        self.add_span(Span(self.path, place.start, place.end, place.label, notes, place.function, place.tag, obstacle))
 
     def add_span(self, span: Span) -> None:
         """Add a graph of any file, with a distinct label."""

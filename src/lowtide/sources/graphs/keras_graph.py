@@ -14,6 +14,7 @@ from lowtide.sources.graphs.found_graphs import FoundGraphs, GraphCollector, Gra
 from lowtide.sources.graphs.keras_layers import Layer, Level, read_model
 from lowtide.sources.protobuf.encode import dtype_attribute, encode_node, shapes_attribute, text_attribute
 from lowtide.sources.protobuf.wire import Buffer, read_text
+from lowtide.units import format_count
 
 CONFIG = "config.json"
 
@@ -23,6 +24,7 @@ _LONGEST_LIST = 32
 _LONGEST_TEXT = 200
 _MOST_ATTRIBUTES = 100
 
+_LAYERS = "its nodes are Keras layers, which are no ops of TensorFlow"
 _NOT_SHOWN = ("name", "layers", "input_layers", "output_layers")
 _DTYPE_NUMBERS = {name: number for number, (name, _) in DTYPES.items()}
 
@@ -77,11 +79,8 @@ def _write_model(text: bytes, out: IO[bytes], findings: GraphCollector, label: s
         findings.note("the description of the Keras model does not name its layers")
         return
     _write_level(level, out)
-    findings.add(
-        GraphRange(
-            0, out.tell(), label or f"Keras model {_without_surrogates(level.name)}".rstrip(), tuple(level.notes)
-        )
-    )
+    name = label or f"Keras model {_without_surrogates(level.name)}".rstrip()
+    findings.add(GraphRange(0, out.tell(), name, tuple(level.notes), import_obstacle=_LAYERS))
 
 
 def _write_level(level: Level, out: IO[bytes]) -> None:
@@ -121,9 +120,9 @@ def _dtype(value: Any) -> str:
 def _value_text(value: Any) -> str:
     """Return a short text for a value: the name of an initializer, the length of a long list."""
     if isinstance(value, dict):
-        value = _dtype(value) or value.get("class_name", f"{len(value)} values")
+        value = _dtype(value) or value.get("class_name", format_count(len(value), "value"))
     if isinstance(value, list) and len(value) > _LONGEST_LIST:
-        value = f"{len(value):,} values"
+        value = format_count(len(value), "value")
     text = value if isinstance(value, str) else json.dumps(value)
     return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}…"
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from lowtide.sources.graphs.found_graphs import GraphRange
+from lowtide.sources.graphs.found_graphs import AFTER, BEFORE, PARTITION, FunctionGraph, GraphRange
+from lowtide.sources.graphs.function_names import name_function
 from lowtide.sources.protobuf.wire import BYTES, Buffer, WireError, read_text, walk, walk_inside
 
 _PARTITION_GRAPHS, _FUNCTION_GRAPHS = 3, 4
@@ -28,14 +29,19 @@ def find_run_graphs(data: Buffer, start: int, end: int, tag: str) -> Iterator[Gr
         inner, inner_damage = _gather(data, *bounds, (_PARTITION, _BEFORE, _AFTER))
         damage = damage or inner_damage
         name = tag if len(functions) == 1 else f"{tag} · function {position} of {len(functions)}"
-        for number, when in ((_BEFORE, "before"), (_AFTER, "after")):
+        first = next(iter((*inner[_BEFORE], *inner[_AFTER], *inner[_PARTITION])), None)
+        readable = None if first is None else name_function(data, *first)
+        for number, stage in ((_BEFORE, BEFORE), (_AFTER, AFTER)):
             for graph in inner[number]:
-                yield GraphRange(*graph, f"{name} · {when} optimization")
-        yield from _partitions(data, inner[_PARTITION], name)
+                function = FunctionGraph(position, readable, stage)
+                yield GraphRange(*graph, f"{name} · {stage} optimization", (), function, tag)
+        for place, device in _partitions(data, inner[_PARTITION], name):
+            yield place._replace(function=FunctionGraph(position, readable, PARTITION, device), tag=tag)
         partitions_of_functions += _lengths(inner[_PARTITION])
     # TensorFlow lists the partitions of all functions a second time, one after the other.
     if _lengths(outer[_PARTITION_GRAPHS]) != partitions_of_functions:
-        yield from _partitions(data, outer[_PARTITION_GRAPHS], tag)
+        for place, _ in _partitions(data, outer[_PARTITION_GRAPHS], tag):
+            yield place._replace(tag=tag)
     if damage is not None:
         raise damage
 
@@ -54,11 +60,12 @@ def _gather(
     return places, None
 
 
-def _partitions(data: Buffer, graphs: list[Bounds], name: str) -> Iterator[GraphRange]:
+def _partitions(data: Buffer, graphs: list[Bounds], name: str) -> Iterator[tuple[GraphRange, str | None]]:
+    """Yield each partition with its device."""
     for position, graph in enumerate(graphs, 1):
         device = _device(data, *graph)
         where = "" if device is None else f" ({device})"
-        yield GraphRange(*graph, f"{name} · partition {position} of {len(graphs)}{where}")
+        yield GraphRange(*graph, f"{name} · partition {position} of {len(graphs)}{where}"), device
 
 
 def _device(data: Buffer, start: int, end: int) -> str | None:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import IO
 
+from lowtide.sources.graphs.converted import convert
 from lowtide.sources.graphs.found_graphs import FoundGraphs, GraphCollector, GraphRange
+from lowtide.sources.graphs.signatures import write_signatures
 from lowtide.sources.protobuf.wire import BYTES, OPEN_END, Buffer, WireError, read_text, walk, walk_inside
 
 _META_GRAPHS = 2
@@ -18,16 +22,25 @@ _KEY = 1
 _MOST_NAMES = 50
 
 
-def find_saved_model_graphs(data: Buffer, path: Path) -> FoundGraphs:
-    """Find the graph of each meta graph of a SavedModel."""
+def find_saved_model_graphs(data: Buffer, path: Path, cache: Path) -> FoundGraphs:
+    """Find the graphs that a SavedModel serves, then the whole graph of each meta graph."""
     findings = GraphCollector(path, len(data))
+    metas = []
     try:
         for bounds in walk_inside(data, 0, OPEN_END, _META_GRAPHS):
             for place in find_meta_graph(data, *bounds):
                 findings.add(place)
+                metas.append((bounds, place))
     except WireError as error:
         findings.note(_damage(error))
-    return _checked(findings).found("saved_model")
+
+    def write(out: IO[bytes], served: GraphCollector) -> None:
+        for bounds, place in metas:
+            write_signatures(data, bounds, (place.start, place.end), place.label, out, served)
+
+    served = convert(path, "signatures", cache, "saved_model", write) if metas else FoundGraphs("saved_model")
+    found = _checked(findings).found("saved_model")
+    return replace(found, spans=(*served.spans, *found.spans))
 
 
 def find_meta_file_graphs(data: Buffer, path: Path) -> FoundGraphs:

@@ -17,8 +17,11 @@ from typing import IO, Any
 from lowtide.errors import LowtideError
 from lowtide.sources.graphs.converted import convert
 from lowtide.sources.graphs.found_graphs import CUT, FoundGraphs, GraphCollector, GraphRange
-from lowtide.sources.protobuf.wire import Buffer
+from lowtide.sources.graphs.signatures import write_signatures
+from lowtide.sources.protobuf.wire import Buffer, walk_inside
 
+# The field of a MetaGraphDef.
+_GRAPH_DEF = 2
 _SAVED_MODEL_FIELDS = ("saved_model_schema_version", "meta_graphs")
 _META_GRAPH_FIELDS = (
     "meta_info_def", "graph_def", "saver_def", "collection_def", "signature_def", "asset_file_def", "object_graph_def",
@@ -191,6 +194,11 @@ def _write_graphs(message: Any, out: IO[bytes], findings: GraphCollector, notes:
         tags = meta.meta_info_def.tags[:_MOST_NAMES] if graph is not meta else []
         signatures = sorted(meta.signature_def)[:_MOST_NAMES] if graph is not meta else []
         about = (f"signatures: {', '.join(signatures)}",) if signatures else ()
+        label = ", ".join(tags) or "graph"
+        if meta is not message:
+            whole = meta.SerializeToString(deterministic=True)
+            place = next(walk_inside(whole, 0, len(whole), _GRAPH_DEF))
+            write_signatures(whole, (0, len(whole)), place, label, out, findings)
         start = out.tell()
         out.write(content)
-        findings.add(GraphRange(start, out.tell(), ", ".join(tags) or "graph", about), notes)
+        findings.add(GraphRange(start, out.tell(), label, about), notes)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from lowtide.errors import LowtideError
 from lowtide.sources.profiles.hlo_module import HloModule, Instruction, Shape, integers, number, text
 from lowtide.sources.protobuf.wire import WireError, read_fields, signed
+from lowtide.units import format_count
 
 # xla.HeapSimulatorTrace.Event.Kind
 _EVENT_KINDS = {0: "allocate", 1: "free", 2: "share"}
@@ -103,7 +104,9 @@ def read_compiled_module(data: bytes) -> CompiledModule:
     try:
         return _read_proto(data)
     except (WireError, UnicodeDecodeError) as error:
-        raise LowtideError("the compiled module is not a serialized HloProto", given=f"{len(data)} bytes") from error
+        raise LowtideError(
+            "the compiled module is not a serialized HloProto", given=format_count(len(data), "byte")
+        ) from error
 
 
 def _read_proto(data: bytes) -> CompiledModule:

@@ -2,8 +2,9 @@
 
 TensorFlow's profiler writes a MemoryAllocation or MemoryDeallocation for each call of a BFC allocator, with the
 allocator's state after it, and an event "node:Op" for each kernel, with its duration. lowtide's recorder adds marks
-that separate the steps. A profile is an XSpace of planes (devices), lines (threads) and events; an event refers to its
-name and to the names of its values (stats) by numbers that each plane defines.
+that separate the steps, and a span around each op that runs eagerly. A profile is an XSpace of planes (devices), lines
+(threads) and events; an event refers to its name and to the names of its values (stats) by numbers that each plane
+defines.
 """
 
 from __future__ import annotations
@@ -22,8 +23,14 @@ from lowtide.program.dtypes import DTYPES
 from lowtide.sources.protobuf.wire import WireError, read_fields, read_varint, signed
 
 MARK = "lowtide_mark"
-_ALLOCATION, _DEALLOCATION, _MARK = range(3)
-_EVENT_NAMES = {b"MemoryAllocation": _ALLOCATION, b"MemoryDeallocation": _DEALLOCATION, MARK.encode(): _MARK}
+EAGER_OP = "lowtide_op"
+_ALLOCATION, _DEALLOCATION, _MARK, _EAGER_OP = range(4)
+_EVENT_NAMES = {
+    b"MemoryAllocation": _ALLOCATION,
+    b"MemoryDeallocation": _DEALLOCATION,
+    MARK.encode(): _MARK,
+    EAGER_OP.encode(): _EAGER_OP,
+}
 # The name of a node and its op. Names of C++ functions have two colons, and other events have blanks.
 _KERNEL = re.compile(rb"([^\s:]+):[A-Za-z_]\w*")
 
@@ -95,6 +102,16 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
+class EagerSpan:
+    """The time in which an op ran eagerly, with the number that the recorder gave to ops like it."""
+
+    thread: int
+    begin_ps: int
+    end_ps: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class KernelRecord:
     """Every recorded kernel; one row each, in no order."""
 
@@ -116,21 +133,12 @@ class KernelRecord:
 
 @dataclass(frozen=True)
 class Profile:
-    """The allocations, the marks in the order of time, and the kernels of a profile."""
+    """The allocations, the marks in the order of time, the kernels and the spans of eager ops of a profile."""
 
     allocations: AllocationRecord
     marks: tuple[Mark, ...]
     kernels: KernelRecord = field(default_factory=lambda: KernelRecord.of(()))
-
-
-def read_allocations(path: str | Path) -> AllocationRecord:
-    """Read the memory events of a profile."""
-    return read_profile(path).allocations
-
-
-def parse_allocations(data: bytes) -> AllocationRecord:
-    """Read the memory events of a serialised XSpace."""
-    return parse_profile(data).allocations
+    spans: tuple[EagerSpan, ...] = ()
 
 
 def read_profile(path: str | Path) -> Profile:
@@ -139,25 +147,29 @@ def read_profile(path: str | Path) -> Profile:
 
 
 def parse_profile(data: bytes) -> Profile:
-    """Read the memory events, the marks and the kernels of a serialised XSpace."""
+    """Read the memory events, the marks, the kernels and the spans of a serialised XSpace."""
     rows: list[tuple[Any, ...]] = []
     marks: list[Mark] = []
+    spans: list[EagerSpan] = []
     kernels: list[tuple[str, int, int]] = []
     for number, value in read_fields(data):
         if number == 1:
             for row in _plane_rows(_expect_bytes(value), kernels):
                 if isinstance(row, Mark):
                     marks.append(row)
+                elif isinstance(row, EagerSpan):
+                    spans.append(row)
                 else:
                     rows.append(row)
     rows.sort(key=lambda row: row[0])
     marks.sort(key=lambda mark: mark.time_ps)
     record = _columns(rows)
     order = _order_by_bytes_in_use(record)
-    return Profile(record if order is None else record.take(order), tuple(marks), KernelRecord.of(kernels))
+    ordered = record if order is None else record.take(order)
+    return Profile(ordered, tuple(marks), KernelRecord.of(kernels), tuple(spans))
 
 
-def _plane_rows(plane: bytes, kernels: list[tuple[str, int, int]]) -> Iterator[tuple[Any, ...] | Mark]:
+def _plane_rows(plane: bytes, kernels: list[tuple[str, int, int]]) -> Iterator[tuple[Any, ...] | Mark | EagerSpan]:
     lines: list[bytes] = []
     stat_names: dict[int, str] = {}
     kinds: dict[int, int] = {}
@@ -199,7 +211,7 @@ def _line_rows(
     read_stat: Callable[[bytes], tuple[str, StatValue]],
     nodes: dict[int, str],
     kernels: list[tuple[str, int, int]],
-) -> Iterator[tuple[Any, ...] | Mark]:
+) -> Iterator[tuple[Any, ...] | Mark | EagerSpan]:
     thread = start_ps = 0
     events: list[bytes] = []
     for number, value in read_fields(line):
@@ -217,7 +229,7 @@ def _line_rows(
                 moments = dict(read_fields(event))
                 kernels.append((nodes[known], start_ps + int(moments.get(2, 0)), int(moments.get(3, 0))))
             continue
-        identifier = offset_ps = 0
+        identifier = offset_ps = duration_ps = 0
         stats: Stats = {}
         for number, value in read_fields(event):
             if number == 4:
@@ -227,9 +239,14 @@ def _line_rows(
                 identifier = value
             elif number == 2 and isinstance(value, int):
                 offset_ps = signed(value)
+            elif number == 3 and isinstance(value, int):
+                duration_ps = signed(value)
         kind = kinds.get(identifier)
         if kind == _MARK and isinstance(stats.get("at"), int):
             yield Mark(start_ps + offset_ps, int(stats["at"]))
+        elif kind == _EAGER_OP and isinstance(stats.get("at"), int):
+            begin_ps = start_ps + offset_ps
+            yield EagerSpan(thread, begin_ps, begin_ps + duration_ps, int(stats["at"]))
         # Other allocators write events of the same name without the state of the allocator.
         elif kind is not None and "bytes_allocated" in stats and "addr" in stats:
             yield _row(start_ps + offset_ps, kind == _ALLOCATION, thread, stats)

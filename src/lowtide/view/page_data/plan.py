@@ -57,9 +57,10 @@ def _frontier_data(frontier: Frontier) -> dict[str, Any]:
         return {"bytes": point.peak_bytes, "slowdown": point.slowdown, "recomputed": point.recomputed}
 
     def named(point: FrontierPoint) -> dict[str, Any]:
-        name = frontier.name_of(point)
-        words = point_text(point) + (f", {name}" if name else "")
-        return plain(point) | {"name": name, "chosen": point == frontier.chosen, "words": words}
+        note = frontier.describe(point)
+        words = point_text(point) + (f", {note}" if note else "")
+        names = {"name": frontier.name_of(point), "note": note}
+        return plain(point) | names | {"chosen": point == frontier.chosen, "words": words}
 
     return {
         "colour": COLOURS["workspace"],

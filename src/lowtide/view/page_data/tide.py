@@ -44,7 +44,7 @@ def tide_data(report: TideReport, tensor: str | None = None) -> dict[str, Any]:
         "pinning": report.pinning_line,
         "recording": _recording_data(tide),
         "predicted": _predicted_data(report),
-        "notes": tide.notes,
+        "notes": [*_held_notes(report), *tide.notes],
         "peak_bytes": tide.peak_bytes,
         "safe_bytes": tide.safe_bytes,
         "budget_bytes": report.budget_bytes,
@@ -93,17 +93,31 @@ def _share(height: float) -> float:
     return round(height, 5)
 
 
+def _held_notes(report: TideReport) -> list[str]:
+    """Return what is held besides the step, and what to do about it."""
+    return [
+        *([] if report.outside_line is None else [report.outside_line]),
+        *(f"held outside of the step: {line}" for line in report.outside_lines),
+        *(f"held at the peak: {line}" for line in report.held_lines),
+        *([] if report.process_line is None else [f"the process: {report.process_line}"]),
+        *(f"a NumPy array in Python: {line}" for line in report.array_lines),
+        *report.advice,
+    ]
+
+
 def _predicted_data(report: TideReport) -> dict[str, Any] | None:
     tide = report.predicted
     if tide is None:
         return None
     events = sample_events(tide.curve.bytes_in_use, _POINTS)
+    # What is held outside of the step is not predicted; the recorded curve, on which this one is drawn, includes it.
+    outside = report.outside_bytes
     return {
-        "peak_bytes": tide.peak_bytes,
+        "peak_bytes": tide.peak_bytes + outside,
         "gap": report.gap_text,
         "events": len(tide.curve),
         "event": events.tolist(),
-        "bytes": tide.curve.bytes_in_use[events].tolist(),
+        "bytes": (tide.curve.bytes_in_use[events] + outside).tolist(),
     }
 
 

@@ -80,10 +80,10 @@ def draw_legend(entries: list[tuple[str, str]], y: int) -> list[str]:
     return parts
 
 
-def curve_points(tide: Tide, top: int) -> str:
-    """Return the points of a tide's curve; a step of any number of events takes the full width."""
+def curve_points(tide: Tide, top: int, added_bytes: int = 0) -> str:
+    """Return the points of a curve, raised by some bytes; a step of any number of events takes the full width."""
     events = sample_events(tide.curve.bytes_in_use, _POINTS)
-    sizes = tide.curve.bytes_in_use[events].tolist()
+    sizes = (tide.curve.bytes_in_use[events] + added_bytes).tolist()
     count = len(tide.curve)
     return " ".join(
         f"{x_of(event, count):.1f},{y_of(size, top):.1f}" for event, size in zip(events.tolist(), sizes, strict=True)

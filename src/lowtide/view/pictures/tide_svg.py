@@ -97,7 +97,8 @@ def _peak(report: TideReport, top: int) -> list[str]:
 def _predicted(report: TideReport, top: int) -> list[str]:
     if report.predicted is None:
         return []
-    points = curve_points(report.predicted, top)
+    # What is held outside of the step is not predicted.
+    points = curve_points(report.predicted, top, report.outside_bytes)
     return [f'<polyline class="predicted" points="{points}"><title>predicted</title></polyline>']
 
 

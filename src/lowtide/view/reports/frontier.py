@@ -8,14 +8,14 @@ from lowtide.planning.plan import FrontierPoint, NoPlanError, Plan, format_slowd
 from lowtide.units import format_bytes
 from lowtide.view.axis import axis_top
 
-AS_IT_IS, THIS_PLAN, SMALLEST = "as it is", "this plan", "smallest"
+AS_IT_IS, THIS_PLAN, SMALLEST, ESTIMATE = "as it is", "this plan", "smallest", "estimate"
 
 
 @dataclass(frozen=True)
 class Frontier:
     """Points, the requested budget, and which of the points are the plain step and the plan.
 
-    `plain` and `chosen` were simulated; the others are the planner's own estimates.
+    `plain` and `chosen` were simulated; the others say whether they are the planner's own estimates.
     """
 
     found: Sequence[FrontierPoint]
@@ -71,6 +71,10 @@ class Frontier:
         """Return the name of a point; "" for a point without one."""
         names = ((self.plain, AS_IT_IS), (self.chosen, THIS_PLAN), (self.points[-1], SMALLEST))
         return next((name for named, name in names if point == named), "")
+
+    def describe(self, point: FrontierPoint) -> str:
+        """Return the name of a point, and whether it is an estimate."""
+        return ", ".join(part for part in (self.name_of(point), ESTIMATE if point.is_estimate else "") if part)
 
     def rows(self, count: int) -> tuple[FrontierPoint, ...]:
         """Return about `count` points, evenly spaced in memory, including the plain step, the plan and both ends."""

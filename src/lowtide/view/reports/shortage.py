@@ -46,13 +46,15 @@ def request_line(request: Request) -> str:
         parts.append(format_bytes(request.bytes))
     if request.shape is not None:
         parts.append(shape_text(request.dtype or "", request.shape).strip())
-    requester = request.node or request.op
+    # NumPy allocates in the memory of the process, by no allocator of TensorFlow.
+    is_numpy = request.allocator == "numpy"
+    requester = request.node or request.op or ("NumPy" if is_numpy else None)
     if requester is not None:
         parts.append(f"by {requester}")
     if request.source is not None:
         parts.append(f"at {request.source}")
     where = [] if request.device is None else [request.device.rpartition("device:")[2]]
-    if request.allocator is not None:
+    if request.allocator is not None and not is_numpy:
         where.append(f"allocator {request.allocator}")
     if where:
         parts.append(f"on {', '.join(where)}")

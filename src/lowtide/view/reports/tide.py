@@ -1,15 +1,25 @@
 """What is shown of a tide, and the answers to the questions about it."""
 
 import math
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from lowtide.oom.held_data import advise_on_data
 from lowtide.tide.address_space import Occupancy, Pinning, occupancy_at, pinnings_at
+from lowtide.tide.owner import Owner
 from lowtide.tide.tide import METHODS, Tide
-from lowtide.units import format_bytes
+from lowtide.units import format_bytes, format_count
 from lowtide.view.axis import axis_top
 
+# Memory outside of the step is reported if it is at least this share of the peak.
+_NOTABLE_OUTSIDE = 0.01
+# What an op keeps, where its type says nothing to a reader.
+_HELD_NAMES = {"MakeIterator": "an iterator over a dataset"}
+# How many of the largest tensors at the peak of a script without steps are searched for data.
+_ADVISED = 100
 # Free bytes are reported if they are at least this share of the peak, and this share of them is outside the largest
 # free block.
 _NOTABLE_FREE = 0.05
@@ -44,7 +54,8 @@ class TideReport:
     @property
     def top_bytes(self) -> int:
         """The end of the axis of bytes."""
-        highest = max(self.tide.peak_bytes, 0 if self.predicted is None else self.predicted.peak_bytes)
+        predicted = 0 if self.predicted is None else self.predicted.peak_bytes + self.outside_bytes
+        highest = max(self.tide.peak_bytes, predicted)
         return axis_top(highest, self.tide.safe_bytes, self.budget_bytes)
 
     @property
@@ -86,14 +97,21 @@ class TideReport:
     @property
     def method_line(self) -> str:
         """How the numbers were found."""
+        if self.is_whole_script:
+            return "recorded from TensorFlow's allocator while the script ran"
         return METHODS.get(self.tide.method, self.tide.method)
+
+    @property
+    def is_whole_script(self) -> bool:
+        """Whether the tide is that of a script that completed no training step."""
+        return self.tide.recording is not None and self.tide.recording.step is None
 
     @property
     def building_line(self) -> str | None:
         """The cost of building the graph, apart from executing it; None if unknown, as for some recordings."""
         building = self.tide.building
         parts = [
-            f"{building.traced_nodes:,} nodes traced" if building.traced_nodes else None,
+            f"{format_count(building.traced_nodes, 'node')} traced" if building.traced_nodes else None,
             f"{building.executed_nodes:,} executed" if building.executed_nodes else None,
             f"graph {format_bytes(building.graph_bytes)}" if building.graph_bytes else None,
             None if building.host_bytes is None else f"host memory {format_bytes(building.host_bytes)}",
@@ -102,10 +120,69 @@ class TideReport:
 
     @property
     def gap(self) -> float | None:
-        """How far the predicted peak is above this one, as a share of it; None without a prediction."""
-        if self.predicted is None or self.tide.peak_bytes == 0:
+        """How far the predicted peak is above that of the step, as a share of it; None without a prediction.
+
+        What is held outside of the step is not predicted, and does not count.
+        """
+        if self.predicted is None or self.tide.step_bytes <= 0:
             return None
-        return self.predicted.peak_bytes / self.tide.peak_bytes - 1
+        return self.predicted.peak_bytes / self.tide.step_bytes - 1
+
+    @property
+    def outside_bytes(self) -> int:
+        """What is held outside of the step at the peak; 0 if it is not worth a word."""
+        held = self.tide.peak_bytes - self.tide.step_bytes
+        return held if held >= _NOTABLE_OUTSIDE * self.tide.peak_bytes else 0
+
+    @property
+    def outside_line(self) -> str | None:
+        """How much of the peak is the step's; None if nothing notable is held outside of it."""
+        if not self.outside_bytes:
+            return None
+        step = format_bytes(self.tide.step_bytes)
+        return (
+            f"the step itself takes {step} of it, and {format_bytes(self.outside_bytes)} are held outside of the step"
+        )
+
+    @property
+    def outside_lines(self) -> list[str]:
+        """What is held outside of the step, each with its bytes and the line that made it, the largest first."""
+        return self._held_lines(self.tide.held_outside) if self.outside_bytes else []
+
+    @property
+    def held_lines(self) -> list[str]:
+        """What a script without steps holds at its peak, the largest first."""
+        return self._held_lines(self.tide.top(self.tide.alive_at_peak)) if self.is_whole_script else []
+
+    @property
+    def process_line(self) -> str | None:
+        """The memory of the whole process; None if it is not known."""
+        process = None if self.tide.recording is None else self.tide.recording.process
+        if process is None:
+            return None
+        parts = []
+        if process.resident_bytes is not None:
+            parts.append(f"resident memory of {format_bytes(process.resident_bytes)} at its highest")
+        if (process.allocator_bytes or 0) > self.tide.peak_bytes * (1 + _NOTABLE_OUTSIDE):
+            peak = format_bytes(process.allocator_bytes or 0)
+            parts.append(f"the allocator's own peak of {peak} was reached outside of what is shown here")
+        return "; ".join(parts) or None
+
+    @property
+    def array_lines(self) -> list[str]:
+        """The large NumPy arrays that the script held, the largest first."""
+        process = None if self.tide.recording is None else self.tide.recording.process
+        return [] if process is None else self._held_lines(process.arrays)
+
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """What to do about data that is held as a whole."""
+        recording = self.tide.recording
+        if recording is None:
+            return ()
+        held = self.tide.top(_ADVISED) if self.is_whole_script else self.tide.held_outside
+        arrays = () if recording.process is None else recording.process.arrays
+        return advise_on_data(held, arrays, self.tide.peak_bytes)
 
     @property
     def gap_text(self) -> str | None:
@@ -113,6 +190,7 @@ class TideReport:
         if self.gap is None:
             return None
         peak = "the recorded peak" if self.tide.recording is not None else "this peak"
+        peak = "what the step itself takes" if self.outside_bytes else peak
         if abs(self.gap) < 0.0005:
             return f"within 0.1% of {peak}"
         return f"{abs(self.gap):.1%} {'above' if self.gap > 0 else 'below'} {peak}"
@@ -130,6 +208,8 @@ class TideReport:
         recording = self.tide.recording
         if recording is None:
             return None
+        if recording.step is None:
+            return "recorded over the whole script, which completed no training step"
         if len(recording.steps) < 2:
             return f"recorded in step {recording.step:,}"
         line = f"recorded in step {recording.step:,} of {max(step.step for step in recording.steps):,}"
@@ -204,6 +284,19 @@ class TideReport:
         listed = ", ".join(f"{op.op} ×{op.count} ({format_bytes(op.bytes)})" for op in ops)
         return f"{listed}; sized from their outputs, and the safe bound is wider for it"
 
+    def _held_lines(self, owners: Sequence[Owner]) -> list[str]:
+        """Return one line for each of the largest owners, and one for the others."""
+        least = _NOTABLE_OUTSIDE * sum(owner.bytes for owner in owners)
+        alike = Counter(replace(owner, address=None, requested_bytes=None) for owner in owners)
+        shown = [(owner, count) for owner, count in alike.items() if owner.bytes * count >= least]
+        shown = sorted(shown, key=lambda each: -each[0].bytes * each[1])[: self.top]
+        lines = [_held_text(owner, count) for owner, count in shown]
+        rest = len(owners) - sum(count for _, count in shown)
+        if rest:
+            held = sum(owner.bytes for owner in owners) - sum(owner.bytes * count for owner, count in shown)
+            lines.append(f"{format_bytes(held)} by {rest:,} {'other' if rest == 1 else 'others'}")
+        return lines
+
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain data."""
         data = self.tide.to_dict(top=self.top)
@@ -222,6 +315,7 @@ class TideReport:
                 "safe_bytes": predicted.safe_bytes,
                 "gap": self.gap,
             }
+        data["advice"] = list(self.advice)
         data["free_at_peak"] = None
         if self.occupancy is not None:
             data["free_at_peak"] = {
@@ -232,6 +326,18 @@ class TideReport:
                 "pinnings": [asdict(pinning) for pinning in self.pinnings],
             }
         return data
+
+
+def _held_text(owner: Owner, count: int = 1) -> str:
+    """Return whose bytes some memory is: "256 MiB by global `data` of train.py, float32 67108864, at train.py:12"."""
+    op = f" ({owner.op})" if owner.op not in (None, "unknown", owner.name) else ""
+    name = _HELD_NAMES.get(owner.op or "") or owner.name or "an unknown owner"
+    # The output of an eager op has no name of its own: "AddV2:0" only repeats its type.
+    name, op = (f"a result of {owner.op}", "") if name == f"{owner.op}:0" else (name, op)
+    shape = "" if owner.shape is None else f", {shape_text(owner.dtype or '', owner.shape)}"
+    line = "" if owner.source is None else f", at {owner.source}"
+    times = "" if count == 1 else f"{count:,} × "
+    return f"{times}{format_bytes(owner.bytes)} by {name}{op}{shape}{line}"
 
 
 def _pinning_text(pinning: Pinning) -> str:

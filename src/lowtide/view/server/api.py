@@ -13,13 +13,14 @@ from lowtide.atlas.index.phases import PHASES
 from lowtide.atlas.node_details import node_details
 from lowtide.atlas.screens.breadcrumbs import breadcrumbs_to_node, breadcrumbs_to_scope
 from lowtide.atlas.screens.comparison import compare_screens
+from lowtide.atlas.screens.group_borders import group_borders
 from lowtide.atlas.screens.screen import Values, make_node_screen
 from lowtide.atlas.screens.screen_cache import screen_data
 from lowtide.atlas.search import Query, search
 from lowtide.atlas.tide_overlay import COLOUR_MODES, find_tensor_nodes
 from lowtide.sources.graphs.find_graphs import Span
 from lowtide.view.server.indexes import Index, Indexes
-from lowtide.view.server.library import File, Library
+from lowtide.view.server.library import Contents, File, Library
 from lowtide.view.server.queries import Parameters, Refusal
 from lowtide.view.server.tides import TideCache
 
@@ -60,6 +61,7 @@ class Api:
         self._graph_queries: dict[str, Callable[[Atlas, Parameters], JsonObject]] = {
             "screen": self._screen,
             "node": self._node,
+            "group": _group,
             "search": _search,
             "around": self._around,
             "paths": self._paths,
@@ -146,11 +148,20 @@ class Api:
             return entry | {"graphs": []}
         if contents.kind in ("tide", "plan"):
             return entry | contents.facts
-        graphs = [
-            {"id": f"{file.number}.{number}", "label": span.label, "state": self._indexes.state(file, number)}
-            for number, span in enumerate(contents.spans)
-        ]
-        return entry | {"graphs": graphs}
+        return entry | {"graphs": [self._graph_entry(file, contents, number) for number in range(len(contents.spans))]}
+
+    def _graph_entry(self, file: File, contents: Contents, number: int) -> JsonObject:
+        span = contents.spans[number]
+        entry: JsonObject = {
+            "id": f"{file.number}.{number}",
+            "label": span.label,
+            "state": self._indexes.state(file, number),
+            "nodes": contents.node_counts[number],
+            "bytes": span.end - span.start,
+        }
+        if span.function is not None:
+            entry["function"] = span.function._asdict() | {"tag": span.tag}
+        return entry
 
     def _file_of(self, name: str, kind: str) -> File:
         file = self.library.file(int(name)) if name.isascii() and name.isdecimal() and len(name) < 10 else None
@@ -311,6 +322,12 @@ def _search(atlas: Atlas, parameters: Parameters) -> JsonObject:
     ]
     milliseconds = round(1000 * (time.monotonic() - began), 1)
     return {"total": found.total, "results": results, "milliseconds": milliseconds}
+
+
+def _group(atlas: Atlas, parameters: Parameters) -> JsonObject:
+    path, fold = parameters.text("path"), parameters.text("fold")
+    pages = parameters.number("inputs_from"), parameters.number("outputs_from")
+    return group_borders(atlas, _part(atlas, parameters), path, fold, *pages)
 
 
 def _locate(atlas: Atlas, parameters: Parameters) -> JsonObject:

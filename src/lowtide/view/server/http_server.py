@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import socket
 import socketserver
 import threading
+import time
 from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from typing import IO, TYPE_CHECKING, Any, TextIO, cast
@@ -23,7 +25,9 @@ if TYPE_CHECKING:
 # Fixed, so that a link still works after a restart; one above TensorBoard's port.
 USUAL_PORT = 6007
 _MOST_CONNECTIONS = 64
-_SECONDS_TO_ASK = 30
+# A browser sends its request within milliseconds.
+_SECONDS_TO_ASK = 10
+_SECONDS_TO_SEND = 30
 # The limit of the standard library's server.
 _LONGEST_LINE = 65536
 
@@ -34,15 +38,45 @@ class _WsgiHandler(ServerHandler):
     server_software = "lowtide"
 
 
-class _RequestHandler(WSGIRequestHandler):
-    """Handles one request; a client that takes too long to send it is disconnected."""
+class _TimedReader(io.RawIOBase):
+    """Reads from a socket until a point in time, however many reads that takes."""
 
-    timeout = _SECONDS_TO_ASK
+    def __init__(self, connection: socket.socket, seconds: float) -> None:
+        self._connection = connection
+        self._end = time.monotonic() + seconds
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the request took too long")
+        self._connection.settimeout(left)
+        return self._connection.recv_into(buffer)
+
+
+class _RequestHandler(WSGIRequestHandler):
+    """Handles one request; a client that takes too long to send all of it is disconnected."""
+
     server_version = "lowtide"
     sys_version = ""
 
+    def setup(self) -> None:
+        """Give the client a limited time for its whole request."""
+        super().setup()
+        self.rfile.close()
+        self.rfile = io.BufferedReader(_TimedReader(self.connection, _SECONDS_TO_ASK))
+
     def handle(self) -> None:
         """Read the request and answer it."""
+        try:
+            self._handle()
+        except TimeoutError:
+            self.requestline = self.command = ""
+            self.send_error(HTTPStatus.REQUEST_TIMEOUT)
+
+    def _handle(self) -> None:
         self.raw_requestline = self.rfile.readline(_LONGEST_LINE + 1)
         if len(self.raw_requestline) > _LONGEST_LINE:
             self.requestline = self.request_version = self.command = ""
@@ -52,6 +86,8 @@ class _RequestHandler(WSGIRequestHandler):
 
     def _answer(self) -> None:
         assert isinstance(self.server, Server)
+        self.server.note_request(self.connection)
+        self.connection.settimeout(_SECONDS_TO_SEND)
         handler = _WsgiHandler(self.rfile, cast(IO[bytes], self.wfile), self.get_stderr(), self.get_environ())
         handler.request_handler = self  # type: ignore[attr-defined]  # as its parent expects
         handler.run(self.server.app)
@@ -75,14 +111,21 @@ class _RequestHandler(WSGIRequestHandler):
 
 
 class Server(socketserver.ThreadingMixIn, WSGIServer):
-    """Starts a thread for each request, up to a maximum."""
+    """Starts a thread for each connection, up to a maximum.
+
+    At the maximum, a new client takes the place of the one that has been sending its request for the longest time: slow
+    or idle clients cannot keep others from being served.
+    """
 
     daemon_threads = True
     request_queue_size = 64
 
     def __init__(self, host: str, port: int, app: WsgiApp) -> None:
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._connections = threading.BoundedSemaphore(_MOST_CONNECTIONS)
+        self._connections = 0
+        self._asking: dict[socket.socket, None] = {}
+        """The connections whose request is incomplete, the oldest first."""
+        self._ended = threading.Condition()
         self.app = app
         super().__init__((host, port), _RequestHandler)
 
@@ -94,16 +137,40 @@ class Server(socketserver.ThreadingMixIn, WSGIServer):
         self.setup_environ()
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Start a thread once a connection is free."""
-        self._connections.acquire()
-        super().process_request(request, client_address)
+        """Start a thread once there is room for a connection."""
+        with self._ended:
+            while self._connections >= _MOST_CONNECTIONS:
+                oldest = next(iter(self._asking), None)
+                if oldest is not None:
+                    del self._asking[oldest]
+                    _disconnect(oldest)
+                self._ended.wait()
+            self._connections += 1
+            self._asking[request] = None
+        try:
+            super().process_request(request, client_address)
+        except RuntimeError:
+            # The system has no thread left for this client.
+            self._end_connection(request)
+            raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answer, and free the connection."""
+        """Answer, and make room for another connection."""
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._connections.release()
+            self._end_connection(request)
+
+    def _end_connection(self, connection: socket.socket) -> None:
+        self.note_request(connection)
+        with self._ended:
+            self._connections -= 1
+            self._ended.notify()
+
+    def note_request(self, connection: socket.socket) -> None:
+        """Note that a client has sent its whole request."""
+        with self._ended:
+            self._asking.pop(connection, None)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore clients that have disconnected."""
@@ -114,6 +181,12 @@ class Server(socketserver.ThreadingMixIn, WSGIServer):
         host, port = self.server_address[:2]
         name = socket.gethostname() if host in ("0.0.0.0", "::") else str(host)
         return f"http://{f'[{name}]' if ':' in name else name}:{port}/"
+
+
+def _disconnect(connection: socket.socket) -> None:
+    """Let the thread that reads from a connection end."""
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 def open_server(host: str, port: int | None, app: WsgiApp) -> Server:

@@ -13,6 +13,7 @@ from typing import Any
 
 from lowtide.errors import LowtideError
 from lowtide.sources.graphs.find_graphs import Span, find_files
+from lowtide.sources.graphs.found_graphs import FunctionGraph
 from lowtide.view.server.background import Background, Message
 
 Stamp = tuple[int, int]
@@ -38,6 +39,8 @@ class Contents:
 
     kind: str
     spans: tuple[Span, ...] = ()
+    node_counts: tuple[int | None, ...] = ()
+    """The number of nodes of each graph; None for graphs that take long to count."""
     notes: tuple[str, ...] = ()
     facts: dict[str, Any] = field(default_factory=dict)
     """What the list of files shows of a tide or a plan."""
@@ -190,8 +193,13 @@ class _Inspection:
 
 
 def _contents(found: dict[str, Any]) -> Contents:
-    spans = (Span(Path(path), start, end, label, tuple(notes)) for path, start, end, label, notes in found["spans"])
-    return Contents(found["kind"], tuple(spans), tuple(found["notes"]), found["facts"])
+    spans = tuple(_span(**span) for span in found["spans"])
+    return Contents(found["kind"], spans, tuple(found["node_counts"]), tuple(found["notes"]), found["facts"])
+
+
+def _span(path: str, notes: list[str], function: list[Any] | None, **rest: Any) -> Span:
+    function_graph = None if function is None else FunctionGraph(*function)
+    return Span(path=Path(path), notes=tuple(notes), function=function_graph, **rest)
 
 
 def _stamp(path: Path) -> Stamp | None:
@@ -223,4 +231,8 @@ def _roots(given: Sequence[str]) -> list[Root]:
 
 def _title(given: Sequence[str]) -> str:
     more = len(given) - _TITLED
-    return ", ".join(given[:_TITLED]) + (f" and {more} more" if more > 0 else "")
+    # "." and ".." name no folder.
+    names = [
+        text if Path(text).name not in ("", "..") else Path(text).resolve().name or text for text in given[:_TITLED]
+    ]
+    return ", ".join(names) + (f" and {more} more" if more > 0 else "")

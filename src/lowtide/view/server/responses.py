@@ -60,9 +60,9 @@ def security_headers(*, is_framed: bool) -> list[tuple[str, str]]:
     return [*alone, *_SECURITY]
 
 
-def data_response(data: Any, status: int = 200) -> Response:
+def data_response(data: Any) -> Response:
     """Return data as a JSON response."""
-    return Response(status, json.dumps(data, separators=(",", ":")).encode())
+    return Response(200, json.dumps(data, separators=(",", ":")).encode())
 
 
 def error_response(status: int, error: str, cure: str, *headers: tuple[str, str]) -> Response:

@@ -15,19 +15,25 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from lowtide.atlas.atlas import Source
-from lowtide.atlas.index_cache import build_atlas, cache_folder
+from lowtide.atlas.index_cache import build_atlas
+from lowtide.cache.folder import cache_folder
 from lowtide.errors import LowtideError
 from lowtide.progress import Progress
-from lowtide.sources.graphs.find_graphs import find_graphs
+from lowtide.sources.graphs.find_graphs import Span, find_graphs
+from lowtide.sources.graphs.function_names import count_nodes
+from lowtide.sources.graphs.mapped_file import map_file
 
 Send = Callable[[dict[str, Any]], None]
 
 # The page asks no more often than this.
 _SECONDS_BETWEEN_PROGRESS = 0.05
+# Counting takes about a second for a million nodes; the index of a larger graph counts it anyway.
+_MOST_COUNTED_BYTES = 128 << 20
 
 
 def main() -> None:
@@ -83,8 +89,27 @@ def _inspect(path: Path) -> dict[str, Any]:
         facts = {"title": PlanReport(Plan.load(path)).title}
     else:
         facts = {}
-    spans = [[str(span.path), span.start, span.end, span.label, span.notes] for span in found.spans]
-    return {"kind": found.kind, "notes": found.notes, "spans": spans, "facts": facts}
+    spans = [asdict(span) | {"path": str(span.path)} for span in found.spans]
+    return {
+        "kind": found.kind,
+        "notes": found.notes,
+        "spans": spans,
+        "node_counts": _count_nodes(found.spans),
+        "facts": facts,
+    }
+
+
+def _count_nodes(spans: tuple[Span, ...]) -> list[int | None]:
+    """Return the number of nodes of each graph; None for those that take long to count."""
+    counts: dict[Span, int] = {}
+    left = _MOST_COUNTED_BYTES
+    for path, same_file in groupby(spans, lambda span: span.path):
+        with map_file(path) as data:
+            for span in same_file:
+                left -= span.end - span.start
+                if left >= 0:
+                    counts[span] = count_nodes(data, span.start, span.end)
+    return [counts.get(span) for span in spans]
 
 
 def _build(given: list[Any], send: Send) -> dict[str, Any]:

@@ -25,7 +25,7 @@ def frontier_table(frontier: Frontier, count: int) -> Table:
     for point in frontier.rows(count):
         style = "bold" if point == frontier.chosen else ""
         cells = (format_bytes(point.peak_bytes), format_slowdown(point.slowdown), f"{point.recomputed:,}")
-        table.add_row(*(Text(cell, style) for cell in cells), Text(frontier.name_of(point), style or "dim"))
+        table.add_row(*(Text(cell, style) for cell in cells), Text(frontier.describe(point), style or "dim"))
     return table
 
 

@@ -13,8 +13,8 @@ from rich.text import Text
 
 from lowtide.atlas.atlas import Atlas
 from lowtide.atlas.cuts.stats import Share, Stats
-from lowtide.atlas.drawing.drawing import shorten
-from lowtide.units import format_bytes
+from lowtide.atlas.labels import shorten
+from lowtide.units import format_bytes, format_count
 from lowtide.view.axis import COLOURS
 
 _BAR = 24
@@ -84,12 +84,12 @@ def _heading(report: GraphReport) -> list[Text]:
     if stats.nodes < len(report.atlas):
         numbers.append(f" of {len(report.atlas):,}", "dim")
     if stats.boxes < stats.nodes:
-        numbers.append(f" in {stats.boxes:,} boxes")
+        numbers.append(f" in {format_count(stats.boxes, 'box')}")
     numbers.append_text(Text.assemble("    ", (f"{stats.edges:,}", "bold"), " edges"))
     if stats.edges_through:
         numbers.append(f", {stats.edges_through:,} through nodes left out", "dim")
     numbers.append(f"    {format_bytes(stats.bytes)} of outputs" if stats.bytes else "", "dim")
-    return [Text(f"{source.path.name} · {source.label}", "bold"), numbers]
+    return [Text(f"{source.name} · {source.label}", "bold"), numbers]
 
 
 def _table(name: str, shares: Sequence[Share], nodes: int, top: int, colours: dict[str, str]) -> Table:
@@ -106,5 +106,5 @@ def _table(name: str, shares: Sequence[Share], nodes: int, top: int, colours: di
         table.add_row(Text(shorten(share.name, 48)), f"{share.nodes:,}", size, Text(bar, colour))
     if len(shares) > top:
         rest = sum(share.nodes for share in shares[top:])
-        table.add_row(Text(f"{len(shares) - top:,} others", "dim"), Text(f"{rest:,}", "dim"), "", "")
+        table.add_row(Text(f"{format_count(len(shares) - top, 'other')}", "dim"), Text(f"{rest:,}", "dim"), "", "")
     return table

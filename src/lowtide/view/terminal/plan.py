@@ -36,7 +36,7 @@ class TerminalPlan:
             yield from _set_in([_actions(report, width - 2), *_rest(report)])
         if report.frontier.worth_showing:
             yield from _set_in(_frontier(report.frontier, width - 4))
-        yield from _set_in(_grounds(report))
+        yield from _set_in(_footnotes(report))
         yield Text()
 
 
@@ -140,7 +140,7 @@ def _frontier(frontier: Frontier, width: int) -> list[RenderableType]:
     return [heading, frontier_table(frontier, _FRONTIER_ROWS), Text(), *draw_frontier(frontier, width)]
 
 
-def _grounds(report: PlanReport) -> list[RenderableType]:
+def _footnotes(report: PlanReport) -> list[RenderableType]:
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(style="dim", no_wrap=True)
     table.add_column()

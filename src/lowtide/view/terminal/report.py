@@ -11,7 +11,7 @@ from lowtide.view.axis import BUDGET_COLOUR, COLOURS, STACK
 from lowtide.view.reports.tide import TideReport, shape_text
 from lowtide.view.terminal.blocks import draw_curve
 
-_WIDE = 110
+WIDE = 110
 _CURVE_HEIGHT = 14
 
 
@@ -33,9 +33,11 @@ class TerminalReport:
         yield Text()
         yield from _breakdown(report, width)
         yield Text()
-        yield from _at_the_peak(report, width)
-        yield Text()
-        yield _grounds(report)
+        if not report.is_whole_script:
+            yield from _at_the_peak(report, width)
+            yield Text()
+        yield from _held(report)
+        yield _footnotes(report)
 
 
 def _answer(report: TideReport) -> list[Text]:
@@ -43,10 +45,13 @@ def _answer(report: TideReport) -> list[Text]:
     numbers = Text.assemble(
         ("peak ", "dim"),
         (format_bytes(tide.peak_bytes), "bold"),
+        ("" if tide.highest_bytes is None else f" usually, {format_bytes(tide.highest_bytes)} at most", "dim"),
         ("    safe bound ", "dim"),
         format_bytes(tide.safe_bytes),
     )
     lines = [Text(report.title, "bold"), numbers]
+    if report.outside_line is not None:
+        lines.append(Text(report.outside_line))
     if report.gap_line is not None:
         lines.append(Text(report.gap_line))
     if report.recorded_line is not None:
@@ -100,12 +105,30 @@ def _at_the_peak(report: TideReport, width: int) -> RenderResult:
         yield Padding(Text(f"and {rest:,} more that hold {format_bytes(int(held))}", "dim"), (0, 0, 0, 4))
 
 
+def _held(report: TideReport) -> RenderResult:
+    """Yield what is held outside of the step and in Python, and what to do about it."""
+    parts = (
+        ("held at the peak", report.held_lines),
+        ("held outside of the step", report.outside_lines),
+        ("NumPy arrays in Python", report.array_lines),
+        ("what to do", report.advice),
+    )
+    for heading, lines in parts:
+        if not lines:
+            continue
+        yield Padding(Text(heading, "bold"), (0, 0, 0, 2))
+        table = Table.grid(padding=(0, 1, 0, 0))
+        for line in lines:
+            table.add_row(Text("·", "dim"), Text(line))
+        yield Padding(table, (0, 0, 1, 2))
+
+
 def _tensor_table(tensors: tuple[Owner, ...], width: int) -> Table:
-    rows = [_tensor_cells(tensor, wide=width >= _WIDE) for tensor in tensors]
+    rows = [_tensor_cells(tensor, wide=width >= WIDE) for tensor in tensors]
     # A column that would be empty is left out.
     headings = [heading for heading in rows[0] if any(len(row[heading]) for row in rows)]
     natural = {heading: max(len(heading), *(len(row[heading]) for row in rows)) for heading in headings}
-    widths = _share_width(natural, width - 2 * len(natural))
+    widths = share_width(natural, width - 2 * len(natural), ("tensor", "op", "layer"))
     table = Table(box=None, padding=(0, 1), header_style="dim")
     for heading, column_width in widths.items():
         table.add_column(
@@ -129,9 +152,9 @@ def cut_middle(text: Text, width: int) -> Text:
     return Text.assemble(text[:head], "…", text[len(text) - (width - 1 - head) :])
 
 
-def _share_width(natural: dict[str, int], room: int) -> dict[str, int]:
+def share_width(natural: dict[str, int], room: int, may_be_cut: tuple[str, ...]) -> dict[str, int]:
     """Return the width of each column: names are shortened if necessary, numbers and source lines never."""
-    names = [heading for heading in ("tensor", "op", "layer") if heading in natural]
+    names = [heading for heading in may_be_cut if heading in natural]
     widths = dict(natural)
     while sum(widths.values()) > room:
         # A shortened op is easier to recognise than a shortened layer.
@@ -144,7 +167,7 @@ def _share_width(natural: dict[str, int], room: int) -> dict[str, int]:
 
 def _tensor_cells(tensor: Owner, *, wide: bool) -> dict[str, Text]:
     dtype = tensor.dtype or ""
-    dtype = dtype if wide else dtype.replace("float", "f").replace("int", "i")
+    dtype = dtype if wide else shorten_dtype(dtype)
     cells = {
         "layer": Text.assemble(("█ ", COLOURS[tensor.kind or "other"]), tensor.layer or f"({tensor.kind})"),
         "op": Text(tensor.op or ""),
@@ -158,12 +181,18 @@ def _tensor_cells(tensor: Owner, *, wide: bool) -> dict[str, Text]:
     return cells
 
 
-def _grounds(report: TideReport) -> Padding:
+def shorten_dtype(text: str) -> str:
+    """Return a text with the short names of types: "f32" in place of "float32"."""
+    return text.replace("float", "f").replace("int", "i")
+
+
+def _footnotes(report: TideReport) -> Padding:
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(style="dim", no_wrap=True)
     table.add_column()
     rows = [
         ("method", report.method_line, ""),
+        ("process", report.process_line, ""),
         ("limit", report.limit_line, ""),
         ("free space", report.free_line, "yellow" if report.fragmented else ""),
         ("split by", report.pinning_line, "yellow"),

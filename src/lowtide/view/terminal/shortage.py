@@ -6,7 +6,8 @@ from rich.table import Table
 from rich.text import Text
 
 from lowtide.oom.shortage import Shortage
-from lowtide.units import format_bytes
+from lowtide.tide.owner import Owner
+from lowtide.units import format_bytes, format_count
 from lowtide.view.axis import BUDGET_COLOUR, COLOURS
 from lowtide.view.reports.shortage import (
     BAR_COLOURS,
@@ -19,7 +20,7 @@ from lowtide.view.reports.shortage import (
 )
 from lowtide.view.reports.tide import TideReport
 from lowtide.view.terminal.blocks import draw_curve
-from lowtide.view.terminal.report import cut_middle
+from lowtide.view.terminal.report import WIDE, cut_middle, share_width, shorten_dtype
 
 _CURVE_HEIGHT = 12
 _LAYERS = 5
@@ -109,29 +110,43 @@ def _shares(shortage: Shortage) -> RenderResult:
         yield Padding(Text(f"most by layer: {amounts}", "dim"), (0, 0, 0, 2))
 
 
+def _holder_cells(holder: Owner, text: tuple[str, str, str], *, named: bool, wide: bool) -> dict[str, Text]:
+    cells = {
+        "held": Text(format_bytes(holder.bytes), "bold"),
+        "blocks": Text(f"{holder.count:,}"),
+        "each": Text(format_bytes(holder.bytes // holder.count)),
+    }
+    if named:
+        owner, shape, line = text
+        shape = shape if wide else shorten_dtype(shape)
+        sign = ("█ ", COLOURS.get(holder.kind or "", UNKNOWN_COLOUR))
+        cells |= {"by": Text.assemble(sign, owner), "shape": Text(shape), "line": Text(line)}
+    return cells
+
+
 def _holders(shortage: Shortage, top: int, width: int) -> RenderResult:
     shown = shortage.holders[:top]
     if not shown:
         return
     texts = [holder_text(holder) for holder in shown]
     named = any(holder.name or holder.layer or holder.op or holder.kind for holder in shown)
+    wide = width >= WIDE
+    rows = [_holder_cells(holder, text, named=named, wide=wide) for holder, text in zip(shown, texts, strict=True)]
+    headings = [heading for heading in rows[0] if any(len(row[heading]) for row in rows)]
+    natural = {heading: max(len(heading), *(len(row[heading]) for row in rows)) for heading in headings}
+    widths = share_width(natural, width - 1 - 2 * len(natural), ("by", "shape"))
     table = Table(box=None, padding=(0, 1), header_style="dim")
-    table.add_column("held", justify="right", no_wrap=True)
-    table.add_column("blocks", justify="right", no_wrap=True)
-    table.add_column("each", justify="right", no_wrap=True)
-    columns = [column for column in range(3) if named and any(text[column] for text in texts)]
-    for column in columns:
-        table.add_column(("by", "shape", "line")[column], no_wrap=True, overflow="ellipsis")
-    for holder, text in zip(shown, texts, strict=True):
-        sign = ("█ ", COLOURS.get(holder.kind or "", UNKNOWN_COLOUR))
-        cells: list[Text] = [cut_middle(Text(text[column]), max(12, width // 2 - 12)) for column in columns]
-        if cells:
-            cells[0] = Text.assemble(sign, cells[0])
-        each = format_bytes(holder.bytes // holder.count)
-        table.add_row(Text(format_bytes(holder.bytes), "bold"), f"{holder.count:,}", each, *cells)
+    for heading, column_width in widths.items():
+        right = heading in ("held", "blocks", "each")
+        table.add_column(
+            heading, no_wrap=True, overflow="ellipsis", justify="right" if right else "left", width=column_width
+        )
+    for row in rows:
+        table.add_row(*(cut_middle(row[heading], widths[heading]) for heading in headings))
     yield Text()
     yield Padding(table, (0, 0, 0, 1))
     rest = shortage.holders[top:]
     if rest:
         held = format_bytes(sum(holder.bytes for holder in rest))
-        yield Padding(Text(f"and {sum(h.count for h in rest):,} more blocks that hold {held}", "dim"), (0, 0, 0, 4))
+        blocks = format_count(sum(h.count for h in rest), "more block that holds", "more blocks that hold")
+        yield Padding(Text(f"and {blocks} {held}", "dim"), (0, 0, 0, 4))

@@ -1,0 +1,114 @@
+"""The phase of each node: forward pass, backward pass or optimizer.
+
+Gradients are recognised by the scopes, functions and ops that TensorFlow gives them. All other phases follow from data
+edges. What is computed from gradients belongs to the backward pass if another gradient or an output needs it, and to
+the optimizer if an update of a variable needs it. What is not computed from gradients belongs to the forward pass,
+except for nodes that only gradients need, such as the seed of the first gradient, and nodes that only updates need,
+such as the learning rate.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lowtide.atlas.index.arrays import Indices, Mask, any_of_rows, csr_entries, sorted_unique
+from lowtide.atlas.index.op_roles import CALL, COPY, LIST, SUM, WRITE
+from lowtide.atlas.index.phase_needs import PhaseNeeds
+from lowtide.atlas.index.phases import BACKWARD, FORWARD, OPTIMIZER, ControlEdges, PhaseGraph, Phases, chunks
+from lowtide.atlas.index.references import CONTROL, MISSING
+
+
+def find_phases(graph: PhaseGraph) -> Phases:
+    """Return the phase of each node."""
+    phase = np.where(graph.is_gradient, BACKWARD, FORWARD).astype(np.uint8)
+    if not graph.is_gradient.any():
+        return phase
+    control = ControlEdges(graph)
+    after = _find_data_descendants(graph, control)
+    phase[after & ~graph.is_gradient] = OPTIMIZER
+    phase[_find_data_ancestors(graph, after)] = BACKWARD
+    _assign_sums(graph, phase)
+    outputs = _assign_outputs(graph, phase)
+    PhaseNeeds(graph, phase, control).assign(outputs)
+    return phase
+
+
+def _find_data_descendants(graph: PhaseGraph, control: ControlEdges) -> Mask:
+    """Return the gradients and every node that is computed from one."""
+    seen = graph.is_gradient.copy()
+    frontier = np.flatnonzero(seen)
+    frontier = frontier[~graph.has_role(frontier, LIST)]
+    while len(frontier):
+        found = []
+        for rows in chunks(frontier):
+            places, _ = csr_entries(graph.first_reader, rows)
+            following = graph.readers[places]
+            following = sorted_unique(following[~seen[following]])
+            waits = control.is_reader[following]
+            if waits.any():
+                # The columns of readers do not tell control edges from data edges; the inputs do.
+                reader, source, _ = graph.data_edges(following[waits])
+                following = np.concatenate([following[~waits], sorted_unique(reader[seen[source]])])
+            seen[following] = True
+            found.append(following)
+        frontier = np.concatenate(found)
+    return seen
+
+
+def _find_data_ancestors(graph: PhaseGraph, among: Mask) -> Mask:
+    """Return the gradients and the nodes of `among` from which one is computed."""
+    seen = graph.is_gradient.copy()
+    frontier = np.flatnonzero(seen)
+    while len(frontier):
+        found = []
+        for rows in chunks(frontier):
+            places, _ = csr_entries(graph.first_input, rows)
+            places = places[(graph.ports[places] != CONTROL) & (graph.inputs[places] != MISSING)]
+            before = graph.inputs[places]
+            before = sorted_unique(before[among[before] & ~seen[before]])
+            seen[before] = True
+            found.append(before)
+        frontier = np.concatenate(found)
+    return seen
+
+
+def _assign_sums(graph: PhaseGraph, phase: Phases) -> None:
+    """Assign sums of gradients to the backward pass."""
+    sums = graph.with_role(SUM)
+    sums = sums[phase[sums] == OPTIMIZER]
+    while len(sums):
+        reader, source, _ = graph.data_edges(sums)
+        rest = sorted_unique(reader[phase[source] != BACKWARD])
+        if len(rest) == len(sums):
+            break
+        phase[sums] = BACKWARD
+        phase[rest] = OPTIMIZER
+        sums = rest
+
+
+def _assign_outputs(graph: PhaseGraph, phase: Phases) -> Indices:
+    """Assign what is computed from gradients for no update to the backward pass, such as gradients that are returned.
+
+    Return the nodes that compute what is returned.
+    """
+    nodes = np.flatnonzero(phase == OPTIMIZER)
+    nodes = nodes[~graph.has_role(nodes, WRITE | CALL)]
+    ends = nodes[graph.first_reader[nodes] == graph.first_reader[nodes + 1]]
+    is_returned = graph.has_role(ends, COPY)
+    # Gradients that nothing reads come first, so that what is left was computed for something.
+    _assign_before(graph, phase, ends[~is_returned])
+    return _assign_before(graph, phase, ends[is_returned])
+
+
+def _assign_before(graph: PhaseGraph, phase: Phases, nodes: Indices) -> Indices:
+    """Assign nodes of the optimizer, and nodes that only they read, to the backward pass; return all of them."""
+    found = [nodes]
+    while len(nodes):
+        phase[nodes] = BACKWARD
+        _, source, _ = graph.data_edges(nodes)
+        before = sorted_unique(source[phase[source] == OPTIMIZER])
+        before = before[~graph.has_role(before, WRITE | CALL)]
+        places, counts = csr_entries(graph.first_reader, before)
+        nodes = before[~any_of_rows(phase[graph.readers[places]] == OPTIMIZER, counts)]
+        found.append(nodes)
+    return np.concatenate(found)

@@ -1,0 +1,197 @@
+"""Phases of nodes that are not computed from gradients: forward, unless only gradients or updates need them."""
+
+from __future__ import annotations
+
+from copy import copy
+
+import numpy as np
+
+from lowtide.atlas.index.arrays import Indices, Mask, any_of_rows, csr_entries, sorted_unique
+from lowtide.atlas.index.op_roles import ARGUMENT, CONSTANT, COPY, FILL, GROUP, READ, SAVE, SHAPE, VARIABLE, WRITE
+from lowtide.atlas.index.phases import BACKWARD, FORWARD, OPTIMIZER, ControlEdges, PhaseGraph, Phases, chunks
+
+# A chain of nodes that only gradients or updates need is followed over at most this number of edges.
+_LONGEST = 1000
+
+
+class PhaseNeeds:
+    """What needs the nodes that are not computed from gradients; readers are counted down as they get a phase."""
+
+    def __init__(self, graph: PhaseGraph, phase: Phases, control: ControlEdges) -> None:
+        self.graph, self.phase, self.control = graph, phase, control
+        self.unread = self._find_unread_reads()
+        self.waiting = np.zeros(len(graph), np.int32)
+        """By node, the number of data edges to readers in the forward pass."""
+        self.needed = np.zeros(len(graph), np.uint8)
+        """By node, 1 if the backward pass needs its value, and 2 if the optimizer does, summed."""
+        self.is_loss = np.zeros(len(graph), np.bool_)
+        """Whether the node stays in the forward pass: the loss, of which the first gradients are computed."""
+
+    def assign(self, outputs: Indices) -> None:
+        """Assign nodes that only gradients or updates need to these phases; what `outputs` need stays forward."""
+        phase = self.phase
+        for rows in chunks(np.flatnonzero(phase == FORWARD)):
+            _, source, _ = self._needs(rows)
+            np.add.at(self.waiting, source, 1)
+        _, source, _ = self._needs(outputs)
+        self.is_loss[source[~self.graph.has_role(source, CONSTANT)]] = True
+        for rows in chunks(np.flatnonzero(phase != FORWARD)):
+            self._note_needs(rows)
+        self._follow_needed()
+        self._assign_groups()
+        self._assign_writes()
+        self._assign_groups()
+        self._assign_state()
+
+    def _follow_needed(self) -> None:
+        """Assign the nodes that only gradients or updates need; the forward pass of a loss that nothing reads stays."""
+        trial = self._copy()
+        trial._follow(trial._ready(np.flatnonzero(trial.needed)))
+        # Gradients need inputs and variables only through the loss.
+        inputs = self.graph.with_role(ARGUMENT | VARIABLE)
+        if (trial.phase[inputs] == BACKWARD).any():
+            self._mark_losses()
+            self._follow(self._ready(np.flatnonzero(self.needed)))
+        else:
+            self.phase[:], self.waiting, self.needed = trial.phase, trial.waiting, trial.needed
+
+    def _needs(self, rows: Indices, *, writes: bool = False) -> tuple[Indices, Indices, Mask]:
+        """Return the data edges of some nodes, and which of them need values.
+
+        Edges that need nothing of the source are left out, and so are variables that a node writes without `writes`.
+        """
+        graph = self.graph
+        reader, source, is_first = graph.data_edges(rows)
+        is_need = ~graph.has_role(reader, SAVE) & ~self.unread[reader]
+        if not writes:
+            is_need &= ~(is_first & graph.has_role(reader, WRITE))
+        return reader[is_need], source[is_need], ~graph.has_role(reader[is_need], SHAPE)
+
+    def _find_unread_reads(self) -> Mask:
+        """Mark the reads of variables that nothing but a checkpoint reads."""
+        graph = self.graph
+        unread = np.zeros(len(graph), np.bool_)
+        nodes = graph.with_role(READ | COPY)
+        nodes = nodes[self.phase[nodes] == FORWARD]
+        places, counts = csr_entries(graph.first_reader, nodes)
+        nodes = nodes[~any_of_rows(~graph.has_role(graph.readers[places], SAVE), counts)]
+        reader, source, _ = graph.data_edges(nodes)
+        unread[reader[graph.has_role(source, VARIABLE)]] = True
+        return unread
+
+    def _mark_losses(self) -> None:
+        """Mark the sources of the first gradients: those that are computed from no other gradient of a value."""
+        graph, phase = self.graph, self.phase
+        is_static = self._find_static()
+        for rows in chunks(np.flatnonzero(phase == BACKWARD)):
+            reader, source, is_value = self._needs(rows)
+            is_later = np.zeros(len(rows), np.bool_)
+            row = np.searchsorted(rows, reader)
+            is_later[row[(phase[source] == BACKWARD) & ~is_static[source]]] = True
+            first = source[is_value & ~is_later[row] & ~is_static[reader] & (phase[source] == FORWARD)]
+            self.is_loss[first[~graph.has_role(first, CONSTANT | SHAPE | FILL)]] = True
+
+    def _find_static(self) -> Mask:
+        """Mark nodes of the backward pass that are computed from constants and shapes alone."""
+        graph = self.graph
+        is_static = np.zeros(len(graph), np.bool_)
+        is_static[graph.with_role(CONSTANT | SHAPE)] = True
+        frontier = np.flatnonzero(is_static & (self.phase == BACKWARD))
+        for _ in range(_LONGEST):
+            if not len(frontier):
+                break
+            places, _ = csr_entries(graph.first_reader, frontier)
+            readers = graph.readers[places]
+            readers = sorted_unique(readers[(self.phase[readers] == BACKWARD) & ~is_static[readers]])
+            reader, source, _ = graph.data_edges(readers)
+            is_computed = np.isin(readers, reader[~is_static[source]], assume_unique=False)
+            frontier = readers[~is_computed]
+            is_static[frontier] = True
+        return is_static
+
+    def _note_needs(self, rows: Indices) -> Indices:
+        """Note that some nodes, which have a phase, need their inputs; return the inputs."""
+        reader, source, is_value = self._needs(rows, writes=True)
+        for phase in (BACKWARD, OPTIMIZER):
+            self.needed[source[is_value & (self.phase[reader] == phase)]] |= phase
+        return source
+
+    def _ready(self, nodes: Indices) -> Indices:
+        """Return the nodes that are needed, and by no node of the forward pass."""
+        is_ready = (self.waiting[nodes] == 0) & (self.needed[nodes] > 0) & (self.phase[nodes] == FORWARD)
+        is_ready &= ~self.is_loss[nodes]
+        return np.asarray(nodes[is_ready])
+
+    def _follow(self, nodes: Indices) -> None:
+        """Give the nodes that are ready the earlier of the phases that need them, and continue with their inputs."""
+        for _ in range(_LONGEST):
+            if not len(nodes):
+                break
+            backward = self.needed[nodes] & BACKWARD != 0
+            self.phase[nodes] = np.where(backward, BACKWARD, OPTIMIZER)
+            needed = self._note_needs(nodes)
+            np.subtract.at(self.waiting, self._needs(nodes)[1], 1)
+            nodes = self._ready(sorted_unique(needed))
+
+    def _assign_groups(self) -> None:
+        """Assign nodes without data, which only group updates, to the optimizer."""
+        control, phase = self.control, self.phase
+        is_group = self.graph.has_role(control.reader, GROUP)
+        source, reader = control.source[is_group], control.reader[is_group]
+        for _ in range(_LONGEST):
+            found = reader[(phase[source] == OPTIMIZER) & (phase[reader] == FORWARD)]
+            if not len(found):
+                break
+            phase[found] = OPTIMIZER
+
+    def _assign_writes(self) -> None:
+        """Assign writes of variables that belong to an update: weight decay, step counters, averages of weights.
+
+        They are computed from variables and constants alone, and are ordered before or after a node of the optimizer.
+        """
+        for _ in range(_LONGEST):
+            writes = self.graph.with_role(WRITE)
+            writes = writes[self.phase[writes] == FORWARD]
+            trial = self._copy()
+            trial._assign_to_optimizer(writes)
+            found = writes[self._belong_to_update(trial.phase != self.phase)[writes]]
+            if not len(found):
+                break
+            self._assign_to_optimizer(found)
+
+    def _belong_to_update(self, is_inside: Mask) -> Mask:
+        """Mark the nodes of a selection that are computed from variables alone and ordered by an update."""
+        graph, control, phase = self.graph, self.control, self.phase
+        is_fed, is_ordered = np.zeros(len(graph), np.bool_), np.zeros(len(graph), np.bool_)
+        reader, source, _ = graph.data_edges(np.flatnonzero(is_inside))
+        inner = is_inside[source]
+        is_fed[reader[~inner & ~graph.has_role(source, CONSTANT | VARIABLE)]] = True
+        is_ordered[control.reader[phase[control.source] == OPTIMIZER]] = True
+        is_update = (phase[control.reader] == OPTIMIZER) & ~graph.has_role(control.reader, GROUP)
+        is_ordered[control.source[is_update & graph.has_role(control.source, WRITE)]] = True
+        reader, source = reader[inner], source[inner]
+        for marks in (is_fed, is_ordered):
+            for _ in range(_LONGEST):
+                found = reader[marks[source] & ~marks[reader]]
+                if not len(found):
+                    break
+                marks[found] = True
+        return is_inside & is_ordered & ~is_fed
+
+    def _assign_state(self) -> None:
+        """Assign initializers and unread reads of variables that only the optimizer needs to it."""
+        graph = self.graph
+        variables = graph.with_role(VARIABLE)
+        places, _ = csr_entries(graph.first_reader, variables[self.phase[variables] == OPTIMIZER])
+        readers = sorted_unique(graph.readers[places])
+        readers = readers[(self.phase[readers] == FORWARD) & graph.has_role(readers, WRITE | READ | COPY)]
+        self._assign_to_optimizer(readers)
+
+    def _assign_to_optimizer(self, nodes: Indices) -> None:
+        self.needed[nodes] |= OPTIMIZER
+        self._follow(nodes)
+
+    def _copy(self) -> PhaseNeeds:
+        other = copy(self)
+        other.phase, other.waiting, other.needed = self.phase.copy(), self.waiting.copy(), self.needed.copy()
+        return other
