@@ -19,8 +19,15 @@ class Watcher:
     def __init__(self, seconds: float = 0.02) -> None:
         self.highest = 0
         self._seconds = seconds
+        self._settled_bytes, self._settled_at = 0, time.perf_counter()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
+
+    def is_settled(self, seconds: float) -> bool:
+        """Whether the memory has not grown for some seconds, by more than a hundredth."""
+        if self.highest > 1.01 * self._settled_bytes:
+            self._settled_bytes, self._settled_at = self.highest, time.perf_counter()
+        return time.perf_counter() - self._settled_at > seconds
 
     def __enter__(self) -> Watcher:
         self._thread.start()
@@ -113,12 +120,33 @@ def pipeline(options: argparse.Namespace) -> dict[str, Any]:
         for _ in PIPELINES[options.way](options.folder):
             taken += 1
             time.sleep(options.pause)
-            if time.perf_counter() - began > options.longest:
+            if time.perf_counter() - began > options.longest or watcher.is_settled(options.settled):
                 break
     result = {"recorded_bytes": watcher.highest - base, "taken": taken}
     if allocator:
         result["allocator_bytes"] = tf.config.experimental.get_memory_info(allocator)["peak"] - allocated
     return result
+
+
+def feed(options: argparse.Namespace) -> dict[str, Any]:
+    """Iterate over a dataset of lt.feed at the pace of training, and return the growth of the memory of the process."""
+    from benchmarks.feed.feeds import FEEDS, warm_up
+
+    budget, make = FEEDS[options.way]
+    warm_up(options.folder)
+    base = held_bytes()
+    taken, began = 0, time.perf_counter()
+    with Watcher(0.005) as watcher:
+        data = make(options.folder, budget)
+        is_over = False
+        while not is_over:
+            for _ in data:
+                taken += 1
+                time.sleep(options.pause)
+                is_over = time.perf_counter() - began > options.longest or watcher.is_settled(options.settled)
+                if is_over:
+                    break
+    return {"recorded_bytes": watcher.highest - base, "taken": taken}
 
 
 def forecast(options: argparse.Namespace) -> dict[str, Any]:
@@ -135,7 +163,7 @@ def forecast(options: argparse.Namespace) -> dict[str, Any]:
     return {"seconds": seconds, "grown_bytes": watcher.highest - base, "text": str(predicted), **predicted.to_dict()}
 
 
-WORKS = {"memory": memory, "speed": speed, "pipeline": pipeline, "forecast": forecast}
+WORKS = {"memory": memory, "speed": speed, "pipeline": pipeline, "feed": feed, "forecast": forecast}
 
 
 def main() -> None:
@@ -150,6 +178,7 @@ def main() -> None:
     parser.add_argument("--pause", type=float, default=0.02, help="seconds that a step takes")
     parser.add_argument("--seconds", type=float, default=3, help="of epochs that are timed, at least")
     parser.add_argument("--longest", type=float, default=20, help="seconds that a pipeline runs at most")
+    parser.add_argument("--settled", type=float, default=1e9, help="seconds without growth after which it ends")
     parser.add_argument("--allocator", action="store_true", help="ask TensorFlow's allocator too")
     parser.add_argument("--limit", type=int, default=0, help="bytes that the process may ask for")
     parser.add_argument("--output", type=Path, required=True)

@@ -170,10 +170,63 @@ def numpy_rows(folder: Path) -> tf.data.Dataset:
     return numbers.map(load, num_parallel_calls=2).prefetch(24)
 
 
+def large_photos(folder: Path) -> tf.data.Dataset:
+    """Photographs that are resized to large images with more calls than processors, repeated and shuffled."""
+
+    def load(path: tf.Tensor) -> tf.Tensor:
+        return tf.image.resize(tf.io.decode_jpeg(tf.io.read_file(path), 3), (512, 512))
+
+    files = Data.list_files([str(path) for path in sets.large_photos(folder)])
+    images = files.map(load, num_parallel_calls=4).repeat(16)
+    return images.shuffle(200).batch(16).prefetch(4)
+
+
+def augmented_photos(folder: Path) -> tf.data.Dataset:
+    """Photographs, shuffled by path, cropped at random and flipped."""
+    paths = sorted(str(path) for path in sets.photos(folder).rglob("*.jpg"))
+
+    def load(path: tf.Tensor) -> tf.Tensor:
+        image = tf.io.decode_jpeg(tf.io.read_file(path), 3)
+        image = tf.image.random_crop(tf.image.resize(image, (320, 400)), (288, 288, 3))
+        return tf.image.random_flip_left_right(image) / 255.0
+
+    files = Data.from_tensor_slices(paths).shuffle(len(paths)).repeat(3)
+    return files.map(load, num_parallel_calls=TUNE).batch(48).prefetch(4)
+
+
+def cached_photos(folder: Path) -> tf.data.Dataset:
+    """Decoded photographs of 8 bits, cached, shuffled and converted after the cache."""
+    paths = sorted(str(path) for path in sets.photos(folder).rglob("*.jpg"))[:300]
+
+    def load(path: tf.Tensor) -> tf.Tensor:
+        return tf.ensure_shape(tf.io.decode_jpeg(tf.io.read_file(path), 3), sets.PHOTO)
+
+    images = Data.from_tensor_slices(paths).map(load, num_parallel_calls=TUNE).cache().repeat(3).shuffle(100)
+    return images.map(lambda image: tf.cast(image, tf.float32) / 255.0, num_parallel_calls=2).batch(8).prefetch(3)
+
+
+def parallel_batches(_: Path) -> tf.data.Dataset:
+    """Batches that several calls copy at a time."""
+    rows = Data.range(40_000).map(lambda n: tf.zeros((64, 64, 6)) + tf.cast(n, tf.float32), num_parallel_calls=2)
+    return rows.shuffle(800).batch(128, num_parallel_calls=3).prefetch(2)
+
+
+def rebatched(_: Path) -> tf.data.Dataset:
+    """Large batches, split for several replicas, and preprocessed."""
+    rows = Data.range(30_000).map(lambda n: tf.zeros((256, 64)) + tf.cast(n, tf.float32)).batch(512)
+    return rows.rebatch(128).map(lambda some: tf.math.sin(some) * 2.0, num_parallel_calls=4).prefetch(6)
+
+
+def mixed_sizes(_: Path) -> tf.data.Dataset:
+    """Elements of very different sizes, shuffled together and batched as ragged tensors."""
+    rows = Data.range(4_000).map(lambda n: tf.zeros((1_000 + (n * 7919) % 200_000,)), num_parallel_calls=4)
+    return rows.shuffle(400).ragged_batch(16).prefetch(4)
+
+
 _ALL: tuple[Make, ...] = (
     shuffled_photos, shuffled_records, slices, cached_small, cached_large, deep_prefetch, many_calls,
     blocks_of_files, windows, padded_sequences, zipped, generated, lines, looked_up, baked, in_batches, sampled,
-    numpy_rows,
+    numpy_rows, large_photos, augmented_photos, cached_photos, parallel_batches, rebatched, mixed_sizes,
 )  # fmt: skip
 PIPELINES = {make.__name__: make for make in _ALL}
 # Arrays that exist before the pipeline, and that it is made from.

@@ -97,3 +97,60 @@ def record_files(folder: Path, files: int = 6, records: int = 1_000) -> list[Pat
                     writer.write(example)
         (root / "done").touch()
     return paths
+
+
+def chunked_hdf5(folder: Path) -> Path:
+    """Rows in chunks of 50, compressed by gzip."""
+    return _hdf5(folder / "chunked.h5", (6_000, 64, 64), (50, 64, 64))
+
+
+def large_chunks_hdf5(folder: Path) -> Path:
+    """Rows in chunks of 4 MiB, compressed by gzip."""
+    return _hdf5(folder / "large-chunks.h5", (8_000, 64, 64), (256, 64, 64))
+
+
+def _hdf5(path: Path, shape: tuple[int, ...], chunks: tuple[int, ...]) -> Path:
+    import h5py
+
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        rows = np.random.default_rng(0).random(shape, np.float32)
+        with h5py.File(path, "w") as file:
+            file.create_dataset("x", data=rows, chunks=chunks, compression="gzip", compression_opts=1)
+    return path
+
+
+def chunked_zarr(folder: Path) -> Path:
+    """Rows in chunks of 50."""
+    import zarr
+
+    path = folder / "chunked.zarr"
+    if not path.exists():
+        rows = np.random.default_rng(0).random((6_000, 64, 64), np.float32)
+        zarr.create_array(path, data=rows, chunks=(50, 64, 64))
+    return path
+
+
+def compressed_npz(folder: Path) -> Path:
+    """One compressed array."""
+    path = folder / "packed.npz"
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        np.savez_compressed(path, x=np.zeros((12_000, *IMAGE), np.float32))
+    return path
+
+
+def large_photos(folder: Path) -> list[Path]:
+    """JPEG files whose decoded images take 3 MiB each."""
+    import tensorflow as tf
+
+    root = folder / "large-photos"
+    paths = [root / f"{number}.jpg" for number in range(60)]
+    if not paths[-1].exists():
+        root.mkdir(parents=True, exist_ok=True)
+        down, across = np.linspace(0, 6, 900)[:, None], np.linspace(0, 6, 1_200)[None, :]
+        waves = [np.sin(down + each) * np.cos(across - each) for each in range(3)]
+        content = tf.io.encode_jpeg((128 + 100 * np.stack(waves, -1)).astype(np.uint8)).numpy()
+        for path in paths:
+            path.write_bytes(content)
+    return paths

@@ -15,6 +15,7 @@ from lowtide.feed.pipeline.sizing import choose_sizes
 from lowtide.feed.readers.array_samples import ArraySamples
 from lowtide.feed.readers.open_array import open_array
 from lowtide.program.machine import processor_count
+from lowtide.units import format_bytes, format_count
 
 
 def arrays(
@@ -49,7 +50,17 @@ def arrays(
     blocks = len(samples.blocks or ())
     touched = min(batch_size, blocks) if shuffle else min(1, blocks)
     block_bytes = touched * samples.block * row_bytes
-    sizing = choose_sizes(options.budget_bytes, batch_size * row_bytes, processor_count(), block_bytes)
+    reason = _explain_blocks(samples.block, touched, samples.block * row_bytes) if block_bytes else None
+    # While a block is copied from, another reader may replace it.
+    loading_bytes = max(each.loading_bytes for each in opened) + (samples.block * row_bytes if block_bytes else 0)
+    sizing = choose_sizes(
+        options.budget_bytes,
+        batch_size * row_bytes,
+        processor_count(),
+        block_bytes,
+        reader_bytes=loading_bytes if block_bytes else 0,
+        block_reason=reason,
+    )
     samples.cache.most_bytes = sizing.window_bytes
     if shuffle and samples.blocks is not None:
         window = max(sizing.window_bytes // max(row_bytes, 1) - samples.block, 1)
@@ -59,6 +70,13 @@ def arrays(
     feed = Feed(samples, options.shard_order(order), options, sizing)
     feed.notes += [f"{each.name} {each.unpacked.describe()}" for each in opened if each.unpacked is not None]
     return make_dataset(feed, samples, tf.nest.pack_sequence_as(structure, range(len(opened))))
+
+
+def _explain_blocks(block_rows: int, touched: int, block_bytes: int) -> str:
+    """Why a batch needs the memory of whole chunks."""
+    rows = format_count(block_rows, "row")
+    one = f"a chunk of {rows} takes {format_bytes(block_bytes)} and is decoded as a whole"
+    return one if touched == 1 else f"{one}, and a shuffled batch may need {touched:,} of them"
 
 
 def _roles(x: Any, y: Any, sample_weight: Any) -> list[str]:

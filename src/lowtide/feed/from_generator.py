@@ -16,8 +16,14 @@ from lowtide.feed.pipeline.dataset import finish_dataset
 from lowtide.feed.pipeline.feed import Feed
 from lowtide.feed.pipeline.options import FeedOptions, ShardSpec
 from lowtide.feed.pipeline.pipeline import make_starts
-from lowtide.feed.pipeline.sizing import choose_sizes
-from lowtide.units import format_bytes
+from lowtide.feed.pipeline.pooled_batches import move_to_pool
+from lowtide.feed.pipeline.sizing import choose_sizes, kept_for_thread
+from lowtide.feed.readers.buffer_pool import BufferPool
+from lowtide.units import format_bytes, format_count
+
+# The samples of the shuffle buffer come from the C library, where at worst there is a hole of its size beside each, in
+# each of two threads that make them: with half of it a process beside heavy load took 71 MiB for a budget of 64.
+_HELD_TIMES = 4
 
 
 @dataclass(frozen=True)
@@ -74,10 +80,12 @@ def generator(
         if not each.shape.is_fully_defined():
             raise LowtideError("the size of a sample is not known", given=each, cure="give full shapes in spec")
         size += int(np.prod(each.shape.as_list(), dtype=np.int64)) * max(each.dtype.size, 1)
-    # A sample is in memory in Python and in TensorFlow while it is handed over; a batch is copied from its samples.
-    fixed = 2 * size + batch_size * size
+    # A sample is in memory in Python and in TensorFlow while it is handed over; a batch is copied from its samples, and
+    # then to the pool.
+    fixed = 2 * size + kept_for_thread(batch_size * size)
     sizing = choose_sizes(options.budget_bytes, batch_size * size, 1, batch_size * size if shuffle else 0, fixed)
-    source = GeneratorSource(size, sizing.window_bytes // max(size, 1) if shuffle else 0)
+    buffered = sizing.window_bytes // (_HELD_TIMES * max(size, 1))
+    source = GeneratorSource(size, max(buffered, 1) if shuffle else 0)
     # Odd, because TensorFlow treats a pair of zeros as no seed.
     order_seed = (options.seed & 0x3FFFFFFF) * 2 + 1
     index, count = options.shard_index
@@ -95,8 +103,14 @@ def generator(
             if not tf.executing_eagerly():
                 tf.random.set_seed(order_seed)
             samples = samples.shuffle(source.buffered, epoch)
-        return samples.batch(batch_size, drop_remainder=drop_remainder).skip(first)
+        return samples.batch(batch_size, drop_remainder=drop_remainder).skip(first).map(pool)
 
+    def pool(*batch: Any) -> Any:
+        # tf.data passes a tuple as several arguments.
+        structure = batch if len(batch) > 1 or isinstance(spec, tuple) else batch[0]
+        return tf.nest.pack_sequence_as(structure, move_to_pool(feed, buffers, tf.nest.flatten(structure)))
+
+    buffers = BufferPool()
     return finish_dataset(feed, make_starts(feed).flat_map(make_epoch))
 
 
@@ -143,8 +157,10 @@ def _match_leaves(spec: Any, sample: Any) -> Iterator[tuple[Any, Any]]:
             yield from _match_leaves(spec[key], sample[key])
     elif isinstance(spec, tuple | list):
         if not isinstance(sample, tuple | list) or len(sample) != len(spec):
-            found = f"has {len(sample)} parts" if isinstance(sample, tuple | list) else _name_type(sample)
-            raise _SpecMismatch(f"it {found} for {len(spec)} parts")
+            found = (
+                f"has {format_count(len(sample), 'part')}" if isinstance(sample, tuple | list) else _name_type(sample)
+            )
+            raise _SpecMismatch(f"it {found} for {format_count(len(spec), 'part')}")
         for each, part in zip(spec, sample, strict=True):
             yield from _match_leaves(each, part)
     else:

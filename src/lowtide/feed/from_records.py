@@ -16,8 +16,10 @@ from lowtide.feed.pipeline.error_tracking import skip_unreadable
 from lowtide.feed.pipeline.feed import Feed
 from lowtide.feed.pipeline.options import FeedOptions, ShardSpec
 from lowtide.feed.pipeline.pipeline import list_samples, make_epochs
-from lowtide.feed.pipeline.sizing import choose_sizes
+from lowtide.feed.pipeline.pooled_batches import move_to_pool
+from lowtide.feed.pipeline.sizing import choose_sizes, kept_for_thread
 from lowtide.feed.readers.array_files import TEXT_BYTES
+from lowtide.feed.readers.buffer_pool import BufferPool
 from lowtide.feed.readers.record_files import RecordFiles, open_records
 from lowtide.program.machine import processor_count
 
@@ -50,10 +52,19 @@ def records(
     if label is not None and label not in features:
         raise LowtideError("the label is none of the features", given=label, cure=f"give one of {', '.join(features)}")
     files = open_records(source, skip=options.skips_errors)
-    # A batch is in memory both as serialized and as parsed examples.
-    record_bytes = _parsed_bytes(features, files.longest) + files.longest + TEXT_BYTES
-    fixed_bytes = files.count * _INDEX_BYTES
-    sizing = choose_sizes(options.budget_bytes, batch_size * record_bytes, processor_count(), fixed_bytes=fixed_bytes)
+    # A batch is in memory both as serialized and as parsed examples while it is read, and then as parsed ones.
+    parsed_bytes = _parsed_bytes(features, files.longest)
+    reading_bytes = batch_size * (parsed_bytes + files.longest + TEXT_BYTES)
+    # The serialized examples are Python objects before they are tensors: of one batch at a time.
+    # Besides the threads of the readers, those of TensorFlow's parser take memory: counted as one more.
+    fixed_bytes = files.count * _INDEX_BYTES + 2 * batch_size * files.longest + kept_for_thread(reading_bytes)
+    sizing = choose_sizes(
+        options.budget_bytes,
+        batch_size * parsed_bytes,
+        processor_count(),
+        fixed_bytes=fixed_bytes,
+        reader_bytes=kept_for_thread(reading_bytes),
+    )
     feed = Feed(files, options.shard_order(options.order_by_index(files.count)), options, sizing)
     feed.problems += files.problems
     if files.unpacked is not None:
@@ -88,10 +99,16 @@ def _parse_batches(feed: Feed, files: RecordFiles, features: Mapping[str, Any], 
         count = feed.batch_size if feed.options.drop_remainder else None
         content.set_shape((count,))
         names.set_shape((count,))
-        return _with_label(tf.io.parse_example(content, features, example_names=names), label)
+        parsed = tf.io.parse_example(content, features, example_names=names)
+        return _with_label(_pool(feed, buffers, parsed), label)
 
+    buffers = BufferPool()
     steps = make_epochs(feed, lambda epoch, steps, _: steps.map(lambda step: (epoch, step)))
     return steps.map(load, num_parallel_calls=feed.sizing.readers, deterministic=True)
+
+
+def _pool(feed: Feed, buffers: BufferPool, parsed: dict[str, Any]) -> dict[str, Any]:
+    return dict(zip(parsed, move_to_pool(feed, buffers, list(parsed.values())), strict=True))
 
 
 def _parse_singly(feed: Feed, files: RecordFiles, features: Mapping[str, Any], label: str | None) -> tf.data.Dataset:
@@ -114,11 +131,11 @@ def _parse_singly(feed: Feed, files: RecordFiles, features: Mapping[str, Any], l
         )
         end = [tf.zeros(feature.shape, feature.dtype) for feature in features.values()]
         kept = skip_unreadable(feed, loaded, epoch, first * feed.batch_size, end)
-        if len(names) == 1:
-            return kept.map(lambda tensor: _with_label({names[0]: tensor}, label))
-        return kept.map(lambda *tensors: _with_label(dict(zip(names, tensors, strict=True)), label))
+        return kept.map(lambda *tensors: dict(zip(names, tensors, strict=True)))
 
-    return make_epochs(feed, make_epoch).batch(feed.batch_size, drop_remainder=feed.options.drop_remainder)
+    buffers = BufferPool()
+    batches = make_epochs(feed, make_epoch).batch(feed.batch_size, drop_remainder=feed.options.drop_remainder)
+    return batches.map(lambda parsed: _with_label(_pool(feed, buffers, parsed), label))
 
 
 def _with_label(parsed: dict[str, tf.Tensor], label: str | None) -> Any:

@@ -18,7 +18,7 @@ from lowtide.feed.pipeline.feed import Feed
 from lowtide.feed.prediction_files import PredictionJob
 from lowtide.feed.progress_bar import ProgressBar
 from lowtide.feed.readers.open_array import open_array
-from lowtide.units import parse_bytes
+from lowtide.units import format_count, parse_bytes
 
 # The budget holds this many batches: some are being read, some are ready and some are in use.
 _BATCHES = 8
@@ -136,7 +136,7 @@ def _predict_batch(model: Any, inputs: Any, to: Any) -> list[np.ndarray]:
         if rows.ndim == 0 or len(rows) != samples:
             raise LowtideError(
                 "there is not one prediction for each sample",
-                given=f"{rows.shape} for {samples:,} samples",
+                given=f"{rows.shape} for {format_count(samples, 'sample')}",
                 cure="give a model that predicts each sample",
             )
     return chosen

@@ -56,7 +56,9 @@ class ElementSamples:
         sizes = [_bytes(each) for each in found]
         scale = self._scale(dataset)
         tensors = len(tf.nest.flatten(found[0], expand_composites=True))
-        return Element(int(sum(sizes) / len(sizes) * scale), tensors, is_sampled=True)
+        mean = sum(sizes) / len(sizes)
+        error = float(np.std(sizes)) / len(sizes) ** 0.5
+        return Element(int(mean * scale), tensors, is_sampled=True, uncertain_share=3 * error / max(mean, 1))
 
     def specs(self, dataset: Any) -> list[tf.TensorSpec] | None:
         """The specs of the tensors of an element; those of the first sample where shapes are unknown."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from lowtide.feed.forecast.advice import Advice, advise
+from lowtide.feed.forecast.allocators import C_LIBRARY, RETURNED_BYTES, Allocator
 from lowtide.feed.forecast.stage import AUTOTUNE, WORKS_AHEAD, Element, Stage
 from lowtide.feed.forecast.stage_memory import (
     AUTOTUNED_AHEAD,
@@ -14,7 +15,6 @@ from lowtide.feed.forecast.stage_memory import (
     BAKED_TIMES_AT_START,
     CAPTURED_TIMES_AT_START,
     CONSTANT_TIMES,
-    RETURNED_BYTES,
     Holding,
     hold,
 )
@@ -22,13 +22,31 @@ from lowtide.feed.forecast.text_table import align
 from lowtide.units import format_bytes, parse_bytes
 
 JSON_SCHEMA_VERSION = 1
+# A consumer holds an element while the next one is handed over.
+_TAKEN_AT_MOST = 2
 # The memory of threads, functions and iterators, which does not depend on the elements.
 _STARTED_BYTES = 6 << 20
-# Buffers of smaller elements may take up to twice their size because of fragmentation in the C library's allocator;
-# measured from 1 KiB on.
-_FRAGMENTED_BYTES = 256 << 10
-# The memory of the process relative to the sum of the stages, in the worst of the measured pipelines.
-_ALLOCATOR_TIMES = 1.2
+# The same at most: threads that run for the first time take their stacks and their share of the C library's memory.
+_STARTED_AT_MOST_BYTES = 16 << 20
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The upper bound of a forecast, by what it consists of."""
+
+    held_bytes: int
+    """Full buffers, calls and batches in flight, and the elements of the consumer. These follow from the stages."""
+    lost_bytes: int
+    """What the allocator may lose to holes and rounding, measured as a share of the tensors."""
+    tuned_bytes: int
+    """The growth of autotuned prefetches up to 16 elements."""
+    started_bytes: int
+    """Threads, functions and iterators, measured."""
+
+    @property
+    def bytes(self) -> int:
+        """The sum."""
+        return self.held_bytes + self.lost_bytes + self.tuned_bytes + self.started_bytes
 
 
 @dataclass(frozen=True)
@@ -39,6 +57,8 @@ class Forecast:
     """The last stage, after TensorFlow's rewrites."""
     holdings: tuple[Holding, ...]
     notes: tuple[str, ...] = ()
+    allocator: Allocator = C_LIBRARY
+    """Where the memory of tensors will come from."""
 
     @property
     def taken(self) -> Element:
@@ -76,18 +96,33 @@ class Forecast:
 
     @property
     def safe_bytes(self) -> int:
-        """An upper bound: includes fragmentation by small elements, and the growth of autotuned prefetches."""
-        fragmented = sum(
-            each.held_bytes
-            for each in self.holdings
-            if each.held_elements and each.held_bytes // each.held_elements < _FRAGMENTED_BYTES
-        )
-        ahead = sum(
-            (AUTOTUNED_AHEAD_AT_MOST - AUTOTUNED_AHEAD) * each.stage.element.held_bytes
-            for each in self.holdings
-            if each.stage.kind == "Prefetch" and each.stage.numbers.get("buffer_size") == AUTOTUNE
-        )
-        return int(self.peak_bytes * _ALLOCATOR_TIMES) + fragmented + ahead
+        """An upper bound; `bound` has its parts."""
+        return self.bound.bytes
+
+    @property
+    def bound(self) -> Bound:
+        """The parts of the upper bound."""
+        # The consumer still has an element when it takes the next one.
+        taken = _enlarge(self.taken, max(_TAKEN_AT_MOST, self.taken_elements) * self.taken.held_bytes)
+        held, tuned = taken, 0
+        lost = taken * self._lost_share(self.taken, self.holdings[0].threads)
+        for each in self.holdings:
+            element = each.stage.element
+            # A shuffle, a cache and the gathered elements of a batch hold the elements of the stage before.
+            made = each.stage.inputs[0].element if each.stage.inputs else element
+            buffered, working = _enlarge(made, each.held_bytes), _enlarge(made, each.most_bytes - each.held_bytes)
+            held += buffered + working
+            per_element = each.held_bytes // max(each.held_elements, 1)
+            lost += buffered * self._lost_share(replace(made, content_bytes=per_element), each.threads)
+            lost += working * self._lost_share(made, each.threads)
+            if each.stage.kind == "Prefetch" and each.stage.numbers.get("buffer_size") == AUTOTUNE:
+                grown = (AUTOTUNED_AHEAD_AT_MOST - AUTOTUNED_AHEAD) * _enlarge(element, element.held_bytes)
+                tuned += int(grown * (1 + self._lost_share(element, 1)))
+        held = max(held, self.starting_bytes)
+        return Bound(held, int(lost), tuned, _STARTED_AT_MOST_BYTES)
+
+    def _lost_share(self, element: Element, threads: int) -> float:
+        return self.allocator.lost_share(element.content_bytes, threads, is_varying=element.uncertain_share > 0)
 
     @cached_property
     def advice(self) -> list[Advice]:
@@ -104,6 +139,7 @@ class Forecast:
             "schema_version": JSON_SCHEMA_VERSION,
             "peak_bytes": self.peak_bytes,
             "safe_bytes": self.safe_bytes,
+            "bound": asdict(self.bound),
             "taken_bytes": self.taken_bytes,
             "stages": [
                 {
@@ -164,10 +200,28 @@ class Forecast:
         return align([("stage", "takes", "holds", "elements", "of"), *self.rows(), started])
 
 
-def forecast(pipeline: Stage, processors: int) -> Forecast:
+def _enlarge(element: Element, size: int) -> int:
+    """The size that holds also if elements are larger than the samples."""
+    return int(size * (1 + element.uncertain_share))
+
+
+def forecast(pipeline: Stage, processors: int, allocator: Allocator = C_LIBRARY) -> Forecast:
     """Forecast the memory of a pipeline after TensorFlow's rewrites."""
     holdings = tuple(hold(pipeline, processors))
-    return Forecast(pipeline, holdings, _notes(holdings))
+    found = Forecast(pipeline, holdings, (), allocator)
+    return replace(found, notes=(_describe_bound(found), *_notes(holdings)))
+
+
+def _describe_bound(found: Forecast) -> str:
+    bound = found.bound
+    parts = [
+        f"{format_bytes(bound.held_bytes)} in buffers and in flight",
+        f"{format_bytes(bound.lost_bytes)} in holes of {found.allocator.name}",
+        f"{format_bytes(bound.tuned_bytes)} if prefetches are tuned to {AUTOTUNED_AHEAD_AT_MOST} elements",
+        f"{format_bytes(bound.started_bytes)} of threads and functions",
+    ]
+    sizes = (bound.held_bytes, bound.lost_bytes, bound.tuned_bytes, bound.started_bytes)
+    return "the upper bound: " + ", ".join(part for part, size in zip(parts, sizes, strict=True) if size)
 
 
 def _notes(holdings: tuple[Holding, ...]) -> tuple[str, ...]:

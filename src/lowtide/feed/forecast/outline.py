@@ -9,12 +9,20 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 from tensorflow.python.data.ops import dataset_ops
+from tensorflow.python.data.util import structure
 
 from lowtide.errors import LowtideError
 from lowtide.feed.forecast.dataset_classes import PASS_ON, inputs_of, kind_of, unwrap
 from lowtide.feed.forecast.element_sampling import ElementSamples, element_of
 from lowtide.feed.forecast.stage import AUTOTUNE, Element, Rewriting, Stage
-from lowtide.feed.forecast.stage_functions import call_bytes, captured_bytes, constants_in, is_stateful, size_of
+from lowtide.feed.forecast.stage_functions import (
+    call_bytes,
+    captured_bytes,
+    constants_in,
+    is_stateful,
+    sampled_bytes,
+    size_of,
+)
 from lowtide.program.machine import processor_count
 
 _NUMBERS = (
@@ -23,6 +31,8 @@ _NUMBERS = (
 )  # fmt: skip
 # TensorFlow's default buffer size of readers, per open file.
 _READER_BYTES = 256 << 10
+# The number of sample elements that a function is called with to measure tensors of unknown shape.
+_CALLED_ELEMENTS = 4
 # The overhead of a record in its file.
 _RECORD_EXTRA_BYTES = 16
 _READERS = {"TFRecord": _RECORD_EXTRA_BYTES, "TextLine": 1, "FixedLengthRecord": 0}
@@ -125,7 +135,9 @@ def _element(
     source = inputs[0].element if inputs else None
     if source is not None and kind in ("Batch", "ParallelBatch", "DenseToSparseBatch", "Rebatch"):
         size = _numbers(dataset).get("batch_size", 1)
-        return Element(size * source.content_bytes, source.tensors, source.is_sampled)
+        return Element(
+            size * source.content_bytes, source.tensors, source.is_sampled, uncertain_share=source.uncertain_share
+        )
     if inner is not None:
         return inner.element
     if source is not None and kind in PASS_ON:
@@ -191,4 +203,18 @@ def _call(dataset: Any, function: Any, inputs: tuple[Stage, ...], element: Eleme
     given = inputs[0].element.content_bytes
     # Tracing a graph with large constants would copy them once more.
     simulated = None if constants_in(function) else call_bytes(function, samples.specs(source))
-    return max(simulated or 0, given + element.content_bytes)
+    # A sampled element is among the tensors of unknown shape.
+    known = given if element.is_sampled else given + element.content_bytes
+    sampled = _sampled_call(dataset, function, samples)
+    return max(simulated or 0, known + sampled, given + element.content_bytes)
+
+
+def _sampled_call(dataset: Any, function: Any, samples: ElementSamples) -> int:
+    """The most memory of tensors of unknown shape that a call took with one of the sample elements."""
+    source = inputs_of(dataset)[0]
+    try:
+        flat = [structure.to_tensor_list(source.element_spec, each) for each in samples.take(source)[:_CALLED_ELEMENTS]]
+        return max((sampled_bytes(function, each) for each in flat), default=0)
+    # Such as a function of the user's, or a file that is missing.
+    except (tf.errors.OpError, ValueError, TypeError):
+        return 0

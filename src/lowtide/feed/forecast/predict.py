@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-import tensorflow as tf
+import os
 
+import tensorflow as tf
+from tensorflow.python.util import _pywrap_util_port
+
+from lowtide.feed.forecast.allocators import BFC, C_LIBRARY, ONEDNN, Allocator
 from lowtide.feed.forecast.element_sampling import ElementSamples
 from lowtide.feed.forecast.forecast import Forecast, forecast
 from lowtide.feed.forecast.outline import outline, rewriting_of
@@ -20,4 +24,12 @@ def predict(dataset: tf.data.Dataset, *, look_at: int = _SAMPLED_ELEMENTS) -> Fo
     elements are made to see how large they are, without filling a buffer. Functions are simulated, not called.
     """
     samples = ElementSamples(look_at)
-    return forecast(rewrite(outline(dataset, samples), rewriting_of(dataset)), processor_count())
+    pipeline = rewrite(outline(dataset, samples), rewriting_of(dataset))
+    return forecast(pipeline, processor_count(), _find_allocator())
+
+
+def _find_allocator() -> Allocator:
+    """The allocator of this process: which one TensorFlow uses is decided when it is imported."""
+    if os.environ.get("TF_CPU_ALLOCATOR_USE_BFC", "").lower() in ("1", "true"):
+        return BFC
+    return ONEDNN if _pywrap_util_port.IsMklEnabled() else C_LIBRARY

@@ -23,7 +23,6 @@ class RunningStage:
     """The number of stages between it and the consumer of the batches."""
     held_bytes: int
     held_elements: int
-    produced_bytes: int
     produced_elements: int
 
 
@@ -95,7 +94,6 @@ def inspect(iterator: Any) -> RunningStages:
                     depth - 1,
                     node.buffered_bytes,
                     node.buffered_elements,
-                    node.bytes_produced,
                     node.num_elements,
                 )
             )

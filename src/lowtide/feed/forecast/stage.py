@@ -23,6 +23,8 @@ class Element:
     """Whether the size is that of samples, because shapes are unknown or tensors are texts."""
     shared_bytes: int = 0
     """The part that is a view of memory which another stage accounts for."""
+    uncertain_share: float = 0.0
+    """By how much elements may be larger, on average, than the samples: three standard errors."""
 
     @property
     def held_bytes(self) -> int:

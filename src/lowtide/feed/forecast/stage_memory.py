@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from lowtide.feed.forecast.allocators import RETURNED_BYTES
 from lowtide.feed.forecast.stage import AUTOTUNE, Element, Stage
 
 # An autotuned prefetch starts with one element and doubles whenever it was full and then empty: it holds one element
@@ -25,8 +26,6 @@ BAKED_TIMES, BAKED_TIMES_AT_START = 9, 19
 # TensorFlow's pipeline has a second copy of the tensors that a dataset is made from, and of captured tensors a third
 # one while it starts.
 CONSTANT_TIMES, CAPTURED_TIMES_AT_START = 2, 3
-# The C library returns blocks of this size and more to the system at once; it keeps smaller ones for their thread.
-RETURNED_BYTES = 32 << 20
 
 
 @dataclass(frozen=True)
@@ -43,6 +42,14 @@ class Holding:
     """The additional memory while it produces an element."""
     times: int = 1
     """The number of instances, if several pipelines of an interleave are open."""
+    threads: int = 1
+    """The number of threads that allocate its elements."""
+
+    @property
+    def most_bytes(self) -> int:
+        """The total memory at the worst moment: a batch is copied while the one before is still in use."""
+        is_large = self.stage.element.content_bytes >= RETURNED_BYTES
+        return self.bytes + (self.stage.element.content_bytes if self.stage.kind in _COPYING and is_large else 0)
 
     @property
     def bytes(self) -> int:
@@ -59,7 +66,8 @@ def hold(stage: Stage, processors: int, depth: int = 0) -> list[Holding]:
     """The memory of each stage of a pipeline, last stage first."""
     held, elements, working = _RULES.get(stage.kind, _unbuffered)(stage, processors)
     constants = CONSTANT_TIMES * (stage.constant_bytes + stage.captured_bytes) + BAKED_TIMES * stage.baked_bytes
-    found = [Holding(stage, depth, held + constants + stage.reader_bytes, elements, working)]
+    threads = min(_calls(stage, processors), processors) if stage.kind in _PARALLEL else 1
+    found = [Holding(stage, depth, held + constants + stage.reader_bytes, elements, working, threads=threads)]
     if stage.inner is not None:
         times = _opened(stage)
         # The buffers of all open pipelines are full; at most one per processor is producing an element.
@@ -167,6 +175,12 @@ def _generator(stage: Stage, processors: int) -> Amount:
 def _reader(stage: Stage, processors: int) -> Amount:
     return 0, 0, stage.element.content_bytes
 
+
+# The kinds that gather elements and then copy them.
+_COPYING = {"Batch", "PaddedBatch", "DenseToSparseBatch", "ParallelBatch"}
+
+# The kinds whose elements are made by several threads.
+_PARALLEL = {"ParallelMap", "MapAndBatch", "ParallelBatch"}
 
 _RULES: dict[str, Callable[[Stage, int], Amount]] = {
     "Shuffle": _shuffle,

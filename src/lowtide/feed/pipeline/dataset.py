@@ -7,6 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from lowtide.errors import LowtideError
+from lowtide.feed.pipeline.error_notes import install_notes
 from lowtide.feed.pipeline.feed import Feed
 
 
@@ -28,6 +29,11 @@ class FedDataset(tf.data.Dataset):
     @property
     def element_spec(self) -> Any:
         return self._dataset.element_spec
+
+    @property
+    def class_names(self) -> list[str] | None:
+        """The names of the classes 0, 1, 2 ... of a folder of images; None for other sources."""
+        return getattr(self.feed.source, "class_names", None)
 
     def cardinality(self) -> tf.Tensor:
         """The number of batches of a full epoch, also when an iteration starts later or leaves out samples.
@@ -68,6 +74,7 @@ def problems(dataset: tf.data.Dataset) -> list[str]:
 
 def finish_dataset(feed: Feed, batches: tf.data.Dataset) -> tf.data.Dataset:
     """Add the last stages to a pipeline: prefetching and options, and no buffers that the budget does not count."""
+    install_notes()
     if feed.sizing.prefetched:
         batches = batches.prefetch(feed.sizing.prefetched)
     # TensorFlow checks this cardinality, and the rest of an epoch after a restart has fewer batches.

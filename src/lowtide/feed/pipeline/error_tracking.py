@@ -51,7 +51,9 @@ def raise_for_unreadable(
             reason = feed.source.reason(sample)
             if reason is not None:
                 raise LowtideError(f"{feed.source.where(sample)}: {reason}", cure=CURE)
-        where = f"{feed.source.where(samples[0])}, or one of the {len(samples) - 1:,} samples after it"
+        after = len(samples) - 1
+        others = f"one of the {after:,} samples" if after > 1 else "the sample"
+        where = f"{feed.source.where(samples[0])}{f', or {others} after it' if after else ''}"
         raise LowtideError(f"{where}: {UNREADABLE_ONCE}", cure="check the disk and the free memory")
 
     kept = _without_gaps(feed, batches, epoch, first, end, report)

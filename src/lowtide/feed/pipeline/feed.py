@@ -16,7 +16,7 @@ from lowtide.feed.pipeline.options import FeedOptions
 from lowtide.feed.pipeline.order import Order
 from lowtide.feed.pipeline.sizing import Sizing
 from lowtide.feed.readers.samples import Indices, SampleSource
-from lowtide.units import format_bytes
+from lowtide.units import format_bytes, format_count
 
 CURE = 'repair or remove it, or give on_error="skip"'
 UNREADABLE_ONCE = "reading it failed, but succeeded when tried again"
@@ -138,7 +138,7 @@ class Feed:
     def describe(self) -> str:
         """The order, the batches and the memory, one line each, and the notes."""
         sizing = self.sizing
-        batches = "batches" if self.steps is None else f"{self.steps:,} batches"
+        batches = "batches" if self.steps is None else format_count(self.steps, "batch")
         lines = [
             self.description if self.order is None else self.order.describe(),
             f"{batches} of {self.batch_size:,} an epoch, {format_bytes(sizing.batch_bytes)} each",

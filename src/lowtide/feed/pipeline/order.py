@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lowtide.feed.readers.samples import Indices
+from lowtide.units import format_count
 
 # Up to this many samples are permuted as a list, drawn uniformly from all permutations. A longer list would take too
 # much memory: larger sets are permuted by a cipher, which computes the sample of each position independently.
@@ -52,7 +53,7 @@ class StoredOrder:
         return positions
 
     def describe(self) -> str:
-        return f"{self.count:,} samples in stored order"
+        return f"{format_count(self.count, 'sample')} in stored order"
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class ShuffledOrder:
         return permute(self.count, positions, self.seed, epoch)
 
     def describe(self) -> str:
-        return f"a full shuffle of {self.count:,} samples by index, a new order each epoch"
+        return f"a full shuffle of {format_count(self.count, 'sample')} by index, a new order each epoch"
 
 
 @dataclass(frozen=True)
@@ -107,8 +108,9 @@ class WindowedOrder:
 
     def describe(self) -> str:
         return (
-            f"a shuffle on two levels of {self.count:,} samples: the order of {len(self.blocks):,} blocks, then "
-            f"among about {min(self.window, self.count):,} samples at a time"
+            f"a shuffle on two levels of {format_count(self.count, 'sample')}: "
+            f"the order of {format_count(len(self.blocks), 'block')}, then "
+            f"among about {format_count(min(self.window, self.count), 'sample')} at a time"
         )
 
 

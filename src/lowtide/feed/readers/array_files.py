@@ -37,6 +37,8 @@ class ArrayFile:
     """The approximate size of the longest text, for texts of variable length."""
     unpacked: UnpackedFile | None = None
     """The uncompressed copy, if the array was compressed."""
+    loading_bytes: int = 0
+    """The working memory of reading a block, besides its rows."""
 
     @property
     def item_bytes(self) -> int:

@@ -13,6 +13,7 @@ from lowtide.feed.readers.array_files import ArrayFile
 from lowtide.feed.readers.block_cache import BlockCache
 from lowtide.feed.readers.buffer_pool import BufferPool
 from lowtide.feed.readers.samples import Indices, Mask, Rows, SampleField
+from lowtide.units import format_count
 
 
 @dataclass
@@ -28,7 +29,7 @@ class ArraySamples:
     def __post_init__(self) -> None:
         lengths = {array.name: array.shape[0] for array in self.arrays}
         if len(set(lengths.values())) > 1:
-            listed = ", ".join(f"{name} has {length:,} rows" for name, length in lengths.items())
+            listed = ", ".join(f"{name} has {format_count(length, 'row')}" for name, length in lengths.items())
             raise LowtideError("the arrays differ in length", given=listed, cure="give one row for each sample")
         if self.count == 0:
             raise LowtideError("there are no samples", given=", ".join(lengths), cure="give an array with rows")

@@ -37,6 +37,9 @@ class BufferPool:
         page_bytes = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
         with self._lock:
             free = self._free.get(page_bytes)
+            if not free:
+                # Memory of other sizes would otherwise be kept beside it, such as that of the last batch of an epoch.
+                self._free.clear()
             memory = free.pop() if free else _map_private(page_bytes)
         array = np.frombuffer(memory, dtype, count).reshape(shape)
         # TensorFlow uses the array itself, without a copy: the array lives as long as the tensor and its views.

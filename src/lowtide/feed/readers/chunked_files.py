@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,15 @@ from lowtide.feed.readers.samples import Indices, Rows
 # The number of rows, spread over the array, in which the longest text is looked for.
 _SAMPLED_ROWS = 64
 
+# A chunk is in memory as it is stored, decoded, and once more while the decoder enlarges its output.
+_CHUNK_TIMES = 3
+
 
 def open_hdf5(path: str, inner: str, role: str) -> ArrayFile:
     import h5py
 
-    file = h5py.File(path, "r")
+    # Chunks are read once and kept as blocks: HDF5 needs no cache for them.
+    file = h5py.File(path, "r", rdcc_nbytes=0)
     names: list[str] = []
     file.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) and item.shape else None)
     name = choose_array(path, inner, role, names)
@@ -46,7 +51,11 @@ def from_hdf5(dataset: Any, name: str) -> ArrayFile:
         distinct, which = np.unique(indices, return_inverse=True)
         np.take(dataset[distinct], which, axis=0, out=out, mode="clip")
 
-    return ArrayFile(name, shape, native_type(dtype), block, read, text_bytes=text_bytes)
+    chunk_bytes = 0 if dataset.chunks is None else int(np.prod(dataset.chunks, dtype=np.int64)) * dtype.itemsize
+    return ArrayFile(
+        name, shape, native_type(dtype), block, read,
+        text_bytes=text_bytes, loading_bytes=_CHUNK_TIMES * chunk_bytes,
+    )  # fmt: skip
 
 
 def _are_consecutive(indices: Indices) -> bool:
@@ -102,7 +111,9 @@ def from_zarr(array: Any, name: str) -> ArrayFile:
             out[...] = array.get_orthogonal_selection((indices,))
 
     kind = np.dtype(object) if is_text else native_type(dtype)
-    return ArrayFile(name, shape, kind, block, read, text_bytes=text_bytes)
+    opened = ArrayFile(name, shape, kind, block, read, text_bytes=text_bytes)
+    # Zarr decodes all chunks of a block at the same time, and then copies them to an array of its own.
+    return replace(opened, loading_bytes=(_CHUNK_TIMES + 1) * block * opened.row_bytes)
 
 
 def _longest_text(array: Any, shape: tuple[int, ...]) -> int:

@@ -16,6 +16,7 @@ from lowtide.errors import LowtideError
 from lowtide.feed.readers.image_decoding import Decoder, decoding_bytes
 from lowtide.feed.readers.image_headers import ImageHeader, read_header
 from lowtide.feed.readers.samples import Indices, Rows, SampleField
+from lowtide.units import format_count
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".gif", ".bmp")
 # The number of files whose headers are read to estimate the memory for decoding.
@@ -29,6 +30,8 @@ class ImageFiles:
     paths: list[str]
     labels: np.ndarray | None
     decoder: Decoder
+    class_names: list[str] | None = None
+    """The names of the classes that the labels number, if they are the names of folders."""
 
     @property
     def count(self) -> int:
@@ -71,6 +74,7 @@ class ImageFiles:
 
 def find_images(source: str | os.PathLike[str] | Sequence[str], labels: Any, decoder: Decoder) -> ImageFiles:
     """Find the files of a folder, in alphabetical order, or take the given paths in their order."""
+    class_names = None
     if isinstance(source, str | os.PathLike):
         folder = Path(source)
         if not folder.is_dir():
@@ -78,6 +82,7 @@ def find_images(source: str | os.PathLike[str] | Sequence[str], labels: Any, dec
         classes = sorted(each.name for each in folder.iterdir() if each.is_dir())
         if labels is None and classes:
             found = [(path, number) for number, name in enumerate(classes) for path in _find_below(folder / name)]
+            class_names = classes
             paths, labels = [path for path, _ in found], np.array([number for _, number in found], np.int32)
         else:
             paths = _find_below(folder)
@@ -85,7 +90,7 @@ def find_images(source: str | os.PathLike[str] | Sequence[str], labels: Any, dec
         paths = [os.fspath(path) for path in source]
     if not paths:
         raise LowtideError("there are no images", given=source, cure=f"give files that end in {', '.join(SUFFIXES)}")
-    return ImageFiles(paths, None if labels is None else _check_labels(paths, labels), decoder)
+    return ImageFiles(paths, None if labels is None else _check_labels(paths, labels), decoder, class_names)
 
 
 def _check_labels(paths: list[str], given: Any) -> np.ndarray:
@@ -101,7 +106,7 @@ def _check_labels(paths: list[str], given: Any) -> np.ndarray:
     if len(labels) != len(paths):
         raise LowtideError(
             "the numbers of images and labels differ",
-            given=f"{len(paths):,} images, {len(labels):,} labels",
+            given=f"{format_count(len(paths), 'image')}, {format_count(len(labels), 'label')}",
             cure="give as many labels as paths",
         )
     return labels

@@ -56,6 +56,13 @@ class TableFiles:
     def blocks(self) -> list[int]:
         return [block.rows for block in self.row_blocks]
 
+    @property
+    def largest_column_bytes(self) -> int:
+        """The size of one column of the largest block."""
+        return max(self.blocks) * max(
+            _TEXT_BYTES + self.row_bytes if each.dtype.hasobject else each.dtype.itemsize for each in self.fields
+        )
+
     def keep_blocks(self, blocks: int) -> None:
         """Set the number of blocks that are kept in memory."""
         dtypes = [*(each.dtype for each in self.fields), np.dtype(np.bool_)]
@@ -152,6 +159,10 @@ def _read_schema(path: str) -> tuple[Any, list[tuple[int, int]]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    if not path.endswith(_ARROW_SUFFIXES) and not _is_parquet(path):
+        raise LowtideError(
+            f"{path} is no Parquet or Arrow file", cure="convert it: pandas.read_csv(path).to_parquet(...), for example"
+        )
     try:
         if path.endswith(_ARROW_SUFFIXES):
             with pa.memory_map(path) as mapped:
@@ -164,6 +175,15 @@ def _read_schema(path: str) -> tuple[Any, list[tuple[int, int]]]:
             return file.schema_arrow, [(group.num_rows, group.total_byte_size) for group in groups]
     except (OSError, pa.ArrowInvalid) as error:
         raise LowtideError(f"{path} cannot be read: {error}", cure="write it again; it may be truncated") from error
+
+
+def _is_parquet(path: str) -> bool:
+    """Whether a file begins as Parquet files do; one that cannot be opened is for the reader to complain about."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(4) == b"PAR1"
+    except OSError:
+        return True
 
 
 def _read_block(block: RowBlock, names: list[str]) -> Iterator[Any]:

@@ -1,0 +1,49 @@
+"""The sentence that helps, as the last line of the errors that TensorFlow raises for a dataset.
+
+An error inside of a dataset reaches the program as an error of TensorFlow, whose message holds a traceback and ends
+with the names of nodes. Python prints the notes of an exception after its message, so the sentence is added as a note.
+The error may be raised by an iterator, or inside of Keras's fit, which leaves no other place to add it.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import Any
+
+import tensorflow as tf
+
+from lowtide.tf.trace.source_lines import is_user_file
+
+_OWN = re.compile(r"LowtideError: (.+)")
+_USER_FUNCTION = re.compile(r"Error in user-defined function passed to \S+ transformation with iterator: \S+: (.+)")
+_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+_NODES = re.compile(r"\{\{.*?\}\}|\s*\[\[.*|\s*\[Op:.*")
+
+
+def find_sentence(message: str) -> str | None:
+    """Return the sentence in a message of TensorFlow that says what went wrong; None if it is not about a dataset."""
+    own = _OWN.search(message)
+    if own is not None:
+        return f"LowtideError: {own[1].strip()}"
+    found = _USER_FUNCTION.findall(message)
+    if not found:
+        return None
+    cause = _NODES.sub("", found[-1]).strip()
+    lines = [f"{name}, line {line}" for name, line in _FRAME.findall(message) if is_user_file(name)]
+    return f"a function of the dataset failed: {cause}{f' ({lines[-1]})' if lines else ''}"
+
+
+@functools.cache
+def install_notes() -> None:
+    """From now on, add the sentence to each error of TensorFlow that a dataset caused."""
+    original = tf.errors.OpError.__init__
+
+    @functools.wraps(original)
+    def initialize(self: Any, node_def: Any, op: Any, message: Any, *args: Any, **keywords: Any) -> None:
+        original(self, node_def, op, message, *args, **keywords)
+        sentence = find_sentence(str(message))
+        if sentence is not None:
+            self.add_note(sentence)
+
+    tf.errors.OpError.__init__ = initialize
