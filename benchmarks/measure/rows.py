@@ -1,4 +1,4 @@
-"""What was measured of each case, what follows from it, and the bars that it is held to."""
+"""The measurements of each case, the figures computed from them, and their requirements."""
 
 from __future__ import annotations
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from lowtide.oom.evidence import Evidence, Request
+from lowtide.oom.evidence import Evidence, Request, group_alike
+
+# The least that the allocator gives out, for scalars too.
+_SCALAR_BYTES = 256
 
 
 def advise(cause: str, evidence: Evidence) -> tuple[str, ...]:
@@ -28,25 +31,48 @@ def _smaller_batch(evidence: Evidence) -> str:
     if largest is not None:
         return f"use a batch of {largest:,} or less: that is the largest that fits"
     if batch is not None and batch > 1:
-        return f"use a smaller batch than {batch:,}: try {batch // 2:,}"
+        # How much an eager step needs was not computed, so half of the batch may be too much.
+        return f"use a smaller batch than {batch:,}" + (f": try {batch // 2:,}" if not evidence.is_eager else "")
     return "use a smaller batch; lowtide predict TARGET --budget BYTES finds the largest that fits"
 
 
 def _same_batch(evidence: Evidence) -> str:
     """Return how to keep the batch: with a plan, in micro-batches, or by asking the planner."""
     limit, slowdown = evidence.limit_bytes, evidence.planned_slowdown
-    # Rounded down to whole units, so that the budget is never above the limit.
-    budget = "BYTES" if limit is None else f"{limit >> 20}MiB" if limit >= 1 << 20 else str(limit)
+    budget = _budget(limit)
     if slowdown is not None:
         time = "the same time" if slowdown < 0.005 else f"{slowdown:.0%} more time"
         return (
             f'to keep the batch: lt.fit_in(model, budget="{budget}"), or @lt.function(budget="{budget}") on a step of '
-            f"your own, runs the step in another order and computes tensors again, in about {time}"
+            "your own, runs the step in another order and computes tensors again; the planner estimates that it fits, "
+            f"in about {time}, and lowtide plan TARGET --budget {budget} checks it"
         )
     return f"to keep the batch: lowtide plan TARGET --budget {budget} shows whether a plan fits, and what it costs"
 
 
+def _budget(limit: int | None) -> str:
+    """Return a limit as it is written in a program, rounded down, so that the budget is never above the limit."""
+    return "BYTES" if limit is None else f"{limit >> 20}MiB" if limit >= 1 << 20 else str(limit)
+
+
+def _for_eager_step() -> str:
+    return (
+        "wrap the step in @tf.function, or with fit leave out run_eagerly=True: a graph frees each tensor after its "
+        "last use and reuses buffers; lowtide predict says what it would take, without running it"
+    )
+
+
 def _for_batch(evidence: Evidence) -> list[str]:
+    if evidence.is_eager:
+        return [
+            _for_eager_step(),
+            (
+                f'to keep the batch: @lt.function(budget="{_budget(evidence.limit_bytes)}") in place of @tf.function '
+                "searches for a plan that keeps the step within the limit, and says so if there is none"
+            ),
+            _smaller_batch(evidence),
+            "shorter sequences or smaller images lower it too; mixed precision saves some",
+        ]
     return [
         _smaller_batch(evidence),
         _same_batch(evidence),
@@ -70,11 +96,20 @@ def _for_fragmentation(evidence: Evidence) -> list[str]:
 
 
 def _for_leak(evidence: Evidence) -> list[str]:
-    return [
-        "keep numbers, not tensors, from one step to the next: losses.append(float(loss))",
+    groups = group_alike(holder for holder in evidence.holders if holder.kind == "other")
+    kept = next((group for group in groups if group.count > 1), None)
+    if kept is not None and kept.bytes // kept.count > _SCALAR_BYTES:
+        first = (
+            "do not keep whole tensors in a list or a dictionary: keep the numbers you need of them, "
+            "or write them to a file"
+        )
+    else:
+        first = "keep numbers, not tensors, from one step to the next: losses.append(float(loss))"
+    lines = [
+        first,
         "do not build models, optimizers or tf.functions inside the loop, and do not concatenate onto a tensor in it",
-        "run lowtide run on the script: it shows what grows from step to step",
     ]
+    return lines + ["run lowtide run on the script: it shows what grows from step to step"] * (not evidence.is_recorded)
 
 
 def _for_constant(evidence: Evidence) -> list[str]:
@@ -94,18 +129,28 @@ def _for_weights(evidence: Evidence) -> list[str]:
 
 
 def _for_device(evidence: Evidence) -> list[str]:
-    return [
+    lines = [
         "find the process that holds it with nvidia-smi; an open notebook keeps its memory until its kernel ends",
         "when processes share a device, give each a limit: tf.config.LogicalDeviceConfiguration(memory_limit=MIB)",
     ]
+    if evidence.exhausted == "device":
+        lines.append(
+            "if nothing else holds it, leave room for cuDNN and cuBLAS, which allocate outside of TensorFlow: "
+            "tf.config.experimental.set_memory_growth(gpu, True), or a lower memory_limit"
+        )
+    return lines
 
 
 def _for_host(evidence: Evidence) -> list[str]:
-    return [
+    lines = [
         "feed the data from files: lt.feed.arrays, images, records or table hold no more than their budget",
         "lowtide predict train.py:dataset shows what each stage of a tf.data pipeline holds: shuffle, cache, prefetch",
-        "run it with lowtide run train.py --limit BYTES: the report shows which tensors hold the memory",
     ]
+    if evidence.request.node is not None or evidence.request.op is not None:
+        lines.insert(0, _smaller_batch(evidence))
+    if not evidence.is_recorded:
+        lines.append("run it with lowtide run --limit BYTES train.py: the report shows which tensors hold the memory")
+    return lines
 
 
 def _for_container(evidence: Evidence) -> list[str]:
@@ -116,6 +161,8 @@ def _for_container(evidence: Evidence) -> list[str]:
 
 
 def _for_unknown(evidence: Evidence) -> list[str]:
+    if evidence.is_recorded:
+        return [*([_for_eager_step()] if evidence.is_eager else []), _smaller_batch(evidence)]
     return [
         "run the script again with lowtide run train.py: it records names and kinds, which a log does not have",
         _smaller_batch(evidence),

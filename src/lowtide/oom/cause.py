@@ -34,6 +34,9 @@ _OPTIMIZERS = re.compile(
     re.IGNORECASE,
 )
 
+# GPUs that TensorFlow 2 supports have 2 GiB or more, most of which it takes if nothing else holds it.
+_SMALLEST_GPU = 1 << 30
+
 # Amounts in a log are rounded to hundredths of a GiB.
 _CLEARLY_MORE = 1.02
 # This many tensors of one size that belong to no step are unlikely to be parts of one object.
@@ -123,10 +126,14 @@ def _find_growth(evidence: Evidence) -> str | None:
 
 def _find_host(evidence: Evidence) -> str | None:
     held = "" if evidence.in_use_bytes is None else f" when the process held {format_bytes(evidence.in_use_bytes)}"
-    if evidence.exhausted == "process":
-        return "the host's memory ran out, not a device's: the process could not allocate more"
+    asked = evidence.request.bytes
+    # TensorFlow's allocators of these names call malloc, and have no limit of their own.
+    is_malloc = evidence.request.allocator in ("cpu", "mklcpu") and evidence.heap is None
+    if evidence.exhausted == "process" or (is_malloc and not _requests_constant(evidence)):
+        more = "more" if asked is None else f"{format_bytes(asked)} more"
+        return f"the host's memory ran out, not a device's: the process could not allocate {more}"
     if evidence.exhausted == "machine":
-        return f"the machine ran out of memory{held}, and the kernel killed the process"
+        return f"the machine ran out of memory{held}, and the process was killed"
     if evidence.exhausted == "killed":
         return "looks like the host ran out of memory: the process was killed with SIGKILL, as the kernel does then"
     return None
@@ -149,6 +156,12 @@ def _find_refusal(evidence: Evidence) -> str | None:
             f"another process holds the device: only {format_bytes(free)} of its {format_bytes(total)} "
             "were free when the program began"
         )
+    given = evidence.device_given_bytes
+    if total is None and given is not None and given < _SMALLEST_GPU:
+        return (
+            f"looks like another process holds the device: TensorFlow found room for only {format_bytes(given)} on it "
+            "when the program began, unless the program itself has set that limit"
+        )
     asked, rest = evidence.request.bytes, evidence.extension_bytes
     if asked is None or rest is None or asked * _CLEARLY_MORE > rest:
         return None
@@ -161,6 +174,8 @@ def _find_refusal(evidence: Evidence) -> str | None:
 def _find_constant(evidence: Evidence) -> str | None:
     asked, whole, free = evidence.request.bytes, evidence.limit_bytes, evidence.largest_free_bytes
     copied = ": a NumPy array, which is copied in every step that uses it" * (evidence.request.op == _COPIED_ARRAY)
+    if evidence.request.op == _COPIED_ARRAY and asked is None:
+        return f"looks like one oversized array{copied}, found no room on the device"
     if _requests_constant(evidence) and asked is not None and (free is None or asked > free):
         if whole is None:
             return f"looks like one oversized array: {format_bytes(asked)} at once for a constant or an input{copied}"
@@ -226,6 +241,8 @@ def _find_fragmentation(evidence: Evidence) -> str | None:
     if largest is None or not largest < asked <= free:
         return None
     limit, in_step = evidence.limit_bytes, _held_bytes(evidence, *_STEP_KINDS)
+    if _has_no_complete_step(evidence):
+        return None
     if limit is not None and (
         (evidence.step_peak_bytes or 0) > limit or (evidence.step == 1 and in_step + asked > limit / 2)
     ):
@@ -235,6 +252,15 @@ def _find_fragmentation(evidence: Evidence) -> str | None:
         f"fragmentation: {format_bytes(free)} were free, but in pieces, the largest of {format_bytes(largest)}, "
         f"and {format_bytes(asked)} was asked for in one piece"
     )
+
+
+def _has_no_complete_step(evidence: Evidence) -> bool:
+    """Whether an eager step ran out before a complete step showed that it fits: the first creates variables.
+
+    A model may also be called outside of any step.
+    """
+    is_of_step = evidence.request_kind in _STEP_KINDS or evidence.step is None
+    return evidence.is_eager and is_of_step and (evidence.step or 1) <= 2
 
 
 def _find_weights(evidence: Evidence) -> str | None:
@@ -255,10 +281,17 @@ def _find_batch(evidence: Evidence) -> str | None:
         return _infer_batch(evidence)
     whole = evidence.limit_bytes or evidence.in_use_bytes
     in_step, asked = _held_bytes(evidence, *_STEP_KINDS, "input"), evidence.request.bytes or 0
-    if whole is None or (in_step + asked < whole / 2 and (evidence.step_peak_bytes or 0) <= whole):
+    if whole is None:
+        return None
+    # An eager step may run out at its first large tensor.
+    others = sum(holder.bytes for holder in evidence.holders) - in_step
+    is_small = in_step + asked < (others if _has_no_complete_step(evidence) else whole / 2)
+    if is_small and (evidence.step_peak_bytes or 0) <= whole:
         return None
     at = "" if evidence.batch_size is None else f" at a batch of {evidence.batch_size:,}"
     more = f", and {format_bytes(asked)} more was asked for" if asked else ""
+    if evidence.largest_free_bytes is not None and evidence.largest_free_bytes < asked <= (evidence.free_bytes or 0):
+        more += f", where {format_bytes(evidence.largest_free_bytes)} was free in one piece"
     return (
         f"the step is too large{at}: activations, gradients, workspace and input hold {format_bytes(in_step)}, "
         f"{_share(in_step, whole)}{more}"

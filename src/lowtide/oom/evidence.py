@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from lowtide.oom.heap import Heap
+from lowtide.simulator.bfc import round_up
 from lowtide.tide.owner import Owner
 from lowtide.tide.tide import Tide
 
@@ -24,6 +25,12 @@ class Request:
     op: str | None = None
     source: str | None = None
     """The line of the user's program, as in "train.py:66"."""
+
+    def with_missing(self, other: Request) -> Request:
+        """Return this request with what only `other` says; of a request for other bytes, that is the line alone."""
+        if self.bytes is not None and other.bytes is not None and self.bytes != round_up(other.bytes):
+            other = Request(source=other.source)
+        return replace(other, **{field: value for field, value in vars(self).items() if value is not None})
 
 
 Exhausted = Literal["device", "process", "container", "machine", "killed"]
@@ -62,6 +69,12 @@ class Evidence:
     """The largest batch that would have fitted; 0 if not even one row fits."""
     planned_slowdown: float | None = None
     """The estimated cost, as a share of the step time, of a plan that keeps the batch within the limit."""
+    device_given_bytes: int | None = None
+    """The limit that TensorFlow gave its allocator on the GPU that ran out; None if no log names it."""
+    is_eager: bool = False
+    """Whether the step is known to run op by op, under a gradient tape outside of any function."""
+    is_recorded: bool = False
+    """Whether `lowtide run` recorded the process, so that advice to do so is of no use."""
     line: int | None = None
     """The first line of the log that mentions the failure, counted from 1."""
     exhausted: Exhausted | None = None

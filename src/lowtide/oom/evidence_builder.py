@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from lowtide.oom.devices_at_start import DevicesAtStart
 from lowtide.oom.evidence import Evidence, Exhausted, Request
 from lowtide.oom.heap import Heap, build_heap
 from lowtide.tide.owner import Owner
@@ -47,8 +48,8 @@ class EvidenceBuilder:
     """What the allocator names as the requester: an eager op, the path of a node, or "" for neither."""
     compiled: bool = False
     exhausted: Exhausted | None = None
-    device_bytes: tuple[int, int] | None = None
-    """The free bytes and all bytes of the GPU when the program began to use it."""
+    devices: DevicesAtStart = field(default_factory=DevicesAtStart)
+    """The GPUs when the program began to use them."""
     holders: list[Owner] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -104,6 +105,7 @@ class EvidenceBuilder:
         if self.requester and self.request.node is None and self.request.op is None:
             # An eager op is named by its type, a node of a graph by its path.
             self.add_to_request(**{"node" if "/" in self.requester else "op": self.requester})
+        device = self.devices.find(self.request)
         evidence = Evidence(
             self.request,
             holders=self._all_holders(heap),
@@ -111,8 +113,9 @@ class EvidenceBuilder:
             outside_ops=self.requester == "" and not self.compiled and (self.request.node or self.request.op) is None,
             compiled=self.compiled,
             exhausted=self.exhausted,
-            device_free_bytes=None if self.device_bytes is None else self.device_bytes[0],
-            device_total_bytes=None if self.device_bytes is None else self.device_bytes[1],
+            device_free_bytes=device.free_bytes,
+            device_total_bytes=device.total_bytes,
+            device_given_bytes=device.given_bytes,
             line=self.line,
             notes=tuple(notes),
         )

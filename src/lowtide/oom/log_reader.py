@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from lowtide.oom import log_patterns as patterns
+from lowtide.oom.devices_at_start import DevicesAtStart
 from lowtide.oom.evidence import Evidence, Exhausted
 from lowtide.oom.evidence_builder import EvidenceBuilder
 from lowtide.oom.log_patterns import read_amount, read_dtype, read_shape, read_xla_dtype, tensor_bytes
@@ -22,6 +23,10 @@ _OPEN_FAILURES = 8
 _OPEN_LINES = 3000
 # The largest distance in lines between an error and the name of its node.
 _NAME_LINES = 400
+# The largest distance in lines between a failure and what the shell says of the end of its process.
+_SHELL_LINES = 20
+# The largest distance in lines between the innermost frame of the program in a traceback and its last line.
+_TRACEBACK_LINES = 100
 # What ran out, the most specific message first.
 _EXPLAINS: tuple[Exhausted, ...] = ("container", "machine", "device", "process", "killed")
 
@@ -30,11 +35,14 @@ def read_log_evidence(lines: Iterable[bytes]) -> Iterator[Evidence]:
     """Yield the evidence of each failure in the order of the log, in bounded memory."""
     reader = _LogReader()
     one, two, three, four, five, six, *others = patterns.WORDS
-    seven, eight, nine, ten, eleven = others
+    seven, eight, nine, ten, eleven, twelve, *others = others
+    thirteen, fourteen, fifteen, sixteen, seventeen, eighteen, nineteen = others
     for number, line in enumerate(lines, start=1):
         # Written out for speed: for most lines of a long log this is the only test.
         has_word = one in line or two in line or three in line or four in line or five in line or six in line
         has_word = has_word or seven in line or eight in line or nine in line or ten in line or eleven in line
+        has_word = has_word or twelve in line or thirteen in line or fourteen in line or fifteen in line
+        has_word = has_word or sixteen in line or seventeen in line or eighteen in line or nineteen in line
         if has_word or number < reader.attentive_until:
             reader.number = number
             reader.read(line, has_word)
@@ -66,8 +74,9 @@ class _LogReader:
         self.source: str | None = None
         self.refused_bytes: int | None = None
         self.refused_line = 0
-        self.device_bytes: tuple[int, int] | None = None
-        """The free bytes and all bytes of the GPU that the log named last."""
+        self.frame: tuple[int, str] | None = None
+        """The line of the log that named a line of the program last, and that line."""
+        self.devices = DevicesAtStart()
 
     def read(self, line: bytes, has_word: bool) -> None:
         """Read one line; without one of `WORDS` (`has_word`) it can only be a name or a statistic."""
@@ -78,6 +87,10 @@ class _LogReader:
                 return
             if self._read_failure(line) or self._read_dump(line) or self._read_error(line):
                 return
+            if self.devices.read(line):
+                return
+            if (match := patterns.FRAME.search(line)) and patterns.is_own_source(match[1]):
+                self.frame = self.number, _source_line(match[1], match[2])
         elif (b"InUse: " in line or b"Limit: " in line) and self._read_dump(line):
             return
         self._read_names(line)
@@ -102,7 +115,7 @@ class _LogReader:
                 f"the driver refused {self.refused_bytes:,} bytes before: another process may hold the device's memory"
             )
             self.refused_bytes = None
-        failure.device_bytes = self.device_bytes
+        failure.devices = self.devices
         self.has_failed = True
         self.failures.append(failure)
         return self._touch(failure)
@@ -219,9 +232,11 @@ class _LogReader:
             failure = self._add_amount(read_amount(match["amount"]), exact=False)
             shape, dtype = read_shape(match["shape"]), read_dtype(match["dtype"])
             failure.set_bytes(tensor_bytes(shape, dtype), exact=True)
-            failure.add_to_request(shape=shape, dtype=dtype, allocator="numpy")
-        elif match := patterns.DEVICE_MEMORY.search(line):
-            self.device_bytes = read_amount(match[2]), read_amount(match[1])
+            failure.add_to_request(shape=shape, dtype=dtype, allocator="numpy", source=self._traceback_line())
+        elif match := patterns.PINNED_REFUSED.search(line):
+            failure = self._add_exhausted("process")
+            failure.set_bytes(int(match["bytes"]), exact=True)
+            failure.add_note("the driver refused pinned memory of the host, through which data is copied to the device")
         elif match := patterns.REFUSED.search(line):
             self.refused_bytes = int(match[1])
             self.refused_line = self.number
@@ -237,13 +252,31 @@ class _LogReader:
     def _add_exhausted(self, exhausted: Exhausted) -> EvidenceBuilder:
         """Return the failure that a message from outside of TensorFlow's allocators belongs to."""
         known = next(self._recent(), None)
-        if known is None:
+        if known is None or not self._is_one_end(known, exhausted):
+            refused, self.refused_bytes = self.refused_bytes if exhausted == "device" else None, None
             known = self._open()
             known.exhausted = exhausted
+            known.set_bytes(refused, exact=True)
+            if exhausted == "process":
+                known.add_to_request(source=self._traceback_line())
         elif known.exhausted is not None and _EXPLAINS.index(exhausted) < _EXPLAINS.index(known.exhausted):
             # The shell only says that a process was killed; the kernel and the scheduler say why.
             known.exhausted = exhausted
         return self._touch(known)
+
+    def _is_one_end(self, known: EvidenceBuilder, exhausted: Exhausted) -> bool:
+        """Whether a message from outside of TensorFlow's allocators belongs to a failure that is known."""
+        if known.exhausted is not None:
+            return (known.exhausted == "device") == (exhausted == "device")
+        if exhausted == "process":
+            return known.request.allocator == "numpy"
+        return exhausted == "device" or (exhausted == "killed" and self.number - known.last_line < _SHELL_LINES)
+
+    def _traceback_line(self) -> str | None:
+        """Return the program's innermost line in the traceback that ends here."""
+        if self.frame is None or self.number - self.frame[0] > _TRACEBACK_LINES:
+            return None
+        return self.frame[1]
 
     def _add_tensor(self, match: re.Match[bytes], line: bytes) -> None:
         shape, dtype, device = read_shape(match["shape"]), read_dtype(match["dtype"]), _text(match["device"])
@@ -258,6 +291,7 @@ class _LogReader:
         if eager := patterns.EAGER_OP.search(line):
             # The op of the program; the allocator names the kernel, which may be oneDNN's.
             failure.request = replace(failure.request, op=_text(eager[1]))
+            failure.add_to_request(source=self._traceback_line())
 
     def _find_tensor(self, shape: tuple[int, ...], amount: int | None, allocator: str | None) -> EvidenceBuilder | None:
         for failure in self._recent():
@@ -341,12 +375,12 @@ def _exhausted(line: bytes) -> Exhausted | None:
     """Return which memory a message from outside of TensorFlow's allocators says ran out."""
     if patterns.DEVICE_FULL.search(line):
         return "device"
-    if patterns.PROCESS_FULL.search(line):
-        return "process"
     if patterns.CONTAINER_FULL.search(line):
         return "container"
     if patterns.MACHINE_FULL.search(line):
         return "machine"
+    if patterns.PROCESS_FULL.search(line):
+        return "process"
     return "killed" if patterns.KILLED.search(line) else None
 
 

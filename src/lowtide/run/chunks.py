@@ -13,9 +13,11 @@ from pathlib import Path
 
 import numpy as np
 
+from lowtide.run.eager_ops import find_eager_ops, name_operations
 from lowtide.run.record import Window
 from lowtide.simulator.bfc import round_up
 from lowtide.sources.profiles.xplane import AllocationRecord, KernelRecord, Profile, read_profile
+from lowtide.tide.kinds import OUTSIDE
 from lowtide.tide.owner import Owner
 
 
@@ -36,6 +38,12 @@ class RecordedChunk:
     """The variable or argument at this address, as Python knew it."""
     identified: bool = True
     """False if only the size is known."""
+    made_by: Owner | None = None
+    """The op that allocated it, if that op ran eagerly."""
+
+    def spans(self, first: int, end: int) -> bool:
+        """Whether the chunk exists before the event `first` and from the event `end` on."""
+        return (self.born is None or self.born < first) and (self.died is None or self.died >= end)
 
     def is_alive_at(self, event: int) -> bool:
         """Whether the chunk exists after the first `event` events."""
@@ -56,6 +64,10 @@ class Stretch:
     moments: dict[int, int]
     """The time of each mark in picoseconds, on the clock of the kernels."""
 
+    def alive_at(self, event: int | None = None) -> list[RecordedChunk]:
+        """Return the chunks that exist after the first `event` events, or after all."""
+        return [chunk for chunk in self.chunks if chunk.is_alive_at(len(self.events) if event is None else event)]
+
     def alive_at_end(self) -> list[RecordedChunk]:
         """Return the chunks that the window did not free."""
         return [chunk for chunk in self.chunks if chunk.died is None]
@@ -68,11 +80,13 @@ def follow(windows: Sequence[Window], profiles: Sequence[Profile], allocator: st
     outside: set[int | None] = set()
     for window, profile in zip(windows, profiles, strict=True):
         events = _of_allocator(profile.allocations, allocator)
+        made_by = find_eager_ops(events, profile.spans, window.eager_ops)
+        events = replace(events, operation=name_operations(events.operation, made_by))
         marks = _positions(events, profile)
         before = _bytes_before(events)
         is_whole = not stretches and before == 0
         start = [] if is_whole else _alive_before(window, events, marks, left, before, outside)
-        chunks = _follow_window(window, events, marks, start)
+        chunks = _follow_window(window, events, marks, start, made_by)
         moments = {mark.number: mark.time_ps for mark in profile.marks}
         stretch = Stretch(window, events, marks, chunks, before, profile.kernels, moments)
         if is_whole:
@@ -114,7 +128,11 @@ def _positions(events: AllocationRecord, profile: Profile) -> dict[int, int]:
 
 
 def _follow_window(
-    window: Window, events: AllocationRecord, marks: dict[int, int], start: list[RecordedChunk]
+    window: Window,
+    events: AllocationRecord,
+    marks: dict[int, int],
+    start: list[RecordedChunk],
+    made_by: Sequence[Owner | None],
 ) -> list[RecordedChunk]:
     live = {chunk.address: chunk for chunk in start if chunk.address is not None}
     chunks = list(start)
@@ -131,7 +149,7 @@ def _follow_window(
         if is_allocation[event]:
             chunk = RecordedChunk(
                 address[event], allocated[event], requested[event], events.operation[event],
-                events.region_type[event], events.dtype[event], events.shape[event], born=event,
+                events.region_type[event], events.dtype[event], events.shape[event], born=event, made_by=made_by[event],
             )  # fmt: skip
             live[address[event]] = chunk
             chunks.append(chunk)
@@ -155,9 +173,13 @@ def _assign_owners(live: dict[int, RecordedChunk], owners: Iterable[Owner]) -> N
     """Set the variables and arguments that are in the chunks now."""
     for owner in owners:
         chunk = None if owner.address is None else live.get(owner.address)
-        # An argument may be the value of a variable; then the variable is the owner.
-        if chunk is not None and owner.bytes <= chunk.allocated and (chunk.owner is None or owner.kind != "input"):
+        # An argument may be the value of a variable, and Python may hold either; then the variable is the owner.
+        if chunk is not None and owner.bytes <= chunk.allocated and _precedence(owner) >= _precedence(chunk.owner):
             chunk.owner = owner
+
+
+def _precedence(owner: Owner | None) -> int:
+    return 0 if owner is None else {OUTSIDE: 1, "input": 2}.get(owner.kind or "", 3)
 
 
 def _alive_before(
@@ -206,10 +228,10 @@ def _distance(seen: Sequence[int], address: int) -> int:
 
 
 def _may_be_inside(address: int, owner: Owner, seen: Sequence[int], outside: set[int | None]) -> bool:
-    """Whether an address without events may belong to the allocator; an argument only between the known chunks."""
+    """Whether an address without events may belong to the allocator; an array only between the known chunks."""
     if address in outside:
         return False
-    return owner.kind != "input" or (len(seen) > 0 and seen[0] <= address <= seen[-1])
+    return owner.kind not in ("input", OUTSIDE) or (len(seen) > 0 and seen[0] <= address <= seen[-1])
 
 
 def _as_before(earlier: RecordedChunk | None, address: int, allocated: int, requested: int) -> RecordedChunk:

@@ -1,6 +1,7 @@
 """Removes the allocator's dump, which may have hundreds of thousands of lines, from a script's output.
 
-TensorFlow's messages about the profiler that lowtide turns on and off are removed too.
+TensorFlow's messages about the profiler that lowtide turns on and off are removed too, and so are the messages that the
+script has silenced with TF_CPP_MIN_LOG_LEVEL: lowtide makes TensorFlow write them, because it reads them.
 """
 
 from __future__ import annotations
@@ -17,6 +18,13 @@ _RECORD = re.compile(
     + b"|".join(_HEADERS)
     + rb") [^\s\]]*(?:bfc_allocator|(?P<profiler>profiler_session|save_profile))\.cc:\d+\] "
 )
+# Any message of TensorFlow, with its severity.
+_MESSAGE = re.compile(
+    rb"(?:(?P<new>[IWEF])\d\d\d\d \d\d:\d\d:\d+\.\d+ +\d+|\d\d\d\d-\d\d-\d\d [\d:]+\.\d+: (?P<old>[IWEF]))"
+    rb" [^\s\]]*:\d+\] "
+)
+# The logging library writes this line before the first message.
+_PREAMBLE = b"WARNING: All log messages before absl::InitializeLog() is called are written to STDERR"
 
 
 def _prefixes_of(pattern: bytes) -> bytes:
@@ -34,11 +42,13 @@ _MAY_BEGIN = re.compile(
 _DUMP = re.compile(
     rb"BFCAllocator dump for |Bin \(\d+\): |Bin for |  Size: |Next region of size |(?:InUse|Free |Chunk) at "
     rb"|     Summary of in-use Chunks|\d+ Chunks of size |Sum Total of in-use chunks|Total size in pool: "
-    rb"|total_region_allocated_bytes_: |Stats: |[*x_]+\s*\Z"
+    rb"|total_region_allocated_bytes_: |Stats: |[*x_]+\s*\Z|<allocator contains no memory>"
 )
 _FAILURE = re.compile(rb"Allocator \(.*\) ran out of memory trying to allocate .*\(rounded to \d+\)")
 _ADVICE = re.compile(rb"If the cause is memory fragmentation |Current allocation summary follows\.")
 _STATISTIC = re.compile(rb"[A-Z][A-Za-z]+: +-?\d[\d.]*(?:B|[KMGTPE]iB)?\s*\Z")
+# Lines without a header that belong to the message before them: the node of a failed op, and TensorFlow's hint.
+_DETAIL = re.compile(rb"\s+\[\[\{\{node |Hint: If you want to see a list of allocated tensors when OOM happens")
 _LONGEST_WAIT_BYTES = 1 << 16
 
 
@@ -48,12 +58,17 @@ class _Continuation(Enum):
     NOTHING = auto()
     FAILURE = auto()
     STATISTICS = auto()
+    SILENCED = auto()
 
 
 class DumpFilter:
     """Takes data as it arrives and returns the part to be shown, unchanged and in order."""
 
     def __init__(self) -> None:
+        self.silenced = b""
+        """The severities of the messages that the script does not want to see, such as "WE"."""
+        self._preamble = b""
+        """The line before the first message; it is shown with that message."""
         self._waiting = b""
         """The beginning of a line that may belong to a dump."""
         self._released = 0
@@ -63,7 +78,7 @@ class DumpFilter:
     @property
     def is_waiting(self) -> bool:
         """Whether data is held back that `release` would return."""
-        return self._released < len(self._waiting)
+        return self._released < len(self._waiting) or bool(self._preamble)
 
     def filter(self, data: bytes) -> bytes:
         """Return what can be shown after `data` has arrived."""
@@ -72,7 +87,7 @@ class DumpFilter:
         whole, rest = data[:end], data[end:]
         lines = (
             whole.splitlines(keepends=True)
-            if any(mark in whole for mark in _MARKS) or self._continuation is not _Continuation.NOTHING
+            if self.silenced or any(mark in whole for mark in _MARKS) or self._continuation is not _Continuation.NOTHING
             else [whole]
         )
         shown = [self._take(line) for line in lines if line]
@@ -84,7 +99,8 @@ class DumpFilter:
 
     def release(self) -> bytes:
         """Return the data that is held back; its writer stopped in the middle of a line."""
-        shown = self._waiting[self._released :]
+        shown = self._preamble + self._waiting[self._released :]
+        self._preamble = b""
         self._released = len(self._waiting)
         return shown
 
@@ -98,6 +114,19 @@ class DumpFilter:
 
     def _filter_line(self, line: bytes) -> bytes:
         """Return the part of a complete line that is shown."""
+        if self.silenced and line.startswith(_PREAMBLE):
+            self._preamble = line
+            return b""
+        message = _MESSAGE.search(line) if self.silenced else None
+        if message is not None and (message["new"] or message["old"]) in self.silenced:
+            is_failure = _FAILURE.match(line, message.end())
+            self._continuation = _Continuation.FAILURE if is_failure else _Continuation.SILENCED
+            self._preamble = b""
+            return line[: message.start()]
+        preamble, self._preamble = self._preamble, b""
+        return preamble + self._filter_message(line)
+
+    def _filter_message(self, line: bytes) -> bytes:
         record = _RECORD.search(line)
         previous, self._continuation = self._continuation, _Continuation.NOTHING
         if record is None:
@@ -123,10 +152,12 @@ class DumpFilter:
         """Return the position from which an incomplete line has to wait for its end."""
         if len(rest) > _LONGEST_WAIT_BYTES:
             return len(rest)
-        if self._continuation is not _Continuation.NOTHING:
+        may_be_preamble = self.silenced and rest.startswith(_PREAMBLE[: len(rest)])
+        if may_be_preamble or self._continuation is not _Continuation.NOTHING:
             return 0
         possible = _MAY_BEGIN.search(rest)
-        if possible is None or (b"] " in possible[0] and not _RECORD.match(possible[0])):
+        pattern = _MESSAGE if self.silenced else _RECORD
+        if possible is None or (b"] " in possible[0] and not pattern.match(possible[0])):
             return len(rest)
         return possible.start()
 
@@ -134,4 +165,6 @@ class DumpFilter:
 def _belongs(line: bytes, previous: _Continuation) -> bool:
     if previous is _Continuation.FAILURE:
         return _ADVICE.match(line) is not None
+    if previous is _Continuation.SILENCED:
+        return _DETAIL.match(line) is not None
     return previous is _Continuation.STATISTICS and (not line.strip() or _STATISTIC.match(line) is not None)

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from lowtide.oom.evidence import Request
 from lowtide.oom.heap import Heap
 from lowtide.run.chunks import RecordedChunk, Stretch
-from lowtide.run.graph_names import NO_OP, GraphNames, owners_of
+from lowtide.run.graph_names import NO_OP, UNNAMED, GraphNames, owners_of
 from lowtide.tide.owner import Owner
 
 # Smaller sizes coincide by chance.
@@ -29,12 +30,15 @@ class ProcessEvidence:
     batch_size: int | None
     step_peak_bytes: int | None
     request_kind: str | None
-    request_source: str | None
+    request: Request
+    """The failed request, as far as the process knows it; the log may say more."""
     holders: tuple[Owner, ...]
     constants: tuple[Owner, ...] = ()
     """Large arrays in the program's graphs."""
     largest_batch_size: int | None = None
     planned_slowdown: float | None = None
+    is_eager: bool = False
+    """Whether an op of a step that runs eagerly made the request."""
 
     def find_constant(self, requested_bytes: int | None) -> Owner | None:
         """Return the constant that has the size of a request."""
@@ -54,7 +58,14 @@ def load_process_evidence(folder: Path) -> ProcessEvidence | None:
     stored: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     holders = tuple(Owner.from_dict(each) for each in stored.pop("holders"))
     constants = tuple(Owner.from_dict(each) for each in stored.pop("constants"))
-    return ProcessEvidence(**stored, holders=holders, constants=constants)
+    request = stored.pop("request")
+    shape = request.pop("shape")
+    return ProcessEvidence(
+        **stored,
+        request=Request(**request, shape=None if shape is None else tuple(shape)),
+        holders=holders,
+        constants=constants,
+    )
 
 
 def find_dump_event(heap: Heap, stretch: Stretch) -> int | None:
@@ -117,7 +128,9 @@ def _group(holders: Iterable[Owner]) -> tuple[Owner, ...]:
 
 def _without_placeholder(owner: Owner) -> Owner:
     """Return an owner with None in place of the words that tides show for unknown ops."""
-    return replace(owner, name=None, op=None) if owner.op == NO_OP else owner
+    if owner.op != NO_OP:
+        return owner
+    return replace(owner, name=None if owner.name in UNNAMED else owner.name, op=None)
 
 
 def chunks_by_size(stretches: Sequence[Stretch]) -> dict[int, RecordedChunk]:

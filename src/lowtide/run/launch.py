@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,13 +20,15 @@ from lowtide.run.machine import count_kills, machine_bytes, start_child
 from lowtide.run.output_channel import OutputChannel
 from lowtide.run.output_log import OutputLog
 from lowtide.run.signals import SignalRelay
-from lowtide.run.startup.sitecustomize import NOTE
+from lowtide.run.startup.sitecustomize import LOG_LEVEL, NOTE, WARNING
 
 STDOUT, STDERR = 1, 2
 # How long an incomplete line that may belong to the allocator's dump is held back.
 _PATIENCE_SECONDS = 0.05
 _HOUSEKEEPING_SECONDS = 1.0
 _KEPT_HEAPS = 32
+# The severities from warnings on that a script can silence.
+_SEVERITIES = b"WE"
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,7 @@ def launch(
         relay.begin(process)
         channel.close_writer()
         try:
-            _forward_output(process, channel, log, lambda: _delete_old_heaps(folder))
+            _forward_output(process, channel, log, folder)
         finally:
             # The script has ended unless an error occurred here; then it must not run on unattended.
             process.kill()
@@ -173,14 +175,14 @@ def _are_one_file(one: int, other: int) -> bool:
         return False
 
 
-def _forward_output(
-    process: subprocess.Popen[bytes], channel: OutputChannel, log: OutputLog, tidy: Callable[[], None]
-) -> None:
+def _forward_output(process: subprocess.Popen[bytes], channel: OutputChannel, log: OutputLog, folder: Path) -> None:
     """Write what the script prints to the log and to standard error until it has ended."""
     dump_filter, stderr = DumpFilter(), _StandardError()
 
     def take(data: bytes) -> None:
         log.write(data)
+        # The script may set the level at any time before it imports TensorFlow.
+        dump_filter.silenced = dump_filter.silenced or _read_silenced(folder)
         stderr.show(dump_filter.filter(data))
 
     ended, end = os.pipe()
@@ -205,14 +207,23 @@ def _forward_output(
         else:
             sources.remove(channel.reader)
         if time.monotonic() - tidied > _HOUSEKEEPING_SECONDS:
-            tidy()
+            _delete_old_heaps(folder)
             tidied = time.monotonic()
     waiter.join()
     os.close(ended)
     if channel.reader in sources:
         channel.read_leftover(take)
     stderr.show(dump_filter.release())
-    tidy()
+    _delete_old_heaps(folder)
+
+
+def _read_silenced(folder: Path) -> bytes:
+    """Return the severities that the script has silenced; none before it imports TensorFlow."""
+    try:
+        level = int((folder / LOG_LEVEL).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return b""
+    return _SEVERITIES[: level - WARNING]
 
 
 class _StandardError:

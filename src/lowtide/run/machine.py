@@ -26,9 +26,24 @@ def count_kills() -> int | None:
     return _number("/proc/vmstat", "oom_kill")
 
 
+def resident_bytes() -> int | None:
+    """Return the resident memory of this process; None if the system does not report it."""
+    return _kib_of_process("VmRSS:")
+
+
+def peak_resident_bytes() -> int | None:
+    """Return the highest resident memory of this process; None if the system does not report it."""
+    return _kib_of_process("VmHWM:")
+
+
+def _kib_of_process(name: str) -> int | None:
+    kib = _number("/proc/self/status", name)
+    return None if kib is None else kib << 10
+
+
 def _number(path: str, name: str) -> int | None:
     try:
-        lines = Path(path).read_text(encoding="ascii").splitlines()
+        lines = Path(path).read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return None
     return next((int(line.split()[1]) for line in lines if line.split()[:1] == [name]), None)

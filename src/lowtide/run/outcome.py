@@ -16,7 +16,7 @@ from lowtide.run.chunks import read_stretches
 from lowtide.run.graph_names import GraphNames
 from lowtide.run.heap_owners import ProcessEvidence, load_process_evidence
 from lowtide.run.record import OWN, RunRecord, load_record, read_failure
-from lowtide.run.recorded_tide import choose_step, recorded_tide
+from lowtide.run.recorded_tide import choose_step, recorded_tide, whole_script
 from lowtide.tide.columns import Building
 from lowtide.tide.tide import Tide
 
@@ -51,7 +51,8 @@ def _load(path: Path, target: str) -> Tide | None:
 def _tide_without_names(folder: Path, record: RunRecord | None, target: str) -> Tide | None:
     """Return the tide of a process that was killed before it inspected its step; some names are missing."""
     windows = () if record is None else record.windows
-    chosen = choose_step(read_stretches(windows, folder))
+    stretches = read_stretches(windows, folder)
+    chosen = choose_step(stretches) or whole_script(stretches)
     if record is None or chosen is None:
         return None
     owners = [owner for window in windows for rows in window.owners.values() for owner in rows]
@@ -73,8 +74,10 @@ def _why_no_tide(folder: Path, record: RunRecord | None) -> str:
         return failure
     if record is None:
         return "nothing was recorded: the script did not import TensorFlow"
+    if not record.windows:
+        return "nothing was recorded: the process ended before its recording was saved"
     if record.steps == 0:
-        return "nothing was recorded: no training step ran (no tf.function, no session, no gradient tape)"
+        return "nothing was recorded: the script imported TensorFlow, but TensorFlow allocated no memory"
     why = "; ".join(record.notes) or "no step completed"
     return f"nothing was recorded: {why}"
 
@@ -111,9 +114,9 @@ def _add_recording(
 ) -> Evidence:
     """Return what the log says with what the script's process saved about the same failure."""
     heap = read_memory_dump(folder / process.heap, limit_bytes=None if record is None else record.limit_bytes)
-    request = evidence.request
+    request = evidence.request.with_missing(process.request)
     constant = process.find_constant(request.bytes)
-    source = request.source or process.request_source or (None if constant is None else constant.source)
+    source = request.source or (None if constant is None else constant.source)
     return replace(
         evidence.with_heap(heap),
         request=replace(request, source=source),
@@ -125,6 +128,8 @@ def _add_recording(
         batch_size=process.batch_size,
         largest_batch_size=process.largest_batch_size,
         planned_slowdown=process.planned_slowdown,
+        is_eager=process.is_eager,
+        is_recorded=True,
         tide=_load(folder / "failed.tide", target),
         # The log of a recorded run is not the user's file.
         line=None,

@@ -19,7 +19,7 @@ from lowtide.tide.owner import Owner
 
 SCHEMA_VERSION = 1
 TAPE = "gradient tape"
-"""The function name of a step that runs eagerly."""
+"""The begin of the function name of a step that runs eagerly; the line that opens the tape follows."""
 OWN = "_lowtide_"
 """Part of the names of functions that lowtide itself calls in the script's process."""
 
@@ -52,6 +52,13 @@ class Window:
     calls: tuple[Call, ...]
     owners: dict[int, tuple[Owner, ...]]
     """The variables and arguments that Python knew at a mark, with their own bytes; the address may be unknown."""
+    eager_ops: tuple[Owner, ...] = ()
+    """Op, layer, kind and line of the ops that ran eagerly, by the numbers of their spans in the profile."""
+
+    @property
+    def owners_at_last_call(self) -> tuple[Owner, ...]:
+        """The owners when the last call began; those that were found later, while it ran, are only some."""
+        return self.owners.get(self.calls[-1].begin_mark, ()) if self.calls else ()
 
 
 @dataclass(frozen=True)
@@ -92,7 +99,8 @@ def load_record(folder: Path) -> RunRecord | None:
 
 def _window(stored: dict[str, Any]) -> Window:
     owners = {int(mark): tuple(map(Owner.from_dict, rows)) for mark, rows in stored["owners"].items()}
-    return Window(stored["profile"], tuple(Call(**call) for call in stored["calls"]), owners)
+    eager_ops = tuple(map(Owner.from_dict, stored["eager_ops"]))
+    return Window(stored["profile"], tuple(Call(**call) for call in stored["calls"]), owners, eager_ops)
 
 
 def _pairs(rows: Sequence[Sequence[int]]) -> tuple[tuple[int, int], ...]:

@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lowtide.run.chunks import RecordedChunk, Stretch
-from lowtide.run.graph_names import GraphNames, owners_of
+from lowtide.run.graph_names import GraphNames
 from lowtide.run.op_times import op_times
+from lowtide.run.outside import find_owners
+from lowtide.run.record import TAPE
 from lowtide.simulator.bfc import BfcAllocator, OutOfMemory
-from lowtide.tide.columns import Buffers, Building, Curve, Recording, StepPeak
+from lowtide.tide.columns import Buffers, Building, Curve, ProcessMemory, Recording, StepPeak
 from lowtide.tide.rows import BufferRow, buffers_of
 from lowtide.tide.tide import Tide
 from lowtide.units import format_bytes
@@ -20,6 +22,8 @@ from lowtide.units import format_bytes
 _RUNS_UNTIL_STEADY = 3
 # Source lines are looked up for the largest tensors only, because finding one walks a Python traceback.
 _LARGEST_SOURCED = 24
+# A script without steps may run for hours; this many events before its peak, and as many after it, are kept.
+_EVENTS_AROUND_PEAK = 10_000
 # Of the ops of two steps with equal inputs, the share whose shapes may differ because they depend on the data.
 _DATA_DEPENDENT_SHARE = 0.05
 
@@ -29,10 +33,16 @@ class RecordedStep:
     """One step of a window: the events from its first call to the first call of the next step."""
 
     step: int
+    """Counted from 1; 0 for all of a script that ran no step."""
     first: int
     end: int
     peak_bytes: int
     functions: tuple[str, ...]
+
+    @property
+    def is_eager(self) -> bool:
+        """Whether the step runs under a gradient tape of the program, not inside a function."""
+        return any(function.startswith(TAPE) for function in self.functions)
 
 
 def steps_of(stretch: Stretch) -> list[RecordedStep]:
@@ -90,6 +100,21 @@ def choose_step(stretches: Sequence[Stretch]) -> tuple[Stretch, RecordedStep, li
     return None
 
 
+def whole_script(stretches: Sequence[Stretch]) -> tuple[Stretch, RecordedStep, list[RecordedStep]] | None:
+    """Return the window with the highest peak and, as one step without a number, its events around the peak.
+
+    For a script that ran no training step.
+    """
+    if not stretches:
+        return None
+    stretch = max(stretches, key=lambda each: int(each.events.bytes_in_use.max(initial=0)))
+    if not len(stretch.events):
+        return None
+    peak = int(np.argmax(stretch.events.bytes_in_use))
+    first, end = max(peak - _EVENTS_AROUND_PEAK, 0), min(peak + _EVENTS_AROUND_PEAK, len(stretch.events))
+    return stretch, RecordedStep(0, first, end, _peak(stretch, first, end), ()), []
+
+
 def _groups_of(stretch: Stretch, steps: Sequence[RecordedStep]) -> list[list[RecordedStep]]:
     """Return the steps in groups of equal shapes, in the order of their first steps."""
     groups: list[tuple[dict[str, tuple[int, ...]], list[RecordedStep]]] = []
@@ -118,7 +143,7 @@ def _shapes_in(stretch: Stretch, step: RecordedStep) -> dict[str, tuple[int, ...
 def _shape_note(stretch: Stretch, chosen: RecordedStep, steps: Sequence[RecordedStep]) -> tuple[str, ...]:
     """Return how many steps had the shapes of the chosen one, if others were recorded too."""
     groups = _groups_of(stretch, steps)
-    if len(groups) == 1:
+    if len(groups) < 2:
         return ()
     counts = {chosen in group: 0 for group in groups}
     for group in groups:
@@ -139,10 +164,16 @@ def recorded_tide(
     limit_bytes: int | None,
     building: Building,
     notes: tuple[str, ...] = (),
+    process: ProcessMemory | None = None,
 ) -> Tide:
     """Return the tide of a recorded step, with names."""
     chunks = [chunk for chunk in stretch.chunks if _overlaps(chunk, step.first, step.end)]
-    rows = [BufferRow(owner, *_lifetime(chunk, step)) for chunk in chunks for owner in owners_of(chunk, names)]
+    owners = [find_owners(chunk, step.first, step.end, names, is_step=step.step > 0) for chunk in chunks]
+    rows = [
+        BufferRow(owner, *_lifetime(chunk, step))
+        for chunk, of_chunk in zip(chunks, owners, strict=True)
+        for owner in of_chunk
+    ]
     curve = _curve(stretch, step)
     peak_event = int(np.argmax(curve.bytes_in_use))
     rows = _with_sources(rows, peak_event, names)
@@ -152,7 +183,7 @@ def recorded_tide(
         method="recorded",
         batch_size=batch_size,
         peak_bytes=step.peak_bytes,
-        safe_bytes=max(*(each.peak_bytes for each in steps), smallest_limit(chunks, step)),
+        safe_bytes=max(step.peak_bytes, *(each.peak_bytes for each in steps), smallest_limit(chunks, step)),
         buffers=_place_buffers(rows),
         curve=curve,
         building=building,
@@ -160,9 +191,10 @@ def recorded_tide(
         recording=Recording(
             allocator=stretch.events.allocator[0],
             limit_bytes=limit_bytes,
-            step=step.step,
+            step=step.step or None,
             steps=peaks,
             fragmentation=_fragmentation(stretch, step, peak_event),
+            process=process,
         ),
         times=op_times(stretch, {each.step for each in steps}),
     )
@@ -230,11 +262,31 @@ def _place_buffers(rows: list[BufferRow]) -> Buffers:
     return buffers_of(placed)
 
 
+def is_of_eager_step(chunk: RecordedChunk, step: RecordedStep) -> bool:
+    """Whether an eager op of this step made the chunk, or the step reads it as an input."""
+    is_input = chunk.owner is not None and chunk.owner.kind == "input"
+    is_new = chunk.born is not None and chunk.born >= step.first
+    return step.is_eager and (is_input or (is_new and chunk.made_by is not None))
+
+
+def find_eager_batch(stretch: Stretch, step: RecordedStep) -> int | None:
+    """Return the first dimension of the tensors with most of the bytes of an eager forward pass; None if none has."""
+    held: dict[int, int] = {}
+    for chunk in stretch.chunks:
+        is_forward = chunk.made_by is not None and chunk.made_by.kind == "activations"
+        if is_forward and _overlaps(chunk, step.first, step.end) and len(chunk.shape or ()) > 1:
+            rows = (chunk.shape or ())[0]
+            held[rows] = held.get(rows, 0) + chunk.requested
+    rows = max(held, key=lambda each: held[each], default=0)
+    return rows if rows > 1 and 2 * held[rows] > sum(held.values()) else None
+
+
 def smallest_limit(chunks: Sequence[RecordedChunk], step: RecordedStep) -> int:
     """Return the smallest limit under which this sequence of requests does not run out of memory.
 
     A binary search with the model of the allocator: a limit applies to whole regions, which grow by doubling.
     """
+    runs = _RUNS_UNTIL_STEADY if step.step else 1
     residents = [chunk.requested for chunk in chunks if chunk.born is None or chunk.born < step.first]
     moments = []
     sizes = [chunk.requested for chunk in chunks]
@@ -251,7 +303,7 @@ def smallest_limit(chunks: Sequence[RecordedChunk], step: RecordedStep) -> int:
         try:
             for size in residents:
                 allocator.allocate(size)
-            for _ in range(_RUNS_UNTIL_STEADY):
+            for _ in range(runs):
                 allocator.replay(sizes, events)
         except OutOfMemory:
             return False

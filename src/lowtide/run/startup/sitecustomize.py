@@ -20,12 +20,24 @@ NOTE = "LOWTIDE_RUN"
 """The environment variable with the module that records, the steps, the limit in bytes or nothing, and the folder."""
 
 
-class AfterImport:
-    """A meta path finder that calls `action` once, right after the module `name` was imported."""
+LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
+"""The environment variable with the lowest severity of messages that TensorFlow writes, and a file with that number."""
+WARNING = 1
+"""The severity of the message in which the allocator says that it ran out of memory."""
 
-    def __init__(self, name: str, action: Callable[[], object]) -> None:
+
+class AfterImport:
+    """A meta path finder that calls `action` once, right after the module `name` was imported.
+
+    `prepare` is called right before that and returns a function, which is called when the import has ended or failed.
+    """
+
+    def __init__(
+        self, name: str, action: Callable[[], object], prepare: Callable[[], Callable[[], object]] | None = None
+    ) -> None:
         self.name = name
         self.action = action
+        self.prepare = prepare
         self._asking = False
 
     def install(self) -> None:
@@ -66,7 +78,12 @@ class _NotifyingLoader:
     def exec_module(self, module: Any) -> None:
         # The module must not refer to this loader, neither now nor later.
         module.__loader__ = module.__spec__.loader = self._loader
-        self._loader.exec_module(module)
+        undo = self._after.prepare() if self._after.prepare is not None else None
+        try:
+            self._loader.exec_module(module)
+        finally:
+            if undo is not None:
+                undo()
         self._after.imported()
 
 
@@ -88,7 +105,25 @@ def _begin(note: str) -> None:
             _record(recorder, folder, int(steps), int(limit) if limit else None)
 
     if recorder:
-        AfterImport("tensorflow", start_recorder).install()
+        AfterImport("tensorflow", start_recorder, lambda: _log_warnings(folder, process)).install()
+
+
+def _log_warnings(folder: str, process: int) -> Callable[[], object]:
+    """Make TensorFlow write its warnings, which lowtide reads and does not show; returns a function that undoes this.
+
+    TensorFlow reads the level once, while it is imported.
+    """
+    given = os.environ.get(LOG_LEVEL, "")
+    if os.getpid() != process or not given.strip().isdigit() or int(given) <= WARNING:
+        return lambda: None
+    with open(os.path.join(folder, LOG_LEVEL), "w", encoding="utf-8") as file:
+        file.write(given)
+    os.environ[LOG_LEVEL] = str(WARNING)
+
+    def restore() -> None:
+        os.environ[LOG_LEVEL] = given
+
+    return restore
 
 
 def _remove_from_path(own: str) -> None:

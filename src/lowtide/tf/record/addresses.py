@@ -16,6 +16,7 @@ from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable
 
 from lowtide.tf.references.gc_objects import instances_of
 from lowtide.tf.references.holders import address_of, kept_tensors
+from lowtide.tf.references.referrers import UNKNOWN
 from lowtide.tf.trace.keras_models import layer_names, variable_kinds
 from lowtide.tf.trace.trace import without_garbage_collection
 from lowtide.tide.layers import find_variable_layers
@@ -54,6 +55,8 @@ class AddressLookup:
         """The last result for each variable, by the identity of its handle."""
         self._lookups = 0
         """How often these variables were looked up."""
+        self._layer_of_handle: dict[int, str] = {}
+        """The layer of each variable, by the number of its handle."""
 
     def refresh(self) -> None:
         """Find the variables that exist now."""
@@ -68,10 +71,19 @@ class AddressLookup:
             id(variable.handle): (kind, name)
             for variable, (_, name, kind, _) in zip(variables, self._known, strict=True)
         }
+        self._layer_of_handle = {
+            variable.handle._id: layer
+            for variable, (_, _, _, layer) in zip(variables, self._known, strict=True)
+            if layer is not None and isinstance(variable.handle, EagerTensor)
+        }
         self._seen = {id(variable) for variable in variables}
         self._shared.clear()
         self._owners.clear()
         self._lookups = 0
+
+    def layer_of_handle(self, number: int) -> str | None:
+        """The layer of the variable whose handle has this number."""
+        return self._layer_of_handle.get(number)
 
     def forget_shared_reads(self) -> None:
         """Check again whether reads share the memory of variables: they may be copies now."""
@@ -145,11 +157,14 @@ _MIN_KEPT_BYTES = 4096
 
 
 def kept_owners() -> tuple[Owner, ...]:
-    """The tensors that Python keeps, with their addresses, each named after its holder; runs no op of TensorFlow."""
+    """The tensors that Python keeps, with their addresses, each named after its holder; runs no op of TensorFlow.
+
+    A tensor whose holder is not found is left out: the op that made it, or an earlier look, says more.
+    """
     return tuple(
         Owner(each.holder, None, None, "other", each.dtype, each.shape, each.bytes, address=each.address)
         for each in kept_tensors(_MIN_KEPT_BYTES)
-        if each.address is not None
+        if each.address is not None and each.holder != UNKNOWN.text
     )
 
 

@@ -54,8 +54,18 @@ class ScriptListener(FunctionListener):
 
     def on_tape(self) -> None:
         # A loop that runs op by op calls no function, but it opens a tape in each step.
-        if not self.recorder.is_inside and tf.executing_eagerly():
-            self._begin(TAPE, None, (), lambda: True)(False)
+        if self.recorder.is_inside or not tf.executing_eagerly():
+            return
+        # Imported late: they need Keras, which may be partly imported when TensorFlow has just been.
+        from lowtide.tf.call_stack import user_line
+        from lowtide.tf.eager_hooks import tape_is_recording
+
+        # A tape inside of another one, or beside it, belongs to the same step.
+        if not tape_is_recording():
+            self.recorder.begin_tape(f"{TAPE} at {user_line()}")
+
+    def begin_gradient(self) -> EndCall | None:
+        return None if self.recorder.is_inside else self.recorder.begin_backward()
 
     def on_profiler_start(self) -> None:
         # TensorFlow has one profiler; the script's own use of it takes precedence.

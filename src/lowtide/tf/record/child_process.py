@@ -24,7 +24,7 @@ from lowtide.run.machine import machine_bytes, start_child
 from lowtide.tf.record.measure_child import ALTERNATIVES, import_object, in_one_line
 from lowtide.tf.record.measured_run import out_of_memory
 from lowtide.tf.record.measured_step import function_label
-from lowtide.tf.trace.keras_models import candidate_specs
+from lowtide.tf.trace.keras_models import check_compiled
 from lowtide.tide.tide import Tide
 
 _START_CHILD = """
@@ -67,7 +67,7 @@ def _describe_target(target: Any, folder: Path) -> dict[str, Any]:
             raise _not_importable(target)
         return {"target": name, "model": None, "parts": []}
     # A model that cannot be measured at all raises here, with the same error as `lt.predict`.
-    candidate_specs(target, (None,))
+    check_compiled(target)
     parts = [(part, importable_name(part)) for part in custom_parts(target)]
     missing = next((part for part, part_name in parts if part_name is None and inspect.isclass(part)), None)
     if missing is not None and name is None:

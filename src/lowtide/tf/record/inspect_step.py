@@ -10,7 +10,6 @@ from typing import Any
 import tensorflow as tf
 
 from lowtide.errors import LowtideError
-from lowtide.planning.plan_search import first_target
 from lowtide.planning.remat.remat_search import find_schedule
 from lowtide.planning.tuning import TUNING
 from lowtide.program.dtypes import element_bytes
@@ -62,13 +61,14 @@ class StepInspection:
     def planned_slowdown(self, predicted: Tide, budget: int) -> float | None:
         """The extra time, as a share, of a plan that fits the budget, as the planner estimates it; None if none does.
 
-        Nothing is rewritten: the process may be crashing.
+        Nothing is rewritten or simulated, since the process may be crashing, so the plan must leave a margin.
         """
         if not isinstance(self.step, SimulatedStep) or not self.step.rescales:
             return None
         with without_garbage_collection():
             problem = build_step_problem(self.step.workload(self.batch_size), predicted)
-            solution = find_schedule(problem, first_target(budget), effort=TUNING.remat_quick_effort)
+            target_bytes = int(budget / (1.0 + TUNING.unchecked_margin))
+            solution = find_schedule(problem, target_bytes, effort=TUNING.remat_quick_effort)
         return solution.profile.extra_us / max(problem.total_us, 1e-9) if solution.within else None
 
 

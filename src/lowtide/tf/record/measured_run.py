@@ -24,14 +24,15 @@ from lowtide.run.record import Call, read_failure
 from lowtide.run.recorded_tide import choose_step
 from lowtide.tf.hooks import add_listener, remove_listener
 from lowtide.tf.record.call_listener import FunctionListener
+from lowtide.tf.record.device import bytes_in_use, device_name, limit_bytes
 from lowtide.tf.record.finish_recording import inspect_step, tide_of_step
 from lowtide.tf.record.measured_step import MeasuredStep, function_step, model_step
-from lowtide.tf.record.recorder import Recorder, bytes_in_use, device_name, limit_bytes
+from lowtide.tf.record.recorder import Recorder
 from lowtide.tf.record.script import recording_paused
 from lowtide.tf.record.variable_snapshot import VariableSnapshot
 from lowtide.tf.trace.keras_models import candidate_specs
 from lowtide.tide.tide import Tide
-from lowtide.units import format_bytes
+from lowtide.units import format_bytes, format_count
 
 # Slow steps are run less often before the recorded ones: until this time is over, but at least this number of times.
 MIN_WARM_UP_STEPS, MAX_WARM_UP_SECONDS = 3, 30.0
@@ -81,7 +82,7 @@ class MeasuredRun(Recorder):
                     self.first_steady_step = self.step + 1
                 else:
                     self._run_once(step)
-            progress(Progress(f"recording {self.steady_steps} steps"))
+            progress(Progress(f"recording {format_count(self.steady_steps, 'step')}"))
             for _ in range(self.steady_steps):
                 self._run_once(step)
             self.record_final_addresses()

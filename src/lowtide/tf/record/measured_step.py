@@ -17,6 +17,7 @@ from lowtide.tf.trace import keras_models as models
 from lowtide.tf.trace.find_keras_objects import find_keras_objects
 from lowtide.tf.trace.specs import with_batch
 from lowtide.tf.trace.trace import trace
+from lowtide.units import format_count
 
 # A seed that does not advance the random number generators of TensorFlow and Python.
 _SEED = (3, 14)
@@ -114,7 +115,7 @@ def _take_rows(data: tuple[Any, ...], batch_size: int | None) -> tuple[Any, ...]
         tensor = tf.convert_to_tensor(value)
         if batch_size is not None and tensor.shape.rank:
             if tensor.shape[0] < batch_size:
-                problem = f"the data has only {tensor.shape[0]} rows, and a batch has {batch_size}"
+                problem = f"the data has only {format_count(tensor.shape[0], 'row')}, and a batch has {batch_size}"
                 raise LowtideError(problem, cure="pass more data, or a smaller batch_size")
             tensor = tensor[:batch_size]
         # TensorFlow may use the memory of a NumPy array, which is outside of the allocator.

@@ -6,25 +6,27 @@ runs TensorFlow's profiler during a bounded number of them.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tensorflow as tf
-from tensorflow.python.eager import context
 from tensorflow.python.framework.ops import EagerTensor
 from tensorflow.python.profiler.internal import _pywrap_profiler, _pywrap_traceme
 
-from lowtide.run.record import Call, RunRecord, Window, report_failure, save_record
+from lowtide.run.record import TAPE, Call, RunRecord, Window, report_failure, save_record
 from lowtide.sources.profiles.xplane import MARK
+from lowtide.tf.record.device import bytes_in_use, disable_thread_pool_events
 from lowtide.tide.owner import Owner
+
+if TYPE_CHECKING:
+    from lowtide.tf.record.held_objects import HeldObjects
 
 # The first steps create variables and trace; the allocator reaches a steady state within about ten.
 EARLY_STEPS = 2
@@ -45,6 +47,8 @@ class OpenWindow:
     profile: str
     calls: list[Call] = field(default_factory=list)
     owners: dict[int, tuple[Owner, ...]] = field(default_factory=dict)
+    is_eager: bool = False
+    """Whether ops that run eagerly are described."""
 
 
 class StepCall(NamedTuple):
@@ -74,6 +78,8 @@ class Recorder:
         self.notes: list[str] = []
         self.was_recording = False
         """Whether a window was open when recording ended."""
+        self.held: HeldObjects | None = None
+        """What the script holds in Python, if that is looked for."""
         self._counts: dict[str, int] = {}
         self._calls = 0
         self._training: dict[tuple[str, int], bool] = {}
@@ -83,6 +89,14 @@ class Recorder:
         self._process = os.getpid()
         self._inside = threading.local()
         self._sampled_every = 1
+        self._updates = 0
+        """How often an optimizer has updated variables outside of functions."""
+        self._updates_before: dict[str, int] = {}
+        """The number of updates when the tape of a line was last counted."""
+        self._tape_call: int | None = None
+        """The number of the call that stands for the last gradient tape."""
+        self.eager_batches: dict[int, int] = {}
+        """The batch size of each recorded step that runs eagerly."""
         self.lock = threading.RLock()
 
     @cached_property
@@ -91,6 +105,15 @@ class Recorder:
         from lowtide.tf.record.addresses import AddressLookup
 
         return AddressLookup()
+
+    @cached_property
+    def eager(self) -> Any:
+        """Created at the first step that runs eagerly, for the same reason."""
+        from lowtide.tf.eager_hooks import hook_updates
+        from lowtide.tf.record.eager_step import EagerStep
+
+        hook_updates(self.begin_update)
+        return EagerStep(self.record_owners, self.lookup.layer_of_handle, lambda: report_failure(self.folder))
 
     # -- calls ------------------------------------------------------------------------------------
 
@@ -101,9 +124,79 @@ class Recorder:
             return self._begin_call(function, concrete, inputs, trains)
         except Exception:
             # A failure of the recorder must not change what the script does.
-            self._open = None
+            opened, self._open = self._open, None
+            if opened is not None and opened.is_eager:
+                self._stop_describing()
             report_failure(self.folder)
             return 0
+
+    def begin_tape(self, function: str) -> None:
+        """Record that an outermost gradient tape is opened: the begin of a step, unless the step has more tapes.
+
+        If an optimizer updates the variables, a step lasts from one update to the next, and the tapes of one line are
+        counted once in between. The tape's call ends with its backward pass or with the update.
+        """
+        with self.lock:
+            self._tape_call = self.begin_call(function, None, (), lambda: True)
+            self._inside.depth = 0
+            try:
+                # Also hooks updates, which are counted while nothing is recorded too.
+                self.eager.batch_size = None
+                if self._open is not None and not self._open.is_eager:
+                    self._open.is_eager = True
+                    self._describe_eager_ops()
+            except Exception:
+                self._tape_call = None
+                report_failure(self.folder)
+
+    def eager_batch(self, step: int) -> int | None:
+        """The rows of the batch of a recorded step that runs eagerly; None if it called no layer."""
+        is_running = self._tape_call is not None and step == self.step
+        return self.eager_batches.get(step) or (self.eager.batch_size if is_running else None)
+
+    @property
+    def has_tapes(self) -> bool:
+        """Whether the program has opened a gradient tape outside of functions."""
+        return self._tape_call is not None
+
+    @property
+    def failed_op(self) -> Owner | None:
+        """The eager op that ran out of memory in a recorded step, or that the process died in."""
+        failed: Owner | None = None if self._tape_call is None else self.eager.failed or self.eager.running
+        return failed
+
+    def begin_backward(self) -> Callable[[bool], None] | None:
+        """Record that a tape computes gradients, until the returned function is called."""
+        return self._begin_pass() if self._tape_call is not None else None
+
+    def begin_update(self) -> Callable[[bool], None] | None:
+        """Record that an optimizer updates variables, until the returned function is called."""
+        if self._tape_call is None or self.is_inside or not tf.executing_eagerly():
+            return None
+        end_pass = self._begin_pass()
+
+        def end_update(has_failed: bool) -> None:
+            end_pass(has_failed)
+            with self.lock:
+                self._updates += 1
+                # Until the first update it was not known that a step has several tapes.
+                counts = [count for function, count in self._counts.items() if function.startswith(TAPE)]
+                if self._updates == 1 and max(counts, default=0) > 1:
+                    self._start_over()
+
+        return end_update
+
+    def _begin_pass(self) -> Callable[[bool], None]:
+        end_description = self.eager.begin_pass()
+
+        def end_pass(has_failed: bool) -> None:
+            end_description(has_failed)
+            if self.eager.batch_size is not None:
+                self.eager_batches[self.step] = self.eager.batch_size
+            if self._tape_call is not None and not has_failed:
+                self._mark(2 * self._tape_call + 1)
+
+        return end_pass
 
     def end_call(self, number: int, has_failed: bool = False) -> None:
         """Record that a call has ended; the end of one that raised is not marked."""
@@ -128,8 +221,14 @@ class Recorder:
             if self._open is not None:
                 self.step_calls[self.step, function] = StepCall(concrete, tuple(_shape(tensor) for tensor in inputs))
                 call = Call(number, self.step, function)
+                captured = () if concrete is None else concrete.captured_inputs
+                held = self.held.look(captured) if self.held is not None and not self._open.calls else ()
                 self._open.calls.append(call)
-                self._open.owners[call.begin_mark] = self.lookup.owners(self._variables.get(function, ()), inputs)
+                if function.startswith(TAPE):
+                    # A function captures its variables; those of an eager step may be new.
+                    self.lookup.refresh()
+                owners = self._find_owners(self._variables.get(function, ()), inputs)
+                self._open.owners[call.begin_mark] = (*held, *owners)
                 self._mark(call.begin_mark)
             return number
 
@@ -143,6 +242,10 @@ class Recorder:
             self._variables[function] = tuple(_variables(concrete.graph))
 
     def _is_counted(self, function: str, concrete: Any, trains: Callable[[], bool]) -> bool:
+        if function.startswith(TAPE) and self._updates:
+            if self._updates_before.get(function) == self._updates:
+                return False
+            self._updates_before[function] = self._updates
         # `trains` searches a graph, so its result is kept for each function.
         key = (function, id(concrete))
         if key not in self._training:
@@ -181,9 +284,21 @@ class Recorder:
     def record_final_addresses(self) -> None:
         """Record where the last step of a window left its variables: no call follows that would."""
         if self._open is not None:
-            number = self._calls = self._calls + 1
-            self._open.owners[2 * number] = self.lookup.owners((), ())
-            self._mark(2 * number)
+            self.record_owners(self._find_owners((), ()))
+
+    def record_owners(self, owners: tuple[Owner, ...]) -> None:
+        """Record the owners of addresses at this moment, if a window is open."""
+        with self.lock:
+            if self._open is not None:
+                number = self._calls = self._calls + 1
+                self._open.owners[2 * number] = owners
+                self._mark(2 * number)
+
+    def _find_owners(self, captured: Sequence[Any], inputs: Sequence[Any]) -> tuple[Owner, ...]:
+        if self._open is None or not self._open.is_eager:
+            return tuple(self.lookup.owners(captured, inputs))
+        with self.eager.suspended():
+            return tuple(self.lookup.owners(captured, inputs))
 
     def _sample(self) -> None:
         if self.step % self._sampled_every:
@@ -208,7 +323,7 @@ class Recorder:
             if OTHER_PROFILER not in self.notes:
                 self.notes.append(OTHER_PROFILER)
             return False
-        _disable_thread_pool_events()
+        disable_thread_pool_events()
         self._open = OpenWindow(session, f"window-{len(self.windows) + 1}.xplane.pb")
         if self.step:
             self.lookup.forget_shared_reads()
@@ -223,8 +338,23 @@ class Recorder:
         written = max((self.folder / "profile").rglob("*.xplane.pb"), key=lambda path: path.stat().st_mtime_ns)
         shutil.move(written, self.folder / opened.profile)
         shutil.rmtree(self.folder / "profile", ignore_errors=True)
-        self.windows.append(Window(opened.profile, tuple(opened.calls), opened.owners))
+        described = self._stop_describing() if opened.is_eager else ()
+        self.windows.append(Window(opened.profile, tuple(opened.calls), opened.owners, described))
         self.save()
+
+    def _describe_eager_ops(self) -> None:
+        """Describe each op from here to the end of the window."""
+        from lowtide.tf.eager_hooks import install
+
+        self.eager.forget_tensors()
+        install(self.eager)
+
+    def _stop_describing(self) -> tuple[Owner, ...]:
+        """Stop describing ops, and return the descriptions."""
+        from lowtide.tf.eager_hooks import uninstall
+
+        uninstall()
+        return tuple(self.eager.descriptions)
 
     def find_call(self, function: str, step: int | None) -> StepCall:
         """The call of a function in a recorded step, or its last call if that step is not known."""
@@ -236,8 +366,7 @@ class Recorder:
 
     def last_owners(self) -> tuple[Owner, ...]:
         """The addresses of variables and arguments when the last recorded call began."""
-        owners = self.windows[-1].owners if self.windows else {}
-        return owners[max(owners)] if owners else ()
+        return self.windows[-1].owners_at_last_call if self.windows else ()
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -272,16 +401,6 @@ class Recorder:
             self.lock.release()
 
 
-def _disable_thread_pool_events() -> None:
-    """Turn off the profiler's events of thread pools: 40 to 67% of all events, which nothing here reads.
-
-    No public option does this. If the internal function is missing, the events only cost time.
-    """
-    with suppress(OSError, AttributeError, TypeError):
-        library = ctypes.CDLL(str(Path(tf.sysconfig.get_lib()) / "libtensorflow_framework.so.2"))
-        library._ZN3tsl8profiler19threadpool_listener10DeactivateEv()
-
-
 def _variables(graph: Any) -> Iterator[Any]:
     """The variables of a function that still exist; `graph.variables` raises if one does not."""
     for reference in graph._weak_variables:
@@ -293,22 +412,3 @@ def _variables(graph: Any) -> Iterator[Any]:
 def _shape(tensor: Any) -> tuple[int, ...] | None:
     shape = getattr(tensor, "shape", None)
     return None if shape is None or shape.rank is None else tuple(shape.as_list())
-
-
-def device_name() -> str:
-    """The device whose allocator is recorded: the first GPU, or the CPU."""
-    return "GPU:0" if tf.config.list_physical_devices("GPU") else "CPU:0"
-
-
-def limit_bytes() -> int | None:
-    """The hard limit that the environment sets for the CPU's allocator."""
-    limit = os.environ.get("TF_CPU_BFC_MEM_LIMIT_IN_MB")
-    return int(limit) << 20 if limit and limit.isdigit() else None
-
-
-def bytes_in_use() -> int:
-    """The allocator's bytes in use; 0 if it keeps no statistics."""
-    try:
-        return int(context.context().get_memory_info(device_name())["current"])
-    except (tf.errors.OpError, ValueError):
-        return 0

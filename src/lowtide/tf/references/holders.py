@@ -13,6 +13,7 @@ from tensorflow.python.framework import ops
 from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable
 
 from lowtide.tf.references.gc_objects import instances_of
+from lowtide.tf.references.half_made import without_half_made
 from lowtide.tf.references.reference_paths import ObjectHolder
 from lowtide.tf.references.referrers import holders_of
 
@@ -27,7 +28,7 @@ _pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char
 class KeptTensor:
     """A tensor or variable that is alive, its address, and what holds it.
 
-    `created` is a number that grows in the order of creation.
+    `created` is a number that grows in the order of creation. `root` is the holder without the path below it.
     """
 
     bytes: int
@@ -38,15 +39,21 @@ class KeptTensor:
     source: str | None
     created: int
     bounded: bool = False
+    root: str = ""
 
 
-def kept_tensors(min_bytes: int = 0, *, created_after: int = 0, addresses: bool = True) -> list[KeptTensor]:
+def kept_tensors(min_bytes: int = 0, *, created_after: int | None = None, addresses: bool = True) -> list[KeptTensor]:
     """Return the eager tensors that are alive and hold at least `min_bytes`, the largest first.
 
-    Handles of variables are left out. The search for holders takes tenths of a second, however many tensors there
-    are; if hundreds are in as many containers, some are left without a name.
+    Handles of variables are left out. The search for holders takes some tenths of a second, however many tensors
+    there are.
     """
-    tensors = [each for each in live_tensors() if each._id > created_after and tensor_bytes(each) >= min_bytes]
+    # The first tensor of a process has the number 0.
+    tensors = [
+        each
+        for each in live_tensors()
+        if (created_after is None or each._id > created_after) and tensor_bytes(each) >= min_bytes
+    ]
     tensors.sort(key=lambda each: (-tensor_bytes(each), each._id))
     return [
         _kept(tensor, tensor_bytes(tensor), tensor._id, holder, address_of(tensor) if addresses else None)
@@ -72,7 +79,8 @@ def live_variables() -> list[Any]:
 
 def live_tensors() -> list[Any]:
     """All eager tensors with a value that Python's garbage collector tracks."""
-    return [each for each in instances_of(ops.EagerTensor) if each.dtype not in (tf.resource, tf.variant)]
+    tensors = without_half_made(instances_of(ops.EagerTensor))
+    return [each for each in tensors if each.dtype not in (tf.resource, tf.variant)]
 
 
 def tensor_bytes(tensor: Any) -> int:
@@ -90,7 +98,8 @@ def variable_bytes(handle: Any) -> int:
 
 def _kept(tensor: Any, size: int, created: int, holder: ObjectHolder, address: int | None = None) -> KeptTensor:
     shape = tuple(tensor.shape)
-    return KeptTensor(size, tensor.dtype.name, shape, address, holder.text, holder.source, created, holder.bounded)
+    text, source = holder.text, holder.source
+    return KeptTensor(size, tensor.dtype.name, shape, address, text, source, created, holder.bounded, holder.root)
 
 
 def address_of(tensor: Any) -> int | None:

@@ -7,6 +7,8 @@ from typing import Any
 
 from lowtide.units import format_bytes
 
+FindingKey = tuple[str, str | None, str | None]
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -22,6 +24,11 @@ class Finding:
     source: str | None
     growth_bytes_per_step: int | None
     fix: str
+
+    @property
+    def key(self) -> FindingKey:
+        """What identifies a leak while its figures change: one line may fill several containers."""
+        return self.name, self.source, self.who if self.name.startswith("kept") else None
 
     @property
     def growth(self) -> str | None:

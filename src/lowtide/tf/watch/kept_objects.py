@@ -16,10 +16,11 @@ from tensorflow.python.eager.backprop import GradientTape
 
 from lowtide.tf.references.gc_objects import instances_of
 from lowtide.tf.references.holders import KeptTensor, kept_tensors, kept_variables, live_tensors, live_variables
-from lowtide.tf.references.referrers import UNKNOWN, UNNAMED, holders_of
+from lowtide.tf.references.referrers import holders_of
 from lowtide.tf.watch.finding import Finding
+from lowtide.tf.watch.kept_kinds import advise
 from lowtide.tf.watch.release import dead_models, entry_names
-from lowtide.units import format_bytes
+from lowtide.units import format_bytes, format_count
 
 _AGES = 6
 _MIN_COUNT = 8
@@ -29,6 +30,9 @@ _MIN_BYTES_PER_STEP = 4096
 _MIN_MODELS = 2
 # A model that is compiled again for each phase of its training leaves one optimizer behind each time.
 _MIN_OPTIMIZERS = 6
+_MAX_EXAMPLES = 2
+KEPT_TENSORS, KEPT_ARRAYS = "kept tensors", "kept arrays"
+_VARIABLES_FIX = "create variables once, before the loop, and assign to them; keep values in a file"
 # The memory of a tensor besides its elements: a buffer, a handle and the Python object.
 _OVERHEAD_BYTES = 256
 
@@ -65,18 +69,17 @@ def kept_findings(ages: TensorAges, steps: int) -> list[Finding]:
     born = ages.numbers[0]
     found = []
     if ages.has_every_age(each._id for each in live_tensors()):
-        found += _by_holder("tensors", kept_tensors(created_after=born, addresses=False), ages, steps)
+        found += _by_holder("tensor", kept_tensors(created_after=born, addresses=False), ages, steps)
     if ages.has_every_age(each.handle._id for each in live_variables()):
-        found += _by_holder("variables", kept_variables(created_after=born), ages, steps)
+        found += _by_holder("variable", kept_variables(created_after=born), ages, steps)
     return found
 
 
 def _by_holder(noun: str, kept: list[KeptTensor], ages: TensorAges, steps: int) -> list[Finding]:
-    groups: dict[tuple[str, str | None], list[KeptTensor]] = defaultdict(list)
+    groups: dict[str, list[KeptTensor]] = defaultdict(list)
     for each in kept:
         if not each.bounded:
-            named = each.holder not in (UNKNOWN.text, UNNAMED.text)
-            groups[each.holder if named else UNNAMED.text, each.source].append(each)
+            groups[each.root].append(each)
     return [_kept(noun, group, steps) for group in groups.values() if _grew(group, ages, steps)]
 
 
@@ -89,31 +92,27 @@ def _grew(group: list[KeptTensor], ages: TensorAges, steps: int) -> bool:
 
 def _kept(noun: str, group: list[KeptTensor], steps: int) -> Finding:
     total = sum(kept.bytes + _OVERHEAD_BYTES for kept in group)
-    (dtype, shape), _ = Counter((kept.dtype, kept.shape) for kept in group).most_common(1)[0]
-    who, source = group[0].holder, group[0].source
-    fix = "keep a number and not the tensor: float(loss), .numpy() of a few values, or a keras.metrics.Mean"
-    if noun == "variables":
-        fix = "create variables once, before the loop, and assign to them; keep values in a file"
-    elif who in (UNKNOWN.text, UNNAMED.text):
-        who, source = _tapes()
+    shapes = Counter(f"{kept.dtype}{list(kept.shape)}" for kept in group).most_common(_MAX_EXAMPLES)
+    what = f"{format_count(len(group), noun)} such as {' and '.join(shape for shape, _ in shapes)} are kept"
+    who, source = _holder_of_all(group)
+    fix = _VARIABLES_FIX if noun == "variable" else advise(group)
+    tapes = instances_of(GradientTape) if not group[0].root else []
+    if tapes:
+        # The holder of the tapes that are alive: they keep tensors to which no Python object refers.
+        holder, _ = Counter(holders_of(tapes)).most_common(1)[0]
+        who, source = f"GradientTapes that are alive: {holder.text}", holder.source
         fix = "release tapes: del tape after its last gradient, and record nothing outside of the step"
-    return Finding(
-        "kept tensors",
-        f"{len(group)} {noun} such as {dtype}{list(shape)} are kept from every part of the run",
-        who,
-        source,
-        round(total / steps) if steps else None,
-        fix,
-    )
+    per_step = round(total / steps) if steps else None
+    return Finding(KEPT_TENSORS, f"{what} from every part of the run", who, source, per_step, fix)
 
 
-def _tapes() -> tuple[str, str | None]:
-    """The holder of the tapes that are alive: they keep tensors to which no Python object refers."""
-    tapes = instances_of(GradientTape)
-    if not tapes:
-        return UNKNOWN.text, None
-    holder, _ = Counter(holders_of(tapes)).most_common(1)[0]
-    return f"{len(tapes)} GradientTapes that are alive: {holder.text}", holder.source
+def _holder_of_all(group: list[KeptTensor]) -> tuple[str, str | None]:
+    """The holder of all these tensors: with its path if it is the same for all."""
+    texts = {kept.holder for kept in group}
+    (source, _), *_ = Counter(kept.source for kept in group).most_common(1)
+    if not group[0].root:
+        return "nothing in Python that could be named: perhaps an extension module", None
+    return (texts.pop() if len(texts) == 1 else group[0].root), source
 
 
 def growing_tensor(earlier: dict[str, int], growth: int, steps: int) -> list[Finding]:
@@ -123,7 +122,7 @@ def growing_tensor(earlier: dict[str, int], growth: int, steps: int) -> list[Fin
         if kept.holder in earlier and more > 0.2 * growth * steps:
             what = f"a tensor that grows: {kept.dtype}{list(kept.shape)} now"
             fix = "write the added values to disk or to a bounded buffer, and do not concatenate in each step"
-            return [Finding("kept tensors", what, kept.holder, kept.source, growth, fix)]
+            return [Finding(KEPT_TENSORS, what, kept.holder, kept.source, growth, fix)]
     return []
 
 
@@ -151,7 +150,8 @@ def model_findings(steps: int) -> list[Finding]:
     return [
         Finding(
             "models in a loop",
-            f"{len(dead)} discarded models or optimizers still hold {format_bytes(total)} of weights and slots",
+            f"{format_count(len(dead), 'discarded model or optimizer', 'discarded models or optimizers')} still hold"
+            f" {format_bytes(total)} of weights and slots",
             "TensorFlow's registry of gradients keeps the graph of each training step, and the graph its variables;"
             " clear_session does not empty it",
             dead[-1].source,
@@ -179,7 +179,7 @@ def array_findings(growth: int, steps: int) -> list[Finding]:
     (holder,) = holders_of([container], ignore=(id(best),))
     fix = "write results to a file, or keep only what is needed of each: a mean, a few rows"
     what = f"{count} NumPy arrays of {format_bytes(total)} in all are kept"
-    return [] if holder.bounded else [Finding("kept arrays", what, holder.text, holder.source, growth, fix)]
+    return [] if holder.bounded else [Finding(KEPT_ARRAYS, what, holder.text, holder.source, growth, fix)]
 
 
 def _has_array(values: Any) -> bool:

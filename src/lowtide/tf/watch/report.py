@@ -9,6 +9,13 @@ from rich.padding import Padding
 from rich.text import Text
 
 from lowtide.tf.watch.finding import Finding
+from lowtide.units import format_count
+
+_HOW_TO_STEP = (
+    "put the training loop inside of `with lt.Watch() as watch:` and call watch.step() at the end of each step,"
+    " or pass the watch to fit, evaluate or predict as a callback"
+)
+_HOW_TO_COUNT = "no step was counted: call watch.step() at the end of each step to see the growth per step"
 
 
 def show(findings: Sequence[Finding], steps: int, measured_by: str, notes: Sequence[str]) -> None:
@@ -25,7 +32,11 @@ def show(findings: Sequence[Finding], steps: int, measured_by: str, notes: Seque
 
 
 def _heading(findings: Sequence[Finding], steps: int, measured_by: str) -> Text:
-    what = "nothing grows" if not findings else "1 leak" if len(findings) == 1 else f"{len(findings)} leaks"
+    if not steps and not findings:
+        return Text.assemble(
+            ("lowtide watch: ", "bold"), ("no step was watched", "bold yellow"), (f": {_HOW_TO_STEP}", "dim")
+        )
+    what = format_count(len(findings), "leak") if findings else "nothing grows"
     style = "bold red" if findings else "bold green"
-    basis = f" in {steps:,} steps, by {measured_by}"
+    basis = f" in {format_count(steps, 'step')}, by {measured_by}" if steps else f"; {_HOW_TO_COUNT}"
     return Text.assemble(("lowtide watch: ", "bold"), (what, style), (basis, "dim"))

@@ -12,9 +12,10 @@ import tensorflow as tf
 from tensorflow.python.framework import ops
 from tensorflow.python.util import tf_decorator
 
+from lowtide.tf.call_stack import outermost_caller, user_line
 from lowtide.tf.trace.source_lines import is_user_file
-from lowtide.tf.watch.call_stack import outermost_caller, user_line
 from lowtide.tf.watch.finding import Finding
+from lowtide.units import format_count
 
 _KERAS_LOOPS = frozenset(("fit", "evaluate", "predict"))
 _DATASET = "Dataset_"
@@ -127,7 +128,7 @@ def _retracing_findings(traced: TracedFunction, calls: int, growth: int | None) 
     continues = count >= _MIN_TRACES_BY_CAUSE.get(cause.kind, _MIN_TRACES_BY_OTHERS) and recent >= count / 3
     if not (often or continues):
         return []
-    what = f"`{traced.name}` was traced {count} times in {max(calls, count)} calls"
+    what = f"`{traced.name}` was traced {count} times in {format_count(max(calls, count), 'call')}"
     return [Finding("retracing", what, cause.description, _usual_line(traced), growth, cause.fix)]
 
 
@@ -136,7 +137,7 @@ def _dataset_findings(traced: TracedFunction, steps: int, growth: int | None) ->
     count = len(traced.calls_at)
     if count < _MIN_DATASETS or count < _EVERY_STEP_SHARE * steps:
         return []
-    what = f"a dataset was built {count} times in {steps} steps, and `{traced.name}` traced for each"
+    what = f"a dataset was built {count} times in {format_count(steps, 'step')}, and `{traced.name}` traced for each"
     fix = "build the dataset once, before the loop, and take batches from it"
     return [Finding("retracing", what, "a new dataset is created each time", _usual_line(traced), growth, fix)]
 
@@ -178,9 +179,14 @@ def _differences(before: TraceEvent, after: TraceEvent) -> list[tuple[str, str, 
         counts = (Counter(leaf.argument for leaf in trace.leaves) for trace in (before, after))
         first, second = counts
         names = [name for name in {**first, **second} if first[name] != second[name]]
-        return [(name, "structure", (f"{first[name]} leaves", f"{second[name]} leaves")) for name in names]
+        texts = {name: (_leaf_count(first[name]), _leaf_count(second[name])) for name in names}
+        return [(name, "structure", texts[name]) for name in names]
     pairs = zip(before.leaves, after.leaves, strict=True)
     return [(a.argument, b.kind if a.kind == b.kind else "type", (a.text, b.text)) for a, b in pairs if a != b]
+
+
+def _leaf_count(count: int) -> str:
+    return format_count(count, "leaf", "leaves")
 
 
 _OTHER_FIX = "call it in the same scope each time"

@@ -6,10 +6,11 @@ import weakref
 from itertools import pairwise
 from typing import Any
 
+from lowtide.tf.call_stack import user_line
 from lowtide.tf.trace.source_lines import find_user_line
-from lowtide.tf.watch.call_stack import user_line
 from lowtide.tf.watch.finding import Finding
 from lowtide.tide.growth import find_growth
+from lowtide.units import format_count
 
 # One session for training and one for evaluation are usual.
 _MIN_SESSIONS = 4
@@ -41,7 +42,8 @@ class SessionMonitor:
         return [
             Finding(
                 "open sessions",
-                f"{len(still_open)} sessions are open, and more are opened; each holds its variables",
+                f"{format_count(len(still_open), 'session is', 'sessions are')} open, and more are"
+                " opened; each holds its variables",
                 "sessions that are created and not closed",
                 still_open[-1][1],
                 growth,

@@ -19,7 +19,7 @@ from lowtide.errors import LowtideError
 from lowtide.tf.hooks import Listener, add_listener, remove_listener
 from lowtide.tf.memory_meter import MemoryMeter
 from lowtide.tf.watch.data_buffers import fillable_bytes
-from lowtide.tf.watch.finding import Finding
+from lowtide.tf.watch.finding import Finding, FindingKey
 from lowtide.tf.watch.kept_objects import (
     TensorAges,
     array_findings,
@@ -74,9 +74,9 @@ class Watch(keras.callbacks.Callback, Listener):
         self.quiet = quiet
         self.steps = 0
         self.notes: list[str] = []
-        self._found: dict[tuple[str, str | None], Finding] = {}
-        self._shown: set[tuple[str, str | None]] = set()
-        self._suspected: set[tuple[str, str | None]] = set()
+        self._found: dict[FindingKey, Finding] = {}
+        self._shown: set[FindingKey] = set()
+        self._suspected: set[FindingKey] = set()
         self._watching: set[str] = set()
         self._by_hand = False
         self._meter: MemoryMeter | None = None
@@ -307,8 +307,8 @@ class Watch(keras.callbacks.Callback, Listener):
         self._shown |= self._found.keys()
 
 
-def _by_key(findings: list[Finding]) -> dict[tuple[str, str | None], Finding]:
-    return {(finding.name, finding.source): finding for finding in findings}
+def _by_key(findings: list[Finding]) -> dict[FindingKey, Finding]:
+    return {finding.key: finding for finding in findings}
 
 
 def _rate(samples: list[tuple[int, int]]) -> int | None:

@@ -10,8 +10,9 @@ from collections import Counter
 from itertools import pairwise
 from typing import Any
 
-from lowtide.tf.watch.call_stack import user_line
+from lowtide.tf.call_stack import user_line
 from lowtide.tf.watch.finding import Finding
+from lowtide.units import format_count
 
 _MIN_SHAPES = 8
 _MIN_SAMPLES = 6
@@ -52,7 +53,7 @@ class XlaProgramMonitor:
         named = [finding for finding in found if finding is not None]
         if not found and _keeps_growing(self.mappings):
             rise = self.mappings[-1][1] - self.mappings[0][1]
-            what = f"XLA keeps compiling: {rise} pieces of compiled code were added"
+            what = f"XLA keeps compiling: it has added {format_count(rise, 'piece')} of compiled code"
             named.append(_finding(what, "batches of new shapes in a step with jit_compile=True", None, growth))
         return named
 
@@ -70,7 +71,8 @@ class XlaProgramMonitor:
         names = self.arguments[name]
         argument = f"`{names[index]}`" if index < len(names) else f"number {index}"
         times = "once" if traced <= 1 else f"{traced} times"
-        what = f"`{name}` was compiled for {len(shapes)} shapes in {self.calls[name]} calls, and traced {times}"
+        calls = format_count(self.calls[name], "call")
+        what = f"`{name}` was compiled for {len(shapes)} shapes in {calls}, and traced {times}"
         return _finding(what, f"argument {argument}: a new shape ({shown}, …)", self.lines[name], growth)
 
 
