@@ -1,4 +1,4 @@
-"""How long kernels take, against what the simulation believes: python -m benchmarks.kernels
+"""Measured times of kernels, compared with the cost model: python -m benchmarks.kernels
 
 The executor's simulation only asks which of two kernels ends first, so what counts is that the ratios of measured to
 estimated durations lie close together, not that they are 1 on this machine.
@@ -111,7 +111,7 @@ def streams() -> Iterator[Case]:
 
 
 def estimated_us(op: str, function: Any, specs: list[tf.TensorSpec]) -> float:
-    """What the simulation believes of the one node of this op, or of oneDNN's version of it."""
+    """Return the modelled time of the one node of this op, or of oneDNN's version of it."""
     step = find_step(function, tuple(specs), None, None)
     assert isinstance(step, SimulatedStep)
     work = build_workload(step.program.graph_at(None))

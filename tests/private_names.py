@@ -44,11 +44,13 @@ MODULE_NAMES = (
     P("keras.src.metrics.reduction_metrics.Mean", "tf/microbatch", "weight metrics by the rows of a micro-batch"),
     P("keras.src.metrics.reduction_metrics.Mean.update_state", "tf/microbatch", "weight metrics by rows"),
     P("keras.src.models.functional.Functional", "tf/plan", "find the last layers of a functional model"),
+    P("keras.src.ops.function.Function", "tf", "leave out what a functional model knows by identity"),
     P("keras.src.saving.serialization_lib.SerializableDict", "tf/plan", "store the arguments of compile"),
     P("keras.src.trainers.trainer.Trainer", "tf/microbatch", "replace and compare methods of the training loop"),
     P("keras.src.trainers.trainer.Trainer._aggregate_additional_loss", "tf/microbatch", "scale added losses"),
     P("keras.src.trainers.trainer.Trainer.compute_loss", "tf/microbatch", "find models with their own compute_loss"),
     P("keras.src.utils.tracking.DotNotTrackScope", "tf/plan", "exchange layers without tracking them twice"),
+    P("keras.src.utils.tracking.Tracker", "tf", "leave out what is known by identity"),
     P("tensorflow.core.framework.attr_value_pb2", "tf/plan tf/trace", "messages of a GraphDef"),
     P("tensorflow.core.framework.function_pb2", "tf/plan", "messages of a GraphDef"),
     P("tensorflow.core.framework.graph_pb2", "tf/plan tf/record tf/trace", "messages of a GraphDef"),
@@ -76,7 +78,7 @@ MODULE_NAMES = (
     P("tensorflow.python.eager.context.FunctionCallOptions", "tf/trace", "settings of Grappler for one function call"),
     P(
         "tensorflow.python.eager.context.context",
-        "tf/plan tf/record tf/trace",
+        "tf tf/plan tf/record tf/trace",
         "functions by name, devices, bytes in use, memory growth",
     ),
     P("tensorflow.python.eager.context.eager_mode", "tf/record", "read variables inside of a graph"),
@@ -106,6 +108,11 @@ MODULE_NAMES = (
         "types of the inputs and outputs of an op",
     ),
     P("tensorflow.python.framework.ops.EagerTensor", "tf/record tf/references tf/watch", "find tensors that are alive"),
+    P(
+        "tensorflow.python.framework.ops.EagerTensor.__basicsize__",
+        "tf/references",
+        "know tensors that are still being made, which have no handle",
+    ),
     P("tensorflow.python.framework.ops.SymbolicTensor", "tf/watch", "find the graph that a gradient function keeps"),
     P("tensorflow.python.framework.ops.get_default_graph", "tf/watch", "keep the graphs that are being built"),
     P("tensorflow.python.framework.ops.gradient_registry", "tf/watch", "release the gradient functions of a model"),
@@ -117,10 +124,16 @@ MODULE_NAMES = (
     P("tensorflow.python.grappler._pywrap_tf_item.TF_GetOpProperties", "tf/trace", "Grappler's shape inference"),
     P("tensorflow.python.grappler._pywrap_tf_item.TF_NewItem", "tf/trace", "Grappler's shape inference"),
     P("tensorflow.python.ops.gen_resource_variable_ops.read_variable_op", "tf/record", "the address of a variable"),
+    P("tensorflow.python.eager.backprop._gradient_function", "tf", "hook: the gradient of an eager op"),
+    P("tensorflow.python.eager.imperative_grad", "tf", "hook: a tape computes gradients"),
+    P("tensorflow.python.pywrap_tfe.TFE_Py_RegisterGradientFunction", "tf", "hook: the gradient of an eager op"),
+    P("tensorflow.python.pywrap_tfe.TFE_Py_TapeSetIsEmpty", "tf", "whether a tape is open"),
+    P("tensorflow.python.pywrap_tfe.__file__", "tf", "hide hooks of functions without code"),
     P("tensorflow.python.ops.resource_variable_ops.BaseResourceVariable", "tf/record tf/references", "find variables"),
     P("tensorflow.python.profiler.internal._pywrap_profiler.ProfilerSession", "tf/record", "the allocator's events"),
     P("tensorflow.python.profiler.internal._pywrap_traceme.TraceMe", "tf/record", "mark calls among those events"),
     P("tensorflow.python.profiler.profiler_v2", "tf", "hook: the script starts a profiler"),
+    P("tensorflow.python.util._pywrap_util_port.IsMklEnabled", "feed/forecast", "which allocator tensors come from"),
     P("tensorflow.python.util.tf_decorator.unwrap", "tf/watch", "the user's function behind a traced one"),
 )
 
@@ -143,9 +156,15 @@ ATTRIBUTES = (
     P("_flatten_layers", "tf/microbatch tf/plan tf/record tf/trace", "all layers of a model", on="model"),
     P("_func", "feed/forecast", "the user's function of a stage", on="map function"),
     P("_functions", "tf/trace tf/watch", "the functions that a graph calls", on="graph"),
+    P("_initialized", "tf/record", "read the allocator only when TensorFlow has devices", on="context"),
     P("_handle", "tf/references", "variables of the eager runtime", on="variable"),
     P("_handle_data", "tf/plan tf/references tf/trace", "shape and type of a variable", on="handle"),
-    P("_id", "tf/references tf/watch", "the order in which tensors were created", on="eager tensor"),
+    P(
+        "_id",
+        "tf/record tf/references tf/watch",
+        "know tensors, and their order, without keeping them",
+        on="eager tensor",
+    ),
     P("_impl", "feed/forecast", "the dataset that another one wraps", on="wrapped dataset"),
     P("_inbound_nodes", "tf/record", "the layers that read an input", on="layer"),
     P("_inputs", "feed/forecast tf/trace", "the datasets that a stage reads", on="batch dataset"),
@@ -169,6 +188,7 @@ ATTRIBUTES = (
     P("_size", "feed/forecast", "the size of windows", on="window dataset"),
     P("_symbolic_build", "tf/trace", "build a model's metrics and optimizer", on="model"),
     P("_tensors", "feed/forecast", "the tensors that a dataset is made from", on="from_tensors dataset"),
+    P("_tf_api_names", "tf/references", "the public name of a function of TensorFlow", on="function"),
     P("_type_spec", "tf/record", "ragged and sparse tensors", on="ragged tensor"),
     P("_unique_id", "tf/trace", "the order in which variables were created", on="variable"),
     P("_variant_tensor", "feed/pipeline", "wrap a dataset", on="batch dataset"),
@@ -204,8 +224,8 @@ OPS = (
 ENVIRONMENT_VARIABLES = (
     P("ONEDNN_MAX_CPU_ISA", "program/facts", "the instruction set that oneDNN uses"),
     P("TF_BFC_MEMORY_DUMP", "oom run", "where the allocator dumps its heap"),
-    P("TF_CPP_MIN_LOG_LEVEL", "cli tf/record", "fewer messages; none that reports an allocation is lost"),
-    P("TF_CPU_ALLOCATOR_USE_BFC", "run tf/record", "a CPU allocator that keeps statistics and a record"),
+    P("TF_CPP_MIN_LOG_LEVEL", "cli run/startup tf/record", "fewer messages; none that reports an allocation is lost"),
+    P("TF_CPU_ALLOCATOR_USE_BFC", "feed/forecast run tf/record", "a CPU allocator that keeps statistics and a record"),
     P("TF_CPU_BFC_MEM_LIMIT_IN_MB", "run tf/record", "the limit of that allocator"),
     P("TF_GPU_ALLOCATOR", "oom tf/record", "named in advice"),
     P("TF_GPU_HOST_MEM_LIMIT_IN_MB", "oom", "named in advice"),
@@ -221,5 +241,5 @@ LIBRARY_SYMBOLS = (
 
 ALL = (*MODULE_NAMES, *ATTRIBUTES, *NODE_ATTRIBUTES, *OPS, *ENVIRONMENT_VARIABLES, *LIBRARY_SYMBOLS)
 
-# Strings of lowtide's own in the rooms with TensorFlow that look like private names.
-OF_LOWTIDE = frozenset(("_lowtide_tensors_first", "_unused"))
+# Strings of lowtide and of Python in the rooms with TensorFlow that look like private names of it.
+OF_LOWTIDE = frozenset(("_fields", "_lowtide_tensors_first", "_unused"))

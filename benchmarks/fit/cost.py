@@ -127,7 +127,7 @@ def _bars(rows: Sequence[CostRow]) -> list[Bar]:
     for share in COST_SHARES:
         lanes = [(row, row.planned(share)) for row in rows]
         reached = sum(lane is not None and (row.race.reduction(lane) or 0) >= 1 - share for row, lane in lanes)
-        # A program without a plan counts as endlessly slow.
+        # A program without a plan counts as infinitely slow.
         slower = [_known(row.race.slowdown(lane)) for row, lane in lanes]
         middle = statistics.median(slower) if slower else float("inf")
         words = f"activation memory down by {1 - share:.0%} costs at most {MOST_SLOWDOWN[share]:.0%} in the median"

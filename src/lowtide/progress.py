@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from lowtide.units import format_count
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -13,6 +15,8 @@ class Progress:
     total: float | None = None
     nodes: int | None = None
     """How many nodes of a graph have been read, while an index is built."""
+    left_seconds: float | None = None
+    """An estimate of the time until the whole operation is done, not this stage alone; None if unknown."""
 
     @property
     def share(self) -> float | None:
@@ -20,9 +24,15 @@ class Progress:
         return None if self.done is None or not self.total else self.done / self.total
 
     def __str__(self) -> str:
-        """Return the text to show: "searching for a plan: 40%"."""
-        text = self.stage if self.nodes is None else f"{self.stage}, {self.nodes:,} nodes"
-        return text if self.share is None else f"{text}: {self.share:.0%}"
+        """Return the text to show: "searching for a plan: 40%", or "tracing, about 20 s left"."""
+        text = self.stage if self.nodes is None else f"{self.stage}, {format_count(self.nodes, 'node')}"
+        text = text if self.share is None else f"{text}: {self.share:.0%}"
+        return text if self.left_seconds is None else f"{text}, about {format_left(self.left_seconds)}"
+
+
+def format_left(seconds: float) -> str:
+    """Return an estimate as text: "20 s left"; "1 s left" at least, since nothing is done yet."""
+    return f"{max(1, round(seconds)):,} s left"
 
 
 ProgressCallback = Callable[[Progress], None]

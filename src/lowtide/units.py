@@ -1,4 +1,4 @@
-"""Amounts of memory as people write them; the only place that parses or formats bytes."""
+"""Amounts of memory as people write them, the only place that parses or formats bytes; and counts with nouns."""
 
 import math
 import operator
@@ -39,8 +39,7 @@ def parse_bytes(amount: str | float | SupportsIndex) -> int:
         raise LowtideError("not an amount of memory", given=repr(amount), cure=_CURE)
     elif isinstance(amount, float):
         if not amount.is_integer():
-            cure = f'write "{amount}GiB" for gibibytes; a number is a number of bytes'
-            raise LowtideError("a number of bytes must be whole", given=repr(amount), cure=cure)
+            raise _not_whole(amount)
         value = int(amount)
     else:
         try:
@@ -58,7 +57,15 @@ def _parse_text(text: str) -> int:
     if match is None or factor is None:
         raise LowtideError("not an amount of memory", given=repr(text), cure=_CURE)
     # Decimal, because binary floating point can be wrong by one byte, for 0.1 GiB for example.
-    return int(Decimal(match["number"] + (match["exponent"] or "")) * factor)
+    value = Decimal(match["number"] + (match["exponent"] or "")) * factor
+    if not match["unit"] and value != int(value):
+        raise _not_whole(text)
+    return int(value)
+
+
+def _not_whole(amount: object) -> LowtideError:
+    cure = f'write "{str(amount).strip()}GiB" for gibibytes; a number without a unit is a number of bytes'
+    return LowtideError("a number of bytes must be whole", given=repr(amount), cure=cure)
 
 
 @dataclass(frozen=True)
@@ -134,3 +141,14 @@ def format_bytes(count: int) -> str:
             break
     text = f"{size:.2f}" if size < 9.995 else f"{size:.1f}"
     return f"{sign}{text.rstrip('0').rstrip('.')} {unit}"
+
+
+def format_count(count: int, noun: str, plural: str | None = None) -> str:
+    """Return a number with its noun: "1 step", "1,200 steps", "0 batches". `plural` is for irregular nouns."""
+    return f"{count:,} {noun if count == 1 else plural or _plural(noun)}"
+
+
+def _plural(noun: str) -> str:
+    if noun.endswith(("s", "x", "ch", "sh")):
+        return f"{noun}es"
+    return f"{noun[:-1]}ies" if noun.endswith("y") and noun[-2] not in "aeiou" else f"{noun}s"

@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING, Any, overload
 
 from lowtide.progress import ProgressCallback
 from lowtide.tf.trace.predict import predict as predict_step
+from lowtide.tf.trace.specs import Dataset
 from lowtide.tide.tide import Tide
 
 if TYPE_CHECKING:
-    import tensorflow as tf
-
     from lowtide.feed.forecast.forecast import Forecast
 
 
 @overload
-def predict(target: tf.data.Dataset) -> Forecast: ...
+def predict(target: Dataset) -> Forecast: ...
 
 
 @overload
@@ -54,10 +53,7 @@ def predict(
     label
         A name for the report, instead of the target's own.
     """
-    # Imported here: without TensorFlow the import above fails, and says what to install.
-    import tensorflow as tf
-
-    if isinstance(target, tf.data.Dataset):
+    if isinstance(target, Dataset):
         from lowtide.feed.forecast.predict import predict as predict_pipeline
 
         return predict_pipeline(target)

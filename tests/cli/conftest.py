@@ -11,6 +11,13 @@ class Answer(NamedTuple):
     err: str
 
 
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    """Keep answers of commands for one test only."""
+    monkeypatch.setenv("LOWTIDE_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
 @pytest.fixture
 def lowtide(capfd):
     """Run the command line as a user types it, in this process: TensorFlow is imported once for all tests."""

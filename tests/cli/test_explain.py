@@ -66,7 +66,7 @@ def test_bad_input_is_one_line(refused, tide_file, tmp_path):
     assert "8 bananas" in refused("explain", tide_file, "--budget", "8 bananas")
     assert "nowhere.tide" in refused("explain", "nowhere.tide")
     assert "does not exist" in refused("explain", tide_file, "--svg", tmp_path / "no" / "a.svg")
-    assert "did not run out" in refused("explain", __file__)
+    assert "says that memory ran out" in refused("explain", __file__)
     assert "--top" in refused("explain", tide_file, "--top", "-3")
     assert "--tap" in refused("explain", tide_file, "--tap", "3")
     assert "FILE" in refused("explain")

@@ -87,7 +87,7 @@ def test_the_page(lowtide, refused, log_file, tmp_path):
 
 def test_a_log_in_which_memory_did_not_run_out(refused, tmp_path):
     line = refused("explain", write_log(tmp_path / "train.log", ["Epoch 1/3", "done"]))
-    assert "did not run out in this log, 2 lines" in line
+    assert "no message in this log, 2 lines, says that memory ran out" in line
     assert "OOM when allocating tensor" in line
     assert "empty" in refused("explain", write_log(tmp_path / "empty.log", []))
 
@@ -115,3 +115,9 @@ def test_tensorflow_is_not_imported(log_file):
     environment = {"PYTHONPATH": str(Path(package.__file__).parents[1])}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
     assert done.stderr == "False 1\n"
+
+
+def test_a_file_that_cannot_be_read_says_what_to_give(refused, tmp_path):
+    (tmp_path / "train.log").write_text("step 1")
+    assert f"did you mean {tmp_path / 'train.log'}?" in refused("explain", tmp_path / "trian.log")
+    assert "give a .tide or .plan file, or a log" in refused("explain", tmp_path)

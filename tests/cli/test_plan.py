@@ -115,12 +115,17 @@ def test_where_no_plan_fits_it_says_so_and_exits_1(lowtide, target, tmp_path):
     data = json.loads(answer.out)
     assert answer.code == 1
     assert data["fits"] is False
-    assert data["smallest_bytes"] > data["budget_bytes"] == 2 << 20
+    # The smallest plan was not looked for: what exists before the step is above the budget.
+    assert data["smallest_bytes"] is None
+    assert data["held_bytes"] > data["budget_bytes"] == 2 << 20
+    assert data["allowable"] == []
     assert not (tmp_path / "page.html").exists()
     answer = lowtide(*target, "--budget", "2MiB")
     assert answer.code == 1
     assert "✗" in answer.out
-    assert "the smallest that was found takes" in " ".join(answer.out.split())
+    shown = " ".join(answer.out.split())
+    assert "the batch alone take" in shown
+    assert "bfloat16" not in shown
 
 
 def test_a_target_that_is_not_there_is_one_line(refused):

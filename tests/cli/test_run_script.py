@@ -1,4 +1,4 @@
-"""lowtide run: a script cannot tell the difference to Python alone, and neither can whoever reads its output."""
+"""lowtide run: a script behaves and prints as it does with Python alone."""
 
 import json
 import os
@@ -388,7 +388,7 @@ while True:
 def test_signals_are_handed_on(script, name):
     # A shell that starts its jobs in the background has them ignore Ctrl-C, and so do all they start.
     if signal.getsignal(signal.Signals[name]) is signal.SIG_IGN:
-        pytest.skip(f"{name} is ignored by whoever started the tests")
+        pytest.skip(f"{name} is ignored by the process that started the tests")
     script(WAITS.format(register=f"signal.signal(signal.{name}, handle)"))
     # In a session of its own there is no terminal, whose keys would reach both.
     with start("train.py", stdout=subprocess.PIPE, start_new_session=True) as process:
@@ -433,7 +433,7 @@ def test_a_daemon_that_the_script_leaves_behind_is_not_waited_for(script):
 
 
 class Terminal:
-    """A terminal with a program in it, and somebody who reads and types."""
+    """A terminal in which a program runs, with functions to read and to type."""
 
     def __init__(self, *command: str) -> None:
         self.process, self.keyboard = pty.fork()

@@ -1,6 +1,8 @@
 """Targets as a user writes them, right and wrong."""
 
+import json
 import sys
+import zipfile
 
 import pytest
 
@@ -47,6 +49,8 @@ def unsigned(x): return x * 2
 def script(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
     (tmp_path / "helper.py").write_text("UNITS = 3\n")
+    (tmp_path / "notes.txt").write_text("build")
+    (tmp_path / "folder").mkdir()
     path = tmp_path / "train.py"
     path.write_text(SCRIPT)
     monkeypatch.chdir(tmp_path)
@@ -114,7 +118,13 @@ def test_a_model_of_keras_applications_says_what_was_chosen():
 @pytest.mark.parametrize(
     ("target", "parts"),
     [
-        ("train.py", ["train.py", "file.py:name"]),
+        ("train.py", ["no name after the file", "train.py:NAME", "build, build_uncompiled"]),
+        ("tran.py", ["does not exist", "did you mean train.py"]),
+        ("notes.txt:build", ["not Python", "file.py:name"]),
+        ("train.ipynb:build", ["notebook", "jupyter nbconvert --to script"]),
+        ("folder", ["is a folder", "file.py:name"]),
+        ("folder:build", ["in a folder", "file.py:name"]),
+        ("./folder:build", ["in a folder", "file.py:name"]),
         (":build", ["file.py:name"]),
         ("tran.py:build", ["tran.py", "did you mean train.py"]),
         ("nowhere/else.py:build", ["nowhere/else.py", "does not exist"]),
@@ -122,7 +132,7 @@ def test_a_model_of_keras_applications_says_what_was_chosen():
         ("train.py:biuld", ["did you mean build?"]),
         ("train.py:uncompiled", ["not compiled", "model.compile"]),
         ("train.py:build_uncompiled", ["not compiled", "model.compile"]),
-        ("train.py:number", ["a int", "(step, *specs)"]),
+        ("train.py:number", ["an int", "(step, *specs)"]),
         ("train.py:build_nothing", ["returned None", "(step, *specs)"]),
         ("train.py:build_without_specs", ["without the specs", "tf.TensorSpec"]),
         ("train.py:build_with_number", ["without the specs", "tf.TensorSpec"]),
@@ -140,6 +150,67 @@ def test_a_wrong_target_is_one_line_that_says_what_to_do(script, refused, target
     line = refused("predict", target)
     for part in parts:
         assert part in line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts", "absent"),
+    [
+        (["train.py:model"], ["batch size is not known", "add --batch-size"], "batch_size="),
+        (["train.py:any_size", "--batch-size", "4"], ["returns (model, x_spec, y_spec)"], "batch_size="),
+        (["train.py:unbuilt", "--batch-size", "4"], ["returns (model, x_spec, y_spec)"], "batch_size="),
+        (["train.py:model", "--batch-size", "3000000000"], ["3,000,000,000 rows", "at most"], "traced"),
+        (["train.py:model", "--batch-size", "8", "--budget", "1.5"], ["must be whole", "1.5GiB"], "1 B"),
+    ],
+)
+def test_errors_name_the_options_of_the_command_line(script, refused, arguments, parts, absent):
+    script.write_text(
+        SCRIPT
+        + """
+def any_size():
+    model = keras.Sequential([keras.Input((None, 3)), keras.layers.Dense(2)])
+    model.compile("sgd", "mse")
+    return model
+def unbuilt():
+    model = keras.Sequential([keras.layers.Dense(2)])
+    model.compile("sgd", "mse")
+    return model
+"""
+    )
+    line = refused("predict", *arguments)
+    for part in parts:
+        assert part in line
+    assert absent not in line
+
+
+def test_huge_batches_are_answered(script, lowtide):
+    # Beyond the address space of a machine: 200,000,000 rows of 1 MiB.
+    script.write_text(
+        """
+import tensorflow as tf
+def build():
+    w = tf.Variable(tf.ones((512, 512)))
+    def step(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.nn.relu(x @ w) ** 2)
+        w.assign_sub(0.1 * tape.gradient(loss, w))
+        return loss
+    return step, tf.TensorSpec((None, 512, 512))
+"""
+    )
+    peaks = []
+    for rows in (200_000, 200_000_000):
+        answer = lowtide("predict", "train.py:build", "--batch-size", rows, "--json")
+        assert answer.code == 0
+        peaks.append(json.loads(answer.out)["peak_bytes"])
+    # What the step holds are a few tensors of the size of its input.
+    assert peaks[0] > 200_000 << 20
+    assert peaks[1] == pytest.approx(1000 * peaks[0], rel=0.2)
+
+
+def test_a_model_that_runs_eagerly_is_noted(script, lowtide):
+    script.write_text(SCRIPT.replace('model.compile("adam", "mse")', 'model.compile("adam", "mse", run_eagerly=True)'))
+    answer = lowtide("predict", "train.py:build", "--batch-size", 4, "--json")
+    assert "run_eagerly=True" in json.loads(answer.out)["notes"][0]
 
 
 def test_a_batch_size_for_fixed_shapes_is_refused(script, refused):
@@ -190,8 +261,24 @@ def test_a_saved_model_is_a_target(tmp_path, lowtide, refused):
     assert '"batch_size": 8' in answer.out
     assert "not compiled" in refused("predict", tmp_path / "plain.keras", "--batch-size", 8)
     assert "did you mean" in refused("predict", tmp_path / "smal.keras")
+    for loss in ("mse", keras.losses.MeanSquaredError()):
+        model.compile("sgd", loss, metrics=["mae"])
+        model.save(tmp_path / "small.h5")
+        again = lowtide("predict", tmp_path / "small.h5", "--batch-size", 8, "--json")
+        assert (again.code, '"batch_size": 8' in again.out) == (0, True)
+    assert "call model.compile(optimizer=..., loss=...) and save it again" in refused(
+        "predict", tmp_path / "plain.keras"
+    )
+    assert "write small.keras alone" in refused("predict", "small.keras:model")
+    model.save_weights(tmp_path / "only.weights.h5")
+    assert "builds the model, loads its weights and compiles it" in refused("predict", tmp_path / "only.weights.h5")
+    model.export(tmp_path / "exported")
+    assert "SavedModel, which has no training step" in refused("predict", tmp_path / "exported")
     (tmp_path / "broken.keras").write_bytes(b"PK")
-    assert "cannot be loaded" in refused("predict", tmp_path / "broken.keras")
+    assert "no .keras file, or it is damaged" in refused("predict", tmp_path / "broken.keras")
+    with zipfile.ZipFile(tmp_path / "other.keras", "w") as archive:
+        archive.writestr("notes.txt", "nothing")
+    assert "cannot be loaded" in refused("predict", tmp_path / "other.keras")
 
 
 def test_a_command_that_does_not_exist_gets_a_suggestion(refused):

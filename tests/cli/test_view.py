@@ -130,7 +130,7 @@ def test_what_is_no_request_is_answered_like_all_else(logs):
             assert set(json.loads(body)) == {"error", "cure"}
 
 
-def test_a_client_that_says_nothing_keeps_nobody_waiting(logs):
+def test_a_silent_client_does_not_block_others(logs):
     with viewing(logs, "--port", "0", "--json") as (_, line):
         address = json.loads(line)["address"]
         port = int(address.rstrip("/").rpartition(":")[2])

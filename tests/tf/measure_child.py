@@ -74,6 +74,9 @@ def a_model() -> None:
     data = np.ones((40, 16, 16, 3), "float32"), np.zeros(40, "int32")
     saved("data", lambda: lt.measure(model, *data, batch_size=24, steps=2, label="mine"))
     refused("few rows", lambda: lt.measure(model, *data, batch_size=64))
+    batches = tf.data.Dataset.from_tensor_slices(data).batch(24)
+    saved("dataset", lambda: lt.measure(model, batches, steps=1))
+    refused("no element", lambda: lt.measure(model, batches.take(0)))
 
 
 def a_step_that_reads_the_statistics() -> None:

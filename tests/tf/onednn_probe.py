@@ -1,7 +1,7 @@
 """The child process of the oneDNN probes: trace each case, run all under the profiler, write what was seen.
 
-`python onednn_probe.py THREADS OUT` runs each case twice: with inputs that somebody else holds, and with copies
-that nobody else holds, which a kernel may take over.
+`python onednn_probe.py THREADS OUT` runs each case twice: with inputs that have another reference, and with copies
+that have none, which a kernel may take over.
 """
 
 from __future__ import annotations

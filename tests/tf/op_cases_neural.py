@@ -86,7 +86,7 @@ def _pools() -> list[Case]:
     volume = {"ksize": [1, 2, 2, 2, 1], "strides": [1, 2, 2, 2, 1], "padding": "VALID"}
     return [
         case("MaxPool", window, input=f(8, 16, 16, 8)),
-        # A third of this is spared when nobody else holds the pooled output: a fact has no word for that.
+        # A third of this is saved when the pooled output has no other reference; a fact cannot state that.
         replace(
             case("MaxPoolGrad", window, orig_input=f(8, 16, 16, 8), orig_output=f(8, 8, 8, 8), grad=f(8, 8, 8, 8)),
             chance=0.34,

@@ -1,7 +1,7 @@
 """Probes of single ops: run one op on the real BFC allocator and note each byte its kernel takes.
 
-`python probe.py THREADS OUT` is the child process: it traces every case twice, once with inputs that somebody
-else holds and once with inputs that nobody holds (a copy made just for the op, so that the kernel may take
+`python probe.py THREADS OUT` is the child process: it traces every case twice, once with inputs that have
+another reference and once with inputs that have none (a copy made just for the op, so that the kernel may take
 its buffer over), runs all of them under the profiler, and writes what it saw as JSON. The parent process
 reads that with `run_probes` and compares it with the op's fact; it needs no TensorFlow.
 """
@@ -203,7 +203,7 @@ def _trace(tf: Any, case: tuple, names: list[str]) -> tuple[list[Any], Any]:
     def body(*given: Any) -> Any:
         held = run(names[0], list(given))
         graph = tf.compat.v1.get_default_graph()
-        # The kernel may take over a buffer that nobody else holds: a copy made for it alone.
+        # The kernel may take over a buffer without another reference: a copy made for it alone.
         first = graph.get_operation_by_name(names[0])
         with tf.control_dependencies([first]):
             owned = [x if x.dtype == tf.resource else tf.raw_ops.DeepCopy(x=x) for x in given]

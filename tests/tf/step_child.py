@@ -1,7 +1,7 @@
 """The process in which steps are predicted and then run, on the real allocator: `python step_child.py OUT [NAME ...]`.
 
 TensorFlow is imported once; every case then runs in a fork of its own, made before TensorFlow's runtime starts, so
-that each finds an allocator that nobody has used. What a case saw goes to OUT as one line of JSON. Some cases run
+that each finds an unused allocator. What a case saw goes to OUT as one line of JSON. Some cases run
 once more, in an allocator whose hard limit is the safe bound that was predicted.
 """
 

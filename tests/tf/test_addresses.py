@@ -18,7 +18,7 @@ def test_variables_are_found_again_after_some_were_moved_and_one_became_a_copy()
 
     # The first looks read them one by one.
     before = [found() for _ in range(4)][-1]
-    # Nobody updates these in place: each gets new memory.
+    # None of these is updated in place: each gets new memory.
     kept = [each.read_value() for each in variables[:20]]
     for each in variables[:20]:
         each.assign(tf.ones_like(each))

@@ -28,7 +28,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lowtide.simulator.bfc import BfcAllocator, OutOfMemory, Region
-from lowtide.sources.profiles.xplane import AllocationRecord, read_allocations
+from lowtide.sources.profiles.xplane import AllocationRecord, read_profile
 
 # An int32 holds any size up to the limit: Empty takes no other shapes.
 LIMIT_MIB = 2000
@@ -75,7 +75,7 @@ class RealAllocator:
 
     def record(self, command: str, argument: Any = None) -> AllocationRecord:
         """Run a command in the child, follow its record with the model, and compare them."""
-        record = read_allocations(self.ask(command, argument)["profile"])
+        record = read_profile(self.ask(command, argument)["profile"]).allocations
         assert len(record) > 0
         assert record.breaks() == []
         for row in range(len(record)):
@@ -120,7 +120,7 @@ def real(request: pytest.FixtureRequest) -> Iterator[RealAllocator]:
 
 
 def sequences() -> st.SearchStrategy[list[int]]:
-    """Positive: allocate so many bytes. Zero or negative: free one of those alive."""
+    """Positive: allocate that number of bytes. Zero or negative: free one of those alive."""
     small = st.integers(1, 5_000)
     large = st.integers(1, 24 << 20)
     few_sizes = st.sampled_from([256, 512, 1 << 20, (1 << 20) + 1, 3 << 20])
@@ -178,7 +178,7 @@ def test_the_limit_counts_regions(real: RealAllocator) -> None:
     assert model.largest_free_bytes() < remaining
     assert real.ask("attempt", remaining + 1) == {"fits": False}
     with pytest.raises(OutOfMemory):
-        model.copy().allocate(remaining + 1)
+        model.allocate(remaining + 1)
     real.record("keep", remaining)
     assert model.reserved_bytes == model.limit_bytes == LIMIT_MIB << 20
     assert model.regions[-1] == Region(model.regions[-1].address, remaining)

@@ -64,6 +64,19 @@ def test_an_invalid_batch_size(batch_size):
     assert f"given: {batch_size!r}" in line
 
 
+def test_a_batch_that_no_shape_can_have():
+    for rows in (1 << 31, 10**30):
+        assert "at most 2,147,483,647" in error_of(lt.predict, small_model(), batch_size=rows)
+
+
+def test_a_shape_that_overflows_is_said_to_be_too_large():
+    def step(x):
+        return tf.reshape(x, [tf.shape(x)[0] * tf.shape(x)[1]])
+
+    line = error_of(lt.predict, step, tf.TensorSpec((None, 64)), batch_size=100_000_000)
+    assert "use a smaller batch" in line
+
+
 def test_a_model_without_a_batch_size():
     line = error_of(lt.predict, small_model())
     assert "(None, 4)" in line
@@ -96,6 +109,19 @@ def test_a_step_that_raises_while_it_is_traced():
     line = error_of(lt.predict, step, tf.TensorSpec((8, 4)))
     assert "RuntimeError" in line
     assert "(8, 4) float32" in line
+    assert "at test_errors.py:" in line
+
+
+def test_a_layer_that_raises_names_the_reason_not_the_arguments():
+    class Odd(keras.layers.Layer):
+        def call(self, x):
+            raise ValueError("odd inputs are odd")
+
+    model = keras.Sequential([keras.layers.Dense(4), Odd()])
+    model.compile("sgd", "mse")
+    line = error_of(lt.predict, model, tf.TensorSpec((8, 4)), tf.TensorSpec((8, 4)))
+    assert "ValueError: odd inputs are odd, at test_errors.py:" in line
+    assert "ValueError: ValueError" not in line
 
 
 def test_specs_that_do_not_fit_the_step():

@@ -179,7 +179,8 @@ def test_a_saved_model(saved_folder, cache):
     assert [path.name for path in find_files(saved_folder)] == ["saved_model.pb"]
     found = find_graphs(saved_folder, cache)
     assert (found.kind, found.notes) == ("saved_model", ())
-    (span,) = found.spans
+    *served, span = found.spans
+    assert [each.label for each in served] == ["serve · serving_default", "serve · serve"]
     assert span.label == "serve"
     assert span.notes == ("signatures: __saved_model_init_op, serve, serving_default",)
     written = saved_model_pb2.SavedModel.FromString((saved_folder / "saved_model.pb").read_bytes())
@@ -224,7 +225,8 @@ def test_text_form_says_the_same(saved_folder, graph_file, model, tmp_path, cach
         assert [*read.library.function] == [*graph.library.function]
         assert read == graph
     (tmp_path / "saved_model.pbtxt").write_text(text_format.MessageToString(saved))
-    (span,) = find_graphs(tmp_path / "saved_model.pbtxt", cache).spans
+    *served, span = find_graphs(tmp_path / "saved_model.pbtxt", cache).spans
+    assert [each.label for each in served] == ["serve · serving_default", "serve · serve"]
     assert (span.label, span.notes) == ("serve", ("signatures: __saved_model_init_op, serve, serving_default",))
     assert parsed(span) == graphs[0]
 

@@ -99,7 +99,7 @@ def test_every_kind_of_file_gives_its_rows(folder, rows, name):
     expected = OTHERS.get(name, lambda rows: rows)(rows)
     for shuffle in (False, True):
         data = lt.feed.arrays(
-            str(folder / name), np.arange(COUNT), batch_size=16, shuffle=shuffle, seed=1, budget="64KiB"
+            str(folder / name), np.arange(COUNT), batch_size=16, shuffle=shuffle, seed=1, budget="2MiB"
         )
         seen = []
         for batch, numbers in data:

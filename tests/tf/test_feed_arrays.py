@@ -309,3 +309,16 @@ def test_a_set_larger_than_its_budget_stays_within_it(tmp_path, how):
     command = [sys.executable, "-c", MEMORY, str(tmp_path / "large.npy"), how]
     grown = int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     assert grown <= 24 << 20
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="what a process holds is read from /proc")
+@pytest.mark.parametrize("how", ["shuffled", "in turn"])
+def test_chunks_that_are_decoded_stay_within_the_budget(tmp_path, how):
+    import h5py
+
+    with h5py.File(tmp_path / "large.h5", "w") as file:
+        file.create_dataset("x", (6_000, 64, 64), np.float32, chunks=(50, 64, 64), compression="gzip", fillvalue=0)
+        file["x"][::50] = np.random.default_rng(0).random((120, 64, 64), np.float32)
+    command = [sys.executable, "-c", MEMORY, str(tmp_path / "large.h5"), how]
+    grown = int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    assert grown <= 24 << 20

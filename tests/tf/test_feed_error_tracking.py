@@ -4,7 +4,9 @@ import os
 import resource
 import shutil
 import sys
+import traceback
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -316,3 +318,68 @@ def test_a_folder_that_goes_away_meanwhile_is_no_short_epoch(tmp_path):
     shutil.rmtree(tmp_path / "photos")
     with pytest.raises(tf.errors.OpError, match=r"0.png"):
         taken(data)
+
+
+# What Python prints.
+
+
+def failing_generator():
+    yield from [(np.zeros(4, np.float32), number) for number in range(5)]
+    raise OSError("the network is gone")
+
+
+def failing_map():
+    def fail(values):
+        raise KeyError("a function of the user")
+
+    def load(x, y):
+        return tf.ensure_shape(tf.numpy_function(fail, [x], tf.float32), (None, 4)), y
+
+    return lt.feed.arrays(np.zeros((8, 4), np.float32), np.zeros(8), batch_size=4, budget="1MiB").map(load)
+
+
+FAILING = {
+    "the network is gone; correct it": lambda: lt.feed.generator(failing_generator, SPEC, batch_size=4, budget="1MiB"),
+    "KeyError: 'a function of the user'": failing_map,
+}
+
+
+def fit(dataset):
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    model.fit(dataset, verbose=0)
+
+
+@pytest.mark.parametrize("sentence", FAILING)
+@pytest.mark.parametrize("use", [list, fit])
+@pytest.mark.filterwarnings("ignore:`shuffle=True` was passed")
+def test_the_last_line_that_is_printed_is_the_one_that_helps(sentence, use):
+    with pytest.raises(tf.errors.OpError) as raised:
+        use(FAILING[sentence]())
+    printed = "".join(traceback.format_exception(raised.value)).rstrip()
+    assert sentence in printed.splitlines()[-1]
+
+
+def test_other_errors_of_tensorflow_are_as_they_were():
+    with pytest.raises(tf.errors.InvalidArgumentError) as raised:
+        tf.reshape(tf.zeros(3), (2, 2))
+    assert not getattr(raised.value, "__notes__", [])
+
+
+def test_a_budget_that_a_chunk_exceeds_says_so(tmp_path):
+    import zarr
+
+    zarr.create_array(tmp_path / "set.zarr", data=np.zeros((1024, 256), np.float32), chunks=(1024, 256))
+    with pytest.raises(lt.LowtideError, match=r"a chunk of 1,024 rows takes 1 MiB .*store smaller chunks"):
+        lt.feed.arrays(tmp_path / "set.zarr", batch_size=8, budget="512KiB")
+
+
+def test_classes_have_names(tmp_path):
+    for name in ("owl", "cat"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "1.png").write_bytes(tf.io.encode_png(np.zeros((8, 8, 3), np.uint8)).numpy())
+    given = {"size": (8, 8), "batch_size": 2, "budget": "16MiB"}
+    data = lt.feed.images(tmp_path, **given)
+    assert data.class_names == ["cat", "owl"]
+    assert data.map(lambda x, y: (x / 255, y)).prefetch(1).with_options(tf.data.Options()).class_names == ["cat", "owl"]
+    assert lt.feed.images([str(tmp_path / "owl" / "1.png")], **given).class_names is None

@@ -353,6 +353,9 @@ def test_tables_that_do_not_fit_together_are_refused(events, tmp_path):
     with pytest.raises(lt.LowtideError, match="has no column price"):
         feed_table(source, label="price")
     (tmp_path / "events-3.parquet").write_bytes((tmp_path / "events-0.parquet").read_bytes()[:-30])
+    (tmp_path / "events.csv").write_text("label,x\n1,2\n")
+    with pytest.raises(lt.LowtideError, match=r"events.csv is no Parquet or Arrow file; convert it"):
+        lt.feed.table(tmp_path / "events.csv", label="label", batch_size=1, budget="1MiB")
     with pytest.raises(lt.LowtideError, match=r"events-3.parquet cannot be read"):
         feed_table(source)
     other = {"amount": [1], "word": ["a"], "clicked": [1]}

@@ -124,7 +124,7 @@ def test_compressed_records_that_are_cut_or_damaged_are_named_or_counted(tmp_pat
     first, second = lt.feed.problems(data)
     assert "ends too early" in first
     assert f"in the middle of record {len(kept)}" in second
-    # All records are there, but nobody can say that they are right.
+    # All records are there, but nothing shows that they are right.
     without_sum = damage(tmp_path / "sum", content[:-8] + bytes(8))
     with pytest.raises(lt.LowtideError, match=f"{without_sum} cannot be unpacked: .*incorrect"):
         feed_records([without_sum])

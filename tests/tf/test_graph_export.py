@@ -1,5 +1,7 @@
 """What lowtide cuts out of real Keras graphs is imported by TensorFlow, and agrees with the GraphDef."""
 
+import re
+
 import keras
 import numpy as np
 import pytest
@@ -71,11 +73,27 @@ def loop_of_version_1() -> tf.Graph:
     return graph
 
 
-PROGRAMS = [convolutions, recurrent, variables_of_version_1, loop_of_version_1]
+def paddings() -> tf.Graph:
+    """Sizes of one shape that differ in value: reshapes, slices and paddings, in both directions."""
+    model = keras.Sequential([keras.Input((17, 17, 3))])
+    for filters in (8, 12, 16):
+        model.add(keras.layers.ZeroPadding2D(((0, 1), (0, 1))))
+        model.add(keras.layers.Conv2D(filters, 3, 2, activation="swish"))
+        model.add(keras.layers.BatchNormalization())
+    model.add(keras.layers.Reshape((-1, 8)))
+    model.add(keras.layers.GlobalAveragePooling1D())
+    model.add(keras.layers.Dense(10))
+    return train_step(model, tf.TensorSpec((4, 17, 17, 3)), tf.TensorSpec((4,), tf.int32))
+
+
+PROGRAMS = [convolutions, recurrent, paddings, variables_of_version_1, loop_of_version_1]
 
 CUTS = {
     "whole": lambda graph: graph,
     "sample": lambda graph: graph.sample(3),
+    "half": lambda graph: graph.sample(2),
+    "tenth": lambda graph: graph.sample(10),
+    "near": lambda graph: graph.around(graph.nodes()[len(graph.nodes()) // 3].name, 4),
     "forward": lambda graph: graph.forward_only(),
     "products": lambda graph: graph.with_ops("MatMul"),
     "without constants": lambda graph: graph.without_constants(),
@@ -167,14 +185,70 @@ def test_a_frozen_graph_computes_the_same_without_what_hands_on(tmp_path):
     np.testing.assert_array_equal(*results)
 
 
-def test_a_saved_model_and_its_functions(tmp_path):
+def test_a_saved_model_opens_on_what_it_serves_and_its_whole_graph_is_imported(tmp_path):
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3), keras.layers.Dense(2)])
     model.export(tmp_path / "model", verbose=False)
     graph = lt.graph(tmp_path / "model")
-    functions = [share.name for share in graph.stats().functions]
-    assert functions
-    products = graph.with_ops("MatMul")
-    assert len(products) >= 2
-    assert all("::" in box.name for box in products.nodes())
-    graph.save(tmp_path / "out.pb")
+    assert not [share.name for share in graph.stats().functions]
+    assert [box.name.rpartition("/")[2] for box in graph.with_ops("MatMul").nodes()] == ["MatMul", "MatMul"]
+    assert not {"SaveV2", "RestoreV2", "ShardedFilename"} & set(graph.cut.atlas.ops)
+    assert any("graph 0 (serve · serving_default)" in note and "2 (serve)" in note for note in graph.notes)
+    with pytest.raises(lt.LowtideError, match="TensorFlow does not import this graph: its nodes are the body"):
+        graph.save(tmp_path / "out.pb")
+    lt.graph(tmp_path / "model", "serve").save(tmp_path / "out.pb")
     imported(load(tmp_path / "out.pb"))
+
+
+class Several(tf.Module):
+    """A module with two signatures, whose names sort before `serving_default`, and a function without one."""
+
+    def __init__(self):
+        self.weights = tf.Variable(tf.ones((4, 2)))
+
+    @tf.function(input_signature=[tf.TensorSpec((None, 4), tf.float32)])
+    def classify(self, x):
+        return {"scores": tf.nn.softmax(x @ self.weights)}
+
+    @tf.function(input_signature=[tf.TensorSpec((None, 4), tf.float32)])
+    def branch(self, x):
+        return {"y": tf.cond(tf.reduce_sum(x) > 0, lambda: tf.tanh(x), lambda: tf.sin(x))}
+
+
+def graphs_of(path):
+    """The ops of each graph of a SavedModel, by label."""
+    with pytest.raises(lt.LowtideError) as raised:
+        lt.graph(path, "none")
+    labels = re.findall(r"\d+ \(([^)]*)\)", str(raised.value))
+    return {label: set(lt.graph(path, label).cut.atlas.ops) for label in labels}
+
+
+def test_each_signature_of_a_saved_model_is_a_graph(tmp_path):
+    module = Several()
+    signatures = {"classify": module.classify, "serving_default": module.branch}
+    tf.saved_model.save(module, tmp_path / "several", signatures=signatures)
+    found = graphs_of(tmp_path / "several")
+    assert list(found) == ["serve · serving_default", "serve · classify", "serve"]
+    assert {"If", "Tanh", "Sin"} <= found["serve · serving_default"] or "StatelessIf" in found[
+        "serve · serving_default"
+    ]
+    assert "Softmax" in found["serve · classify"]
+    assert "Tanh" not in found["serve · classify"]
+    assert ["SaveV2" in ops for ops in found.values()] == [False, False, True]
+    tf.saved_model.save(module, tmp_path / "none", signatures={})
+    found = graphs_of(tmp_path / "none")
+    assert len(found) == 3
+    assert ["SaveV2" in ops for ops in found.values()] == [False, False, True]
+
+
+def test_a_signature_of_tensorflow_1_is_the_graph_that_it_needs(tmp_path):
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session() as session:
+        x = v1.placeholder(tf.float32, (None, 4), name="x")
+        y = tf.nn.relu(x @ v1.get_variable("w", (4, 2)), name="y")
+        v1.train.AdamOptimizer().minimize(tf.reduce_sum(y))
+        session.run(v1.global_variables_initializer())
+        v1.saved_model.simple_save(session, str(tmp_path / "model"), {"x": x}, {"y": y})
+    graph = lt.graph(tmp_path / "model")
+    assert {box.op for box in graph.nodes()} == {"Placeholder", "VarHandleOp", "ReadVariableOp", "MatMul", "Relu"}
+    graph.save(tmp_path / "out.pb")
+    assert imported(load(tmp_path / "out.pb")).get_operation_by_name("y").type == "Relu"

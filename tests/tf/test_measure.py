@@ -108,6 +108,13 @@ def test_data_of_ones_own(here):
     assert "has only 40 rows" in here.error("few rows")
 
 
+def test_a_dataset_gives_its_first_batch(here):
+    tide = here.tide("dataset")
+    assert_holds_together(tide, steps=1)
+    assert tide.batch_size == 24
+    assert "yields no element" in here.error("no element")
+
+
 def test_the_peaks_are_those_of_the_allocators_own_statistics(here):
     tide = here.tide("step")
     assert_holds_together(tide)

@@ -34,15 +34,15 @@ def view_of(op: str, seen: Observed) -> NodeView:
     return one_node(op, len(seen.inputs), [entry["dtype"] for entry in tensors], shapes, attributes, values)
 
 
-def resolve(fact: OpFact, node: NodeView) -> tuple[list, list, list, list]:
+def resolve(fact: OpFact, node: NodeView) -> tuple[list, list, list]:
     pick = lambda part: list(part(node) if callable(part) else part or ())  # noqa: E731
-    return pick(fact.aliases), pick(fact.forwards), pick(fact.unallocated), pick(fact.temporaries)
+    return pick(fact.aliases), pick(fact.forwards), pick(fact.temporaries)
 
 
 def expected_outputs(fact: OpFact, node: NodeView, seen: Observed, free: bool) -> list[int]:
     """Bytes of each output that needs a buffer of its own."""
-    aliases, forwards, unallocated, _ = resolve(fact, node)
-    placed = {output for output, _ in aliases} | set(unallocated)
+    aliases, forwards, _ = resolve(fact, node)
+    placed = {output for output, _ in aliases}
     taken: set[int] = set()
     for output, index in forwards if free else ():
         source, target = seen.inputs[index], seen.outputs[output]
@@ -68,7 +68,7 @@ def check(case: Case, seen: Observed, free: bool) -> None:
         return
     node = view_of(case.op, seen)
     assert sorted(seen.kept) == expected_outputs(fact, node, seen, free), seen.stream
-    temporaries = sum(round_up(size) for size in resolve(fact, node)[3])
+    temporaries = sum(round_up(size) for size in resolve(fact, node)[2])
     least = temporaries * (1 - case.chance)
     assert least <= seen.peak_extra <= temporaries, (seen.peak_extra, temporaries, seen.stream)
 

@@ -204,10 +204,31 @@ def test_what_fits_already_is_left_alone(plain):
     assert plan.summary().endswith("as it is")
 
 
-def test_a_budget_below_the_weights_is_refused():
-    with pytest.raises(NoPlanError, match="below what is there before the step") as caught:
-        lt.plan(blocks(), batch_size=ROWS, budget="100KiB")
-    assert caught.value.smallest_bytes > caught.value.budget_bytes
+def test_budgets_below_the_weights_are_refused_with_one_answer():
+    model = blocks()
+    cures = set()
+    for budget in ("1KiB", "100KiB"):
+        with pytest.raises(NoPlanError, match="below what is there before the step") as caught:
+            lt.plan(model, batch_size=ROWS, budget=budget)
+        cures.add(caught.value.cure)
+        # Half precision changes no variable, and micro-batches no weight.
+        assert caught.value.allowable == ()
+        assert caught.value.smallest_bytes is None
+    weights = sum(4 * np.prod(each.shape) for each in model.variables + model.optimizer.variables)
+    assert caught.value.held.variables_bytes == pytest.approx(weights, abs=64)
+    (cure,) = cures
+    assert cure.startswith("weights and optimizer state alone take")
+
+
+def test_the_smallest_plan_of_a_refusal_is_a_plan_of_that_budget():
+    model = blocks()
+    tide = lt.predict(model, batch_size=ROWS)
+    with pytest.raises(NoPlanError, match="smallest plan that was found") as caught:
+        lt.plan(model, batch_size=ROWS, budget=share_of(tide, 0.05), only="recompute")
+    smallest = caught.value.smallest_bytes
+    assert smallest is not None
+    assert lt.plan(model, batch_size=ROWS, budget=smallest, only="recompute").peak_bytes <= smallest
+    assert caught.value.held.total_bytes < smallest
 
 
 def make_step(wrap, optimizer=None):

@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 import lowtide as lt
-from tests.children import run_python
+from tests.children import last_json, run_python
 
 L = keras.layers
 X = tf.random.stateless_normal((2048, 64), (1, 2))
@@ -204,3 +204,19 @@ def test_a_step_on_two_devices_is_planned_on_each(mirrored, way):
     assert "the step runs on 2 devices; this is the one that needs most" in found["notes"]
     np.testing.assert_allclose(found["losses"][1], found["losses"][0], rtol=1e-6)
     assert found["apart"] <= 1e-5
+
+
+CHILD = Path(__file__).with_name("held_child.py")
+
+
+def test_an_optimizer_that_is_built_by_its_first_step_trains_in_exactly_the_budget():
+    """Its slots share their buffers until something separates them: the first step would, in the arena."""
+    seen = last_json(run_python(CHILD, 62, 0, limit_mib=62))
+    assert (seen["is planned"], seen["steps"], seen["shared"]) == (True, 6, 0)
+    assert seen["plan"] <= 62 << 20
+
+
+def test_the_budget_holds_what_else_is_in_the_process():
+    """Without the 64 MiB that the process holds, the plain step would seem to fit."""
+    seen = last_json(run_python(CHILD, 134, 64, limit_mib=134))
+    assert "no plan" in seen or (seen["is planned"] and seen["outside"] >= 64 << 20 and seen["steps"] == 6)

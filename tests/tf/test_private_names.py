@@ -8,6 +8,7 @@ from pathlib import Path
 import keras
 import pytest
 import tensorflow as tf
+from tensorflow.python.eager import context
 from tensorflow.python.eager.polymorphic_function import tracing_compilation
 from tensorflow.python.framework import op_def_registry, ops
 
@@ -41,6 +42,7 @@ def samples():
         interactive.close()
         session.close()
     return {
+        "context": context.context(),
         "model": model,
         "functional model": keras.Model(model.inputs, model.outputs),
         "layer": model.layers[0],
@@ -49,6 +51,7 @@ def samples():
         "handle": variable.handle,
         "eager tensor": tf.zeros([2]),
         "ragged tensor": tf.ragged.constant([[1], [2, 3]]),
+        "function": tf.constant,
         "tf.function": double,
         "concrete function": concrete,
         "graph": concrete.graph,

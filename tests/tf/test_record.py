@@ -128,7 +128,7 @@ def test_the_peaks_are_the_allocators_own(runs, name):
     assert peaks(run) == own_peaks(run, peaks(run))
 
 
-def test_in_fit_a_step_is_all_that_callbacks_see_and_evaluations_are_none(runs):
+def test_in_fit_a_step_includes_its_callbacks_and_evaluations_are_not_steps(runs):
     run = runs["fit"]
     assert list(peaks(run)) == [11, 12, 13]
     own = own_peaks(run, peaks(run))

@@ -1,5 +1,6 @@
 """Scripts with the real TensorFlow that run out of memory under lowtide run, and what is seen of it."""
 
+import json
 import os
 import subprocess
 import sys
@@ -27,8 +28,27 @@ while True:
     held.append(tf.nn.conv2d(x, kernel, 1, "SAME"))
     print("held", len(held), flush=True)
 """,
+    # The allocator has given nothing yet; the copy fails, and TensorFlow writes to address zero.
+    "silent": """
+import os
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+import numpy as np, tensorflow as tf
+print("level", os.environ["TF_CPP_MIN_LOG_LEVEL"], flush=True)
+data = np.ones((38, 1024, 1024), np.float32)
+held = tf.constant(data)
+""",
+    "redirected": """
+import logging, os
+import numpy as np, tensorflow as tf
+logging.disable(logging.CRITICAL)
+tf.get_logger().setLevel("ERROR")
+os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+data = np.ones((38, 1024, 1024), np.float32)
+held = tf.constant(data)
+""",
 }
 LIMIT = "100MiB"
+SILENCED = ("silent", "redirected")
 
 
 class Run(NamedTuple):
@@ -47,6 +67,7 @@ def runs(tmp_path_factory) -> dict[str, Run]:
     for name, text in SCRIPTS.items():
         (folder / f"{name}.py").write_text(text)
         command = [sys.executable, "-m", "lowtide", "run", "--limit", LIMIT, "--log", f"{name}.log", f"{name}.py"]
+        command[4:4] = ["--json"] * (name in SILENCED)
         started[name] = subprocess.Popen(
             command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
@@ -91,3 +112,24 @@ def test_a_process_that_dies_is_survived_and_its_signal_told(runs):
     assert "killed by SIGSEGV" in run.out
     assert "BFCAllocator dump for" in run.log
     assert "BFCAllocator dump for" not in run.err
+
+
+@pytest.mark.parametrize("name", SILENCED)
+def test_a_script_that_silences_tensorflow_is_explained_all_the_same(runs, name):
+    run = runs[name]
+    assert run.code == 128 + 11, run
+    (shortage,) = json.loads(run.out)["shortages"]
+    assert shortage["cause"]["name"] == "constant"
+    assert shortage["request"]["bytes"] == 38 << 22
+    assert shortage["request"]["shape"] == [38, 1024, 1024]
+    assert shortage["request"]["source"] == f"{name}.py:{8 if name == 'redirected' else 7}"
+    assert shortage["limit_bytes"] == 100 << 20
+
+
+def test_a_silenced_message_is_in_the_log_and_not_on_the_screen(runs):
+    run = runs["silent"]
+    assert "ran out of memory trying to allocate 152.00MiB" in run.log
+    assert "bfc_allocator.cc" not in run.err
+    assert "Current allocation summary" not in run.err
+    # The script finds its own level.
+    assert "level 3" in run.err

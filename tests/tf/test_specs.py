@@ -93,6 +93,22 @@ def test_inputs_of_any_size_ask_for_specs():
         [keras.Input((None, None, 3)), keras.layers.GlobalAveragePooling2D(), keras.layers.Dense(3)]
     )
     model.compile("sgd", "mse")
-    with pytest.raises(LowtideError, match=r"returns \(model, x_spec, y_spec\)"):
+    with pytest.raises(LowtideError, match=r"predict\(model, x_spec, y_spec, batch_size=") as caught:
         lt.predict(model, batch_size=2)
+    assert "returns (model, x_spec, y_spec)" in caught.value.command_line()
     assert lt.predict(model, np.zeros((2, 8, 8, 3), "float32"), np.zeros((2, 3), "float32")).batch_size == 2
+
+
+def test_a_list_of_numbers_is_refused_in_one_line(model):
+    with pytest.raises(LowtideError, match=r"arrays, tensors, specs or one dataset.*np\.asarray"):
+        lt.predict(model, X.tolist(), Y.tolist())
+
+
+def test_inputs_without_targets_are_told_what_is_missing(model):
+    for given in (X, tf.data.Dataset.from_tensor_slices(X).batch(ROWS)):
+        with pytest.raises(LowtideError, match="needs targets"):
+            lt.predict(model, given)
+
+
+def test_a_batch_size_may_come_from_numpy(model, peak):
+    assert lt.predict(model, batch_size=np.int64(ROWS)).peak_bytes == peak

@@ -3,7 +3,9 @@
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import keras
 import pytest
+import tensorflow as tf
 
 import lowtide
 from lowtide.errors import LowtideError
@@ -92,7 +94,7 @@ def test_a_watch_that_does_not_watch_says_so():
         lowtide.Watch(every=0)
 
 
-def test_tensorflow_is_as_it_was_when_nobody_watches():
+def test_tensorflow_is_unchanged_after_the_watch():
     from tensorflow.python.eager.polymorphic_function import tracing_compilation
     from tensorflow.python.eager.polymorphic_function.polymorphic_function import Function
 
@@ -105,3 +107,79 @@ def test_tensorflow_is_as_it_was_when_nobody_watches():
 def test_an_error_of_the_program_passes_through():
     with pytest.raises(ZeroDivisionError), lowtide.Watch(quiet=True):
         raise ZeroDivisionError
+
+
+def watch_steps(step, count=40):
+    with lowtide.Watch(quiet=True) as watch:
+        for number in range(count):
+            step(number)
+            watch.step()
+    return watch
+
+
+def test_tuples_of_losses_and_predictions_are_one_leak():
+    kept = []
+    watch = watch_steps(lambda number: kept.append((tf.random.normal(()), tf.random.normal((16, 8)))), count=200)
+    (finding,) = watch.findings
+    assert finding.who == "local `kept` of test_tuples_of_losses_and_predictions_are_one_leak"
+    assert finding.source is not None
+    # A scalar and 16 x 8 floats in each step.
+    assert finding.growth_bytes_per_step >= (4 + 16 * 8 * 4) * 0.9
+    assert "float(loss)" in finding.fix
+    assert "predictions" in finding.fix
+    assert "gradients" not in finding.fix
+
+
+def test_two_lists_that_one_line_fills_are_two_leaks():
+    first, second = [], []
+    watch = watch_steps(lambda number: (first.append(tf.random.normal(())), second.append(tf.random.normal((3,)))))
+    assert {finding.who.partition(" of ")[0] for finding in watch.findings} == {"local `first`", "local `second`"}
+
+
+def test_advice_fits_what_is_kept():
+    model = keras.Sequential([keras.Input((12,)), keras.layers.Dense(5, use_bias=False)])
+    variable = model.weights[0].value
+    # Variables of other models say nothing about what this one's gradients are.
+    others = [tf.Variable(tf.ones((rows, 3))) for rows in range(1, 9)]
+    dataset = tf.data.Dataset.from_tensor_slices((tf.ones((80, 9)), tf.ones((80, 1)))).batch(2)
+    batches = iter(dataset)
+    kept: dict[str, list] = {"scalar": [], "of_weights": [], "examples": []}
+
+    def step(number):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(variable**2)
+        (gradient,) = tape.gradient(loss, [variable])
+        chosen = {"scalar": loss, "of_weights": gradient, "examples": next(batches)}
+        held.append(chosen[name])
+
+    fixes = {}
+    for name, held in kept.items():
+        batches = iter(dataset)
+        (finding,) = watch_steps(step).findings
+        fixes[name] = finding.fix
+        held.clear()
+    assert "float(loss)" in fixes["scalar"]
+    assert "global_norm" in fixes["of_weights"]
+    assert fixes["examples"].startswith("do not keep batches")
+    assert all("float(loss)" not in fix for name, fix in fixes.items() if name != "scalar")
+    assert len(others) == 8
+
+
+def test_predictions_with_the_shape_of_one_kernel_are_no_gradients():
+    """A batch has as many rows as the last layer has inputs."""
+    variables = [tf.Variable(tf.ones(shape)) for shape in ((7, 12), (12,), (12, 5), (5,))]
+    kept = []
+    (finding,) = watch_steps(lambda number: kept.append(tf.random.normal((12, 5)))).findings
+    assert "predictions" in finding.fix
+    assert "global_norm" not in finding.fix
+    assert len(variables) == 4
+
+
+def test_a_watch_without_steps_says_how_to_use_it(capsys):
+    lowtide.release()
+    with lowtide.Watch():
+        pass
+    printed = " ".join(capsys.readouterr().err.split())
+    assert "no step was watched" in printed
+    assert "watch.step()" in printed
+    assert "nothing grows" not in printed

@@ -20,7 +20,7 @@ import keras
 import tensorflow as tf
 
 from lowtide.errors import LowtideError
-from lowtide.sources.profiles.xplane import read_allocations
+from lowtide.sources.profiles.xplane import read_profile
 from lowtide.tf.trace.xla.calls import compile_call, is_compiled_call
 from lowtide.tf.trace.xla.memory import compile_step, is_compiled
 from lowtide.tf.trace.xla.tide import build_tide
@@ -107,7 +107,7 @@ def record(run: Callable[[], Any]) -> list[int]:
         tf.profiler.experimental.start(folder, tf.profiler.experimental.ProfilerOptions(host_tracer_level=3))
         run()
         tf.profiler.experimental.stop()
-        found = read_allocations(next(Path(folder).rglob("*.xplane.pb")))
+        found = read_profile(next(Path(folder).rglob("*.xplane.pb"))).allocations
     pairs = zip(found.is_allocation.tolist(), found.requested_bytes.tolist(), strict=True)
     return [size if is_allocation else -size for is_allocation, size in pairs]
 

@@ -7,11 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from lowtide.run.record import Call, Window
-from lowtide.simulator.bfc import BfcAllocator
+from lowtide.simulator.bfc import BfcAllocator, Region
 from lowtide.sources.profiles.xplane import AllocationRecord, KernelRecord, Mark, Profile
 from lowtide.tide.owner import Owner
 
 Event = tuple[int, bool, int, int, int, int, str, str | None, str | None, str | None, tuple[int, ...] | None]
+
+
+def place_above(size_bytes: int, regions: Sequence[Region]) -> int:
+    """Place a region above all others, as a heap grows; the model itself places them below."""
+    return max((sum(region) for region in regions), default=1 << 46) + 4096
 
 
 class Stream:

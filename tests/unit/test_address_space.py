@@ -8,11 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowtide.errors import LowtideError
-from lowtide.simulator.bfc import BfcAllocator, place_above, place_below
+from lowtide.simulator.bfc import BfcAllocator, place_below
 from lowtide.tide.address_space import Extent, Pinning, free_space, occupancy_at, pinnings_at, spans_of
 from lowtide.tide.columns import Buffers, Building, Curve, Recording, StepPeak
 from lowtide.tide.kinds import KINDS
 from lowtide.tide.tide import Tide
+from tests.unit.streams import place_above
 
 
 def placed(*rows: tuple[int, int, int, int], events: int) -> Tide:

@@ -1,4 +1,4 @@
-"""Who of a schedule is surely done when one of it begins."""
+"""The earlier tasks that are guaranteed to have finished when a task starts."""
 
 import random
 

@@ -40,7 +40,7 @@ def test_no_request_if_the_next_region_is_large_enough():
 
 
 def test_a_reset_high_water_mark_is_not_trusted():
-    # Who holds 24 MiB had more in use once, whatever the allocator says: there is a region of 32 MiB.
+    # A process with 24 MiB in use had more in use before, even if the allocator reports less: a region has 32 MiB.
     assert requests(200, 24, 24) == requests(200, 36) == [129]
 
 

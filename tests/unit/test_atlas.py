@@ -10,6 +10,7 @@ from lowtide.atlas.index.references import CONTROL, MISSING
 from lowtide.atlas.index_cache import build_atlas, find_atlas, open_atlas
 from lowtide.atlas.node_details import node_details
 from lowtide.atlas.node_message import SHOWN_BYTES
+from lowtide.atlas.search import node_bytes
 from lowtide.errors import LowtideError
 from tests.unit.graph_bytes import FLOAT, INT32, TRAINING, attribute, function, shape, typed
 from tests.unit.protos import message, node, number
@@ -41,9 +42,8 @@ def test_inputs_ports_waits_and_readers(atlas_of):
 
 def test_dtypes_and_bytes_of_outputs(atlas_of):
     atlas = atlas_of(*TRAINING)
-    found = {
-        name: (atlas.dtype_of(row), atlas.bytes_of(row)) for row, name in enumerate(atlas.names(range(len(atlas))))
-    }
+    names, sizes = atlas.names(range(len(atlas))), node_bytes(atlas).tolist()
+    found = {name: (atlas.dtype_of(row), sizes[row]) for row, name in enumerate(names)}
     assert found["dense/MatMul"] == ("float32", 32)
     assert found["dense/Less"] == ("bool", 8)
     assert found["dense/kernel"] == ("resource", 160)
@@ -56,15 +56,15 @@ def test_a_shape_that_is_open_has_no_bytes(atlas_of):
         node("b", "Relu", attributes=typed(FLOAT, number(3, 1))),
         node("c", "Split", attributes=typed(INT32, shape(5), shape(2, 2), shape(-1))),
     )
-    assert [atlas.bytes_of(row) for row in range(3)] == [0, 0, 36]
+    assert node_bytes(atlas).tolist() == [0, 0, 36]
     assert atlas.column("tensor_sized").tolist() == [False, False, True, True, False]
 
 
-def test_phases_are_found_by_who_uses_gradients(atlas_of):
+def test_every_node_has_a_phase(atlas_of):
     atlas = atlas_of(*TRAINING)
     phases = {name: atlas.phase_of(row) for row, name in enumerate(atlas.names(range(len(atlas))))}
     assert phases == {
-        "x": "forward", "dense/MatMul": "forward", "dense/Less": "optimizer", "dense/kernel": "forward",
+        "x": "forward", "dense/MatMul": "forward", "dense/Less": "forward", "dense/kernel": "forward",
         "dense/kernel/Read": "forward", "gradient_tape/MatMul": "backward", "lr": "optimizer",
         "adam/apply": "optimizer",
     }  # fmt: skip
@@ -89,9 +89,9 @@ def test_what_is_wrong_is_noted_and_the_rest_is_there(atlas_of):
     atlas = atlas_of(node("a", "Relu", "nowhere"), node("b", "Relu", "a"), node("b", "Relu"), node("", "NoOp"))
     assert atlas.inputs_of(0).tolist() == [MISSING]
     assert atlas.notes == (
-        "1 nodes have no name",
-        "1 inputs name nodes that do not exist",
-        "1 nodes have the same name as another",
+        "1 node has no name",
+        "1 input names a node that does not exist",
+        "1 node has the same name as another",
     )
     assert node_details(atlas, 0)["inputs"][0] == {
         "name": "nowhere", "op": None, "port": 0, "control": False, "bytes": None, "missing": True,
@@ -147,7 +147,7 @@ def test_large_constants_are_told_by_their_size(atlas_of):
     assert told["value"]["text"] == "float32 4000: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, …"
     assert told["value"]["folded"] is True
     assert told["value"]["bytes"] > SHOWN_BYTES
-    assert atlas.bytes_of(0) == 16_000
+    assert node_bytes(atlas)[0] == 16_000
 
 
 def test_an_index_is_used_again_until_the_file_changes(tmp_path):

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lowtide.errors import LowtideError
 from lowtide.simulator.bfc import (
     BfcAllocator,
     Chunk,
     OutOfMemory,
-    place_above,
     place_below,
     round_up,
 )
+from tests.unit.streams import place_above
 
 KIB, MIB = 1 << 10, 1 << 20
 
@@ -195,17 +198,6 @@ def test_replay_names_the_event_that_fails() -> None:
         allocator.replay([256], [~0])
 
 
-def test_a_copy_is_independent() -> None:
-    allocator = BfcAllocator(64 * MIB)
-    held = allocator.allocate(MIB)
-    trial = allocator.copy()
-    trial.free(held)
-    trial.allocate(30 * MIB)
-    assert layout(allocator) == [(MIB, True), (MIB, False)]
-    assert (allocator.bytes_in_use, allocator.reserved_bytes) == (MIB, 2 * MIB)
-    assert trial.bytes_in_use == 32 * MIB
-
-
 def test_the_peak_can_be_reset() -> None:
     allocator = BfcAllocator()
     held = allocator.allocate(1024)
@@ -304,7 +296,7 @@ def test_replay_is_the_same_as_single_calls_and_repeats(
             allocator.free(held.pop(~event))
         curve.append(allocator.bytes_in_use)
     start = BfcAllocator()
-    replays = [start.copy().replay(sizes, events) for _ in range(2)]
+    replays = [deepcopy(start).replay(sizes, events) for _ in range(2)]
     assert start.reserved_bytes == 0
     for replay in replays:
         assert replay.bytes_in_use.tolist() == curve
@@ -338,3 +330,19 @@ def test_best_fit_by_plain_search(stream: tuple[list[int], list[int]]) -> None:
         else:
             assert address == allocator.regions[-1].address
             assert len(allocator.regions) == regions + 1
+
+
+@pytest.mark.parametrize("place", [place_below, place_above])
+def test_more_memory_than_a_machine_has_is_allocated_too(place) -> None:
+    allocator = BfcAllocator(place_region=place)
+    addresses = [allocator.allocate(size << 40) for size in (300, 200, 100, 300)]
+    assert len(set(addresses)) == 4
+    assert allocator.bytes_in_use >= 900 << 40
+    for address in addresses:
+        allocator.free(address)
+    assert allocator.bytes_in_use == 0
+
+
+def test_more_memory_than_can_be_addressed_is_one_line() -> None:
+    with pytest.raises(LowtideError, match=r"more memory than can be addressed.*use a smaller batch"):
+        BfcAllocator().allocate(1 << 61)

@@ -129,10 +129,10 @@ def test_barriers_stand_for_many():
     assert {before for before, after in rewrite.controls if after not in barriers} & barriers.keys()
 
 
-def test_whoever_makes_the_peak_runs_alone():
+def test_the_task_at_the_peak_runs_alone():
     controls = rewrite_of(BRANCHES, {}, concurrency=FIRM).controls
     assert {after for _, after in controls} == {"b5"}
-    # Later there is more in use than ever here, so nobody has to wait for anybody.
+    # More memory is in use later, so no task here has to wait for another.
     later = BRANCHES.replace("r _Retval s", "".join(f"t{index} Sin s\n" for index in range(40)))
     later += "\n".join(["u AddN " + " ".join(f"t{index}" for index in range(40)), "r _Retval u"])
     controls = rewrite_of(later, {}, concurrency=FIRM).controls
@@ -252,7 +252,7 @@ q _Retval far
 
 
 def test_each_device_is_held_to_an_order_of_its_own():
-    """What one computes again is read there only, and nobody waits for another device because of the order."""
+    """A rematerialized value is read on its own device only, and the order of one device never delays another."""
     rewrite = rewrite_of(TWO, {"a": "h"}, second="other across far")
     assert rewrite.copies == (("a/again", "a"),)
     assert rewrite.inputs == (("h", 1, "a/again"),)

@@ -50,7 +50,10 @@ def test_the_largest_batch_is_the_first_advice(largest, words):
 @pytest.mark.parametrize(
     ("known", "words"),
     [
-        ({"planned_slowdown": 0.071, "largest_batch_size": 48}, ('budget="1000MiB"', "about 7% more time")),
+        (
+            {"planned_slowdown": 0.071, "largest_batch_size": 48},
+            ('budget="1000MiB"', "about 7% more time", "1000MiB checks it"),
+        ),
         ({"planned_slowdown": 0.001}, ('@lt.function(budget="1000MiB")', "about the same time")),
         # Only what was planned is offered: micro-batches may not be possible.
         ({"largest_batch_size": 48}, ("lowtide plan TARGET --budget 1000MiB", "whether a plan fits")),
@@ -83,6 +86,56 @@ def test_a_first_step_that_never_fitted_is_no_fragmentation():
     assert find_cause(facts).name == "batch"
     assert find_cause(replace(facts, step=9)).name == "fragmentation"
     assert find_cause(replace(facts, step=9, step_peak_bytes=1200 * MIB)).name == "batch"
+
+
+def test_an_eager_step_that_never_was_complete_is_no_fragmentation():
+    holders = held(activations=40, weights=10, other=60)
+    facts = evidence(in_use=110, free=890, largest=90, holders=holders, batch_size=64, is_eager=True, is_recorded=True)
+    for step in (1, 2):
+        cause = find_cause(replace(facts, step=step, request_kind="activations"))
+        assert cause.name == "batch"
+        assert "at a batch of 64" in cause.sentence
+        assert "90 MiB was free in one piece" in cause.sentence
+    # Two complete steps had room, and what is no tensor of the step may be anything.
+    assert find_cause(replace(facts, step=3, request_kind="activations")).name == "fragmentation"
+    assert find_cause(replace(facts, step=2, request_kind=None)).name == "fragmentation"
+
+
+def test_a_model_that_is_called_outside_of_a_step_is_no_fragmentation():
+    """As a forward pass without a tape: what the rest of it needs is not known."""
+    facts = evidence(request=Request(140 * MIB, op="Mul"), in_use=840, free=159, largest=91, holders=held(other=400))
+    cause = find_cause(replace(facts, is_eager=True, is_recorded=True))
+    assert cause.name == "unknown"
+    assert "no more than 91 MiB could be had in one piece" in cause.sentence
+    assert "@tf.function" in cause.advice[0]
+
+
+def test_other_memory_than_the_steps_is_not_the_batch():
+    holders = (*held(activations=40, other=300), *held(other=300))
+    facts = evidence(in_use=640, free=360, largest=90, holders=holders, is_eager=True, is_recorded=True, step=1)
+    assert find_cause(replace(facts, request_kind="activations")).name == "unknown"
+
+
+def test_advice_for_an_eager_step_promises_nothing_that_was_not_computed():
+    facts = evidence(holders=held(activations=900), batch_size=64, is_eager=True, is_recorded=True)
+    advice = find_cause(facts).advice
+    assert "@tf.function" in advice[0]
+    assert '@lt.function(budget="1000MiB")' in advice[1]
+    assert advice[2] == "use a smaller batch than 64"
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        evidence(samples=growing(20), in_use=800),
+        evidence(in_use=640, holders=held(other=600)),
+        evidence(in_use=640, holders=held(other=600), is_eager=True),
+        Evidence(Request(), exhausted="machine"),
+        Evidence(Request(), exhausted="container"),
+    ],
+)
+def test_a_recorded_run_is_not_told_to_be_recorded(facts):
+    assert not any("lowtide run" in line for line in find_cause(replace(facts, is_recorded=True)).advice)
 
 
 def test_growth_from_step_to_step_is_a_leak_whatever_else_is_true():
@@ -130,6 +183,9 @@ def test_many_tensors_that_belong_to_no_step():
     cause = find_cause(evidence(holders=(*kept, *held(weights=200))))
     assert cause.name == "leak"
     assert "30 tensors of 20 MiB" in cause.sentence
+    # No number stands for a tensor of 20 MiB.
+    assert "float(loss)" not in " ".join(cause.advice)
+    assert "whole tensors in a list" in cause.advice[0]
     assert find_cause(evidence(holders=(*kept[:10], *held(weights=600)))).name != "leak"
 
 

@@ -60,7 +60,7 @@ def test_a_later_window_begins_in_the_middle():
     stream.allocate("left alone", 700)
     stream.allocate("gone meanwhile", 5000)
     early = stream.cut()
-    # Nobody listens now.
+    # Nothing is recorded now.
     stream.free("gone meanwhile")
     stream.allocate("never seen", 3000)
     stream.allocate("slot", 2000)
@@ -85,7 +85,7 @@ def test_a_later_window_begins_in_the_middle():
         (None, None, False): (3072, None, None),
         ("new", None, True): (256, 1, None),
     } | {(None, None, False): found[None, None, False]}
-    # Of what nobody saw, one was freed and lies somewhere; the other is known by what is missing.
+    # Of the two unrecorded buffers, one was freed at an unknown address; the size of the other follows from the totals.
     unknown = [chunk for chunk in stretch.chunks if not chunk.identified and chunk.owner is None]
     assert [(chunk.allocated, chunk.died, chunk.address is None) for chunk in unknown] == [
         (512, 2, False),
@@ -140,7 +140,7 @@ def test_a_variable_that_moves_is_the_same_in_both_places():
     assert names(stretch) == {"first": "kernel", "second": "kernel"}
 
 
-def test_an_address_that_is_used_again_belongs_to_whoever_has_it_now():
+def test_an_address_that_is_used_again_belongs_to_its_new_owner():
     stream = Stream()
     address = stream.allocate("a", 1000)
     stream.begin(1, places=[stream.place("a", path="kernel")])

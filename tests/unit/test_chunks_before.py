@@ -42,7 +42,7 @@ def place(name: str, address: int, size: int) -> Owner:
 
 
 def alive_before(in_use: int, *places: Owner) -> dict[str | None, int]:
-    """Return who held how much when the window opened, with so many bytes in use."""
+    """Return the owners and their bytes at the start of the window, with the given bytes in use."""
     record = events((True, 0x2000, 256, in_use + 256), (False, 0x2000, 256, in_use))
     profile = Profile(record, (Mark(1, CALL.begin_mark), Mark(100, CALL.end_mark)))
     (stretch,) = follow([Window("", (CALL,), {CALL.begin_mark: places})], [profile], "cpu")

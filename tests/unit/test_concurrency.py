@@ -40,7 +40,7 @@ def test_without_leeway_one_follows_the_other():
 
 
 def test_who_waits_anyway_takes_no_room():
-    """The limit is 9.5. Nobody runs beside 0, and 2 may run beside 1; all of 1, 2 and 3 at once would be 10."""
+    """The limit is 9.5. No task runs beside 0, and 2 may run beside 1; all of 1, 2 and 3 at once would be 10."""
     assert profile_schedule(TRUNK, range(6)).bytes_in_use.tolist() == [4, 5, 9, 6, 10, 7]
     tight = dataclasses.replace(FIRM, share=0.95)
     assert running_limits(TRUNK, range(6), tight, ancestors_of(TRUNK)) == [1, 2, 3, 2, 1, 6]
@@ -62,12 +62,12 @@ def test_who_is_alone_loses_time():
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_whatever_runs_at_once_stays_below_the_limit(seed):
+def test_concurrent_tasks_stay_below_the_limit(seed):
     rng = random.Random(seed)
     count = 40
     reads = [[other for other in range(max(task - 9, 0), task) if rng.random() < 0.15] for task in range(count)]
     problem = make_problem(reads, [rng.choice((1, 5, 20)) for _ in reads], [rng.choice((0, 0, 30)) for _ in reads])
-    # What nobody reads is gone at once; here somebody reads all of it.
+    # A value without readers is freed at once; here every value has a reader.
     concurrency = dataclasses.replace(FIRM, share=rng.choice((0.5, 0.8, 0.97, 1.2)))
     counts = running_limits(problem, range(count), concurrency, ancestors_of(problem))
     peak = profile_schedule(problem, range(count)).peak_bytes

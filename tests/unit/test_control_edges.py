@@ -88,7 +88,7 @@ def test_many_are_waited_for_by_way_of_joints():
 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("windows", [(1, 2, 4), (1, 20, 30), (3, 17, 50)])
-def test_all_that_must_be_done_is_done_whatever_the_graph(seed, windows):
+def test_every_required_node_has_finished_in_any_graph(seed, windows):
     rng = random.Random(seed)
     schedule = list(range(80))
     waits_for = {node: [other for other in range(node) if rng.random() < 0.02] for node in schedule}

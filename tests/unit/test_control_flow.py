@@ -182,7 +182,8 @@ def test_an_invariant_is_never_reused():
 def slow_body(parallel):
     """Iterations with a fast counter and slow work: as many accumulate as may run in parallel."""
     # The work comes before the counter, so that it waits among the tasks while the counter goes on.
-    early = "made = FancyOp(switch_i:1) [1000]\nused = FancyOp(made) [1]"
+    # It takes long enough to be expensive: cheap kernels run in turn with the counter.
+    early = "made = FancyOp(switch_i:1) [100000]\nused = FancyOp(made) [1]"
     return loop(body="Identity(switch_x:1) [1000]", parallel=parallel, early=early)
 
 

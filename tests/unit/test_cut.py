@@ -95,7 +95,7 @@ def test_crowds_are_bounded_and_told(tmp_path):
     hub = node("hub", "Exp", *(f"s{number}" for number in range(MOST_SOURCES + 3)))
     cut = choose.with_ops(cut_of(tmp_path, *many, hub, node("end", "Relu", "hub")), ["Relu"])
     assert len(through_of(cut)) == MOST_SOURCES
-    assert "1 of the nodes left out have more than 8 kept ones before them" in cut.notes[-1]
+    assert "1 of the nodes left out has more than 8 kept ones before them" in cut.notes[-1]
 
 
 def test_the_nearest_are_kept(tmp_path):
@@ -146,7 +146,7 @@ def test_forward_only_is_without_training_and_what_hands_on(tmp_path):
         node("update", "ApplyAdam", "gradients/y", "x"),
     )
     forward = choose.forward_only(cut)
-    # One is waited for, one waits, and one is read by nobody.
+    # One is waited for, one waits, and one has no readers.
     assert forward.names() == ["x", "waiting", "i2", "y", "out"]
     assert through_of(forward) == {("x", "y")}
     assert forward.notes == ("without training: 2 of 8 nodes left out, and 1 that only pass on their input",)
@@ -199,7 +199,7 @@ def test_edges_of_collapsed_scopes_are_bundled(nested):
 
 
 def test_phases_that_differ_are_mixed(tmp_path):
-    cut = cut_of(tmp_path, node("s/x", "Relu"), node("s/gradients/y", "ReluGrad", "s/x"))
+    cut = cut_of(tmp_path, node("s/x", "Relu"), node("s/out", "Neg", "s/x"), node("s/gradients/y", "ReluGrad", "s/x"))
     assert [box.phase for box in collapse(cut, 1).boxes()] == ["mixed"]
 
 
@@ -275,3 +275,14 @@ def test_long_chains_take_one_step_at_a_time(tmp_path):
     nodes += [node(f"c{number}", "Exp", f"c{number - 1}" if number else "begin") for number in range(500)]
     cut = choose.with_ops(cut_of(tmp_path, *nodes, node("end", "Relu", "c499")), ["Relu"])
     assert edges_of(cut) == {("begin", "end")}
+
+
+def test_a_collapsed_graph_that_is_too_large_is_drawn_at_the_largest_depth_that_fits(tmp_path):
+    names = [f"a{outer}/b{inner}/{op}" for outer in range(3) for inner in range(4) for op in ("x", "y")]
+    cut = cut_of(tmp_path, *(node(name, "Relu") for name in names))
+    assert [len(collapse(cut, depth)) for depth in (1, 2)] == [3, 12]
+    shown = collapse_to_fit(collapse(cut, 2), 10, 5)
+    assert [box.name for box in shown.boxes()] == ["a0", "a1", "a2"]
+    assert any("12 boxes are too many to draw" in note for note in shown.notes)
+    assert any("depth 1" in note for note in shown.notes)
+    assert len(collapse_to_fit(collapse(cut, 2), 12, 5)) == 12

@@ -1,4 +1,4 @@
-"""No file can do more than be refused: readers end, within their bounds, with what there is."""
+"""Damaged files are refused or read in part: every reader ends, within its limits."""
 
 import io
 import json

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from lowtide.simulator.simulate import Residents, simulate
+from lowtide.simulator.simulate import simulate
+from lowtide.simulator.simulated_process import Residents
 from lowtide.tide.columns import Building
 from lowtide.tide.describe import Labels, describe, node_owners
 from lowtide.tide.kinds import KINDS
@@ -84,6 +85,20 @@ def test_what_follows_from_a_gradient_is_a_gradient():
     buffers, _ = describe(work, simulate(work), Labels())
     kinds = {name: buffers.kind_of(place) for place, name in enumerate(buffers.name)}
     assert kinds == {"x:0": "input", "gradients/a:0": "gradients", "norm:0": "gradients", "plain:0": "activations"}
+
+
+def test_the_buffer_of_a_rewritten_sum_of_gradients_is_a_gradient():
+    """As Grappler's memory optimizer writes AddN: zeros in a temporary variable, to which each part is added."""
+    text = """
+    x = _Arg() [100]
+    AddN_1/tmp_var_zeros = Const() [100]
+    AddN_1/tmp_var = TemporaryVariable() [100]
+    AddN_1/tmp_var_assign = Assign(AddN_1/tmp_var,AddN_1/tmp_var_zeros) [100]
+    gradient_tape/dense/a = FancyOp(x) [100]
+    AddN_1/tmp_var_accum_0 = AssignAdd(AddN_1/tmp_var,gradient_tape/dense/a,^AddN_1/tmp_var_assign) [100]
+    """
+    owners = node_owners(make_graph(text), Labels(layers=frozenset({"dense"})))
+    assert owners["AddN_1/tmp_var_zeros"] == Owner(op="Const", layer="dense", kind="gradients")
 
 
 def test_layers(described):
@@ -245,3 +260,11 @@ def test_an_empty_step():
     assert buffers.died.tolist() == [1]
     assert buffers.kind.tolist() == [KINDS.index("input")]
     assert buffers.kind.dtype == np.uint8
+
+
+def test_what_a_process_holds_besides_the_step_is_outside():
+    work = make_work("x = _Arg() [1000]\ny = FancyOp(x) [1000]")
+    buffers, curve = describe(work, simulate(work, Residents(held_bytes=50_000)), Labels())
+    assert (buffers.name[-1], buffers.kind_of(-1)) == ("held by the process besides the step", "outside")
+    assert buffers.allocated[-1] == 46_080
+    assert buffers.allocated.sum() == curve.bytes_in_use.max()

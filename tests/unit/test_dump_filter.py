@@ -60,6 +60,27 @@ D\x20
 D 2025-11-06 08:55:24.921743: W external/local_xla/xla/tsl/framework/bfc_allocator.cc:512] *****xxx___
 S 2025-11-06 08:55:24.921743: W tensorflow/core/framework/op_kernel.cc:1839] OP_REQUIRES failed
 """
+# Under TF_CPP_MIN_LOG_LEVEL=2, which silences warnings.
+SILENCED = """\
+D WARNING: All log messages before absl::InitializeLog() is called are written to STDERR
+D W0000 00:00:1794832583.291534   14999 bfc_allocator.cc:502] Allocator (bfc) ran out of memory trying to allocate \
+256.00MiB (rounded to 268435456)requested by op Fill
+D If the cause is memory fragmentation maybe the environment variable 'TF_GPU_ALLOCATOR=cuda_malloc_async' will improve\
+ the situation.\x20
+D Current allocation summary follows.
+D W0000 00:00:1794832583.291824   14999 bfc_allocator.cc:513] <allocator contains no memory>
+S Current allocation summary follows.
+S Epoch 1
+D W0000 00:00:1794832583.292120   14999 local_rendezvous.cc:407] Local rendezvous is aborting: OUT_OF_RANGE: the end
+D \t [[{{node IteratorGetNext}}]]
+S W0000 of the user
+S \t [[{{node IteratorGetNext}}]]
+S WARNING: All log messages before absl::InitializeLog() is called are written to STDERR
+S E0000 00:00:1794832583.291824   14999 cuda_executor.cc:1] no CUDA
+D 2025-11-06 08:55:24.921743: W tensorflow/core/framework/op_kernel.cc:1839] OP_REQUIRES failed
+S 2025-11-06 08:55:24.921743: E tensorflow/core/framework/op_kernel.cc:1839] OP_REQUIRES failed
+S WARNING: All log messages before absl::InitializeLog() is called are written to STDERR
+"""
 
 
 def parts(text: str) -> tuple[bytes, bytes]:
@@ -78,6 +99,14 @@ def sift(pieces, dump_filter: DumpFilter | None = None) -> bytes:
 def test_the_dump_is_held_back_however_it_is_cut(text, size):
     written, shown = parts(text)
     assert sift(written[start : start + size] for start in range(0, len(written), size)) == shown
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 64, 100, 1000, 1 << 20])
+def test_silenced_messages_are_not_shown_however_they_are_cut(size):
+    written, shown = parts(SILENCED)
+    dump_filter = DumpFilter()
+    dump_filter.silenced = b"W"
+    assert sift((written[start : start + size] for start in range(0, len(written), size)), dump_filter) == shown
 
 
 @settings(deadline=None)

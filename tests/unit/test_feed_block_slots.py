@@ -35,7 +35,7 @@ def take(slots, places):
 
 
 @pytest.mark.parametrize("slots", [1, 2, 3, 8, 100])
-def test_every_row_is_found_whatever_there_is_room_for(slots):
+def test_every_row_is_found_with_any_number_of_slots(slots):
     read = []
     kept = make(slots, read)
     random = np.random.default_rng(slots)

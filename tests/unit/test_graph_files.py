@@ -2,6 +2,7 @@
 
 import json
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 
 import networkx
 import pytest
@@ -185,7 +186,7 @@ def test_small_whole_constants_stay_because_shapes_need_them(tmp_path):
     assert nodes["weights"][2]["shape"] == b"\x3a\x04\x12\x02\x08\x10"
 
 
-def test_what_is_gone_is_not_waited_for_and_binds_nobody(tmp_path):
+def test_control_edges_and_colocations_of_removed_nodes_are_dropped(tmp_path):
     colocated = node("y", "Relu", "x", "^z", _class="loc:@z")
     cut = cut_of(tmp_path, node("x", "Placeholder"), node("z", "NoOp"), colocated, node("m", "Relu", "nowhere:2"))
     write(choose.with_ops(cut, ["Placeholder", "Relu"]), tmp_path / "out.pb")
@@ -222,7 +223,7 @@ def test_functions_that_are_called_are_kept_whole(tmp_path):
     assert read(tmp_path / "out.pb")[1] == [(2, outer + inner)]
     write(choose.with_ops(cut, ["Placeholder"]), tmp_path / "less.pb")
     assert read(tmp_path / "less.pb")[1] == []
-    assert "1 attributes" in write(cut, tmp_path / "small.pb", limit_attributes=1000)[0]
+    assert "1 attribute of" in write(cut, tmp_path / "small.pb", limit_attributes=1000)[0]
     assert len((tmp_path / "small.pb").read_bytes()) < 1000
 
 
@@ -240,3 +241,55 @@ def test_what_cannot_be_written_says_so(chain, tmp_path):
     with pytest.raises(LowtideError, match="keeps functions whole"):
         write(cut, tmp_path / "out.pb")
     assert sorted(each.name for each in tmp_path.iterdir()) == ["cache", "graph.pb"]
+
+
+def test_sizes_and_indices_are_never_replaced_by_others_of_the_same_shape(tmp_path):
+    """TensorFlow computes shapes from their values, so another value contradicts the shapes in the file."""
+    cut = cut_of(
+        tmp_path,
+        node("x", "Placeholder", shape=(2, 3)),
+        node("before", "Shape", "x", dtype=INT32, shape=(2,)),
+        node("size", "Maximum", "before", "before", dtype=INT32, shape=(2,)),
+        node("reshape", "Reshape", "x", "size", shape=(3, 2)),
+    )
+    write(choose.with_ops(cut, ["Placeholder", "Shape", "Reshape"]), tmp_path / "out.pb")
+    written = wires(tmp_path / "out.pb")
+    assert written["reshape"] == ("Reshape", ["x", "size", "^before"])
+    assert written["size"] == ("Placeholder", [])
+
+
+def test_a_removed_constant_is_not_replaced_by_a_node_of_the_same_shape(tmp_path):
+    cut = cut_of(
+        tmp_path,
+        node("x", "Placeholder", shape=(2,)),
+        node("middle", "Exp", "x", shape=(2,)),
+        node("scale", "Const", shape=(2,)),
+        node("product", "Mul", "middle", "scale", shape=(2,)),
+    )
+    write(choose.with_ops(cut, ["Placeholder", "Mul"]), tmp_path / "out.pb")
+    written = wires(tmp_path / "out.pb")
+    assert written["product"] == ("Mul", ["x", "scale"])
+    assert written["scale"] == ("Placeholder", [])
+
+
+def test_layers_of_keras_are_not_written_as_ops(tmp_path):
+    cut = cut_of(tmp_path, node("dense", "Dense"))
+    cut.atlas.source = replace(cut.atlas.source, import_obstacle="its nodes are Keras layers")
+    with pytest.raises(
+        LowtideError, match="TensorFlow does not import this graph: its nodes are Keras layers"
+    ) as raised:
+        write(cut, tmp_path / "out.pb")
+    assert "\n" not in str(raised.value)
+    write(cut, tmp_path / "out.json")
+
+
+def test_small_values_that_tensorflow_needs_are_not_emptied(tmp_path):
+    cut = cut_of(
+        tmp_path,
+        constant("sizes", bytes(32), (8,), dtype=INT32),
+        constant("weights", bytes(32), (8,)),
+        node("product", "Einsum", "weights", equation="abcdefghijkl,l->abcdefghijk"),
+    )
+    write(cut, tmp_path / "out.pb", limit_attributes=20)
+    nodes, _ = read(tmp_path / "out.pb")
+    assert [name for name, (_, _, attributes) in nodes.items() if "_too_large_attrs" in attributes] == ["weights"]

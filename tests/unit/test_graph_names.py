@@ -31,7 +31,7 @@ def made_by(operation, requested=1000, region="output", **more):
     return RecordedChunk(4096, 1024, requested, operation, region, "float32", (250,), born=0, **more)
 
 
-def test_a_variable_is_what_python_calls_it_whatever_made_it():
+def test_a_variable_has_its_python_name():
     place = Owner(
         name="dense/kernel", layer="dense", kind="weights", dtype="float32", shape=(25, 10), bytes=1000, address=4096
     )
@@ -53,7 +53,7 @@ def test_an_argument_is_an_input():
         (made_by("Const"), ("Const:0", "Const", None, "constants")),
         # What a kernel borrows has the node's name.
         (made_by("model/dense/MatMul", region="temp"), ("model/dense/MatMul", "_MklMatMul", "dense", "workspace")),
-        # Of the size of a batch's tensor, and made by nobody in the graph: drawn from a data set.
+        # It has the size of a batch's tensor and no node of the graph makes it: it comes from a data set.
         (made_by("IteratorGetNext", 3200), ("batch", "IteratorGetNext", None, "input")),
         (made_by(None, 3200), ("batch", "data set", None, "input")),
         (made_by("model/dense/MatMul", 3200), ("model/dense/MatMul:0", "_MklMatMul", "dense", "activations")),
@@ -108,3 +108,30 @@ def test_a_variable_of_a_blocks_size_is_no_block():
 def test_a_block_that_nothing_fills_is_one_row():
     names = GraphNames(blocks={1000: ()})
     assert identity(made_by("x"), names) == ("temporary block", "XlaLaunch", None, "workspace")
+
+
+def test_a_buffer_of_a_rewritten_sum_has_the_name_of_the_sum():
+    assert identity(made_by("dense/AddN_5/tmp_var_zeros"))[:2] == ("dense/AddN_5:0", "AddN")
+
+
+def test_a_folded_constant_of_a_batchs_size_is_a_constant():
+    names = GraphNames(input_bytes=frozenset({1000}))
+    assert identity(made_by("gradient_tape/sub/_0__cf__0"), names) == (
+        "gradient_tape/sub:0", "Const", None, "constants",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("node", "variable", "kind"),
+    [
+        ("w/Initializer/random_uniform/RandomUniform", "w", "weights"),
+        ("dense/kernel/Assign", "dense/kernel", "weights"),
+        ("w/Adam/Initializer/zeros", "w/Adam", "optimizer"),
+        ("w/Adam_1/Assign", "w/Adam_1", "optimizer"),
+        ("beta1_power/initial_value", "beta1_power", "optimizer"),
+    ],
+)
+def test_variables_of_a_session_are_known_by_their_initial_values(node, variable, kind):
+    """A session's variables have no addresses in Python; they take over the buffers of these nodes."""
+    for region in ("output", "temp"):
+        assert identity(made_by(node, region=region)) == (variable, "Variable", None, kind)

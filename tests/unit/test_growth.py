@@ -21,7 +21,6 @@ def test_a_straight_line_is_growth_and_its_slope_is_exact():
     assert growth.bytes_per_step == 50
     assert (growth.first_step, growth.last_step) == (20, 99)
     assert growth.bytes == 50 * 79
-    assert growth.confidence == 1
 
 
 @pytest.mark.parametrize("every", [1, 3, 7])

@@ -95,7 +95,7 @@ ac = AssignVariableOp(c, more, ^rc)
 """
 
 
-def test_of_a_counter_a_copy_costs_nothing_whoever_reads_it():
+def test_copying_a_counter_costs_nothing():
     readers = "\n".join(f"u{index} = AddV2(rc, one) []" for index in range(40))
     assert in_place(COUNTER + readers, variables={"c": ()}).assignments == [("ac", ())]
     large = COUNTER.replace("[]", "[100]") + readers.replace("[]", "[100]")

@@ -5,8 +5,11 @@ from itertools import combinations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowtide.atlas.drawing.drawing import draw, shorten
+from lowtide.atlas.cuts.selection import around, with_ops
+from lowtide.atlas.drawing.drawing import draw
 from lowtide.atlas.drawing.layered_layout import BOX_HEIGHT, BOX_WIDTH, ROW, lay_out
+from lowtide.atlas.drawing.svg import render_svg
+from lowtide.atlas.labels import distinct_labels, fit_labels, shorten
 from tests.unit.graphdefs import cut_of, node
 
 
@@ -58,10 +61,49 @@ def test_boxes_never_overlap_and_rows_are_bounded(graph):
 
 
 def test_names_are_shortened_from_the_left():
-    assert shorten("a/b") == "a/b"
-    assert shorten("tower_0/block_1/attention/MatMul") == "…/attention/MatMul"
+    assert shorten("a/b", 22) == "a/b"
+    assert shorten("tower_0/block_1/attention/MatMul", 22) == "…/attention/MatMul"
     assert shorten("x" * 30, 25) == "x" * 12 + "…" + "x" * 12
     assert len(shorten("scope/" + "x" * 60, 25)) == 25
+
+
+def test_labels_keep_what_tells_nodes_apart():
+    names = ["net/block1_conv/convolution", "net/block2_conv/convolution", "net/top/Relu", "x"]
+    assert distinct_labels(names) == ["block1_conv/convolution", "block2_conv/convolution", "top/Relu", "x"]
+    assert distinct_labels(["a/1/b/c/w", "a/2/b/c/w", "a/2/b/d/w"]) == ["1/…/c/w", "2/…/c/w", "d/w"]
+    assert distinct_labels(["w", "a/w", "b/a/w"]) == ["w", "a/w", "b/a/w"]
+
+
+def test_labels_that_are_cut_stay_different():
+    assert fit_labels(["block1_conv/convolution", "block2_conv/convolution"], 18) == [
+        "block1_conv/convo…",
+        "block2_conv/convo…",
+    ]
+    assert fit_labels(["block1_bn/batchnorm/mul_1", "block1_bn/batchnorm/add_1"], 18) == [
+        "block1_bn/…/mul_1",
+        "block1_bn/…/add_1",
+    ]
+    assert fit_labels(["block1a_project_bn_1/batchnorm/mul_1", "block1a_project_bn_1/batchnorm/add_1"], 22) == [
+        "block1a…t_bn_1/…/mul_1",
+        "block1a…t_bn_1/…/add_1",
+    ]
+    long = [f"{'block' * 8}{letter}{'tail' * 8}" for letter in "ab"]
+    assert fit_labels(long, 20) == ["…ckatailtailtailtai…", "…ckbtailtailtailtai…"]
+
+
+@given(st.lists(st.text("ab/", min_size=1, max_size=40), unique=True, max_size=30), st.integers(8, 30))
+def test_labels_of_different_names_differ_and_fit(names, most):
+    labels = distinct_labels(names)
+    assert len(set(labels)) == len(names)
+    assert all(len(label) <= most for label in fit_labels(labels, most))
+
+
+def test_the_node_that_others_are_drawn_around_is_marked(tmp_path):
+    cut = around(cut_of(tmp_path, node("x", "Placeholder"), node("y", "Relu", "x"), node("z", "Relu", "y")), "y", 1)
+    assert [(box.title, box.is_centre) for box in draw(cut).boxes] == [("x", False), ("y", True), ("z", False)]
+    assert render_svg(draw(cut)).count('class="box centre"') == 1
+    # Also in a box of its scope, and after further cuts.
+    assert [box.is_centre for box in draw(with_ops(cut, ["Relu"])).boxes] == [True, False]
 
 
 def test_the_drawing_says_what_is_there(tmp_path):

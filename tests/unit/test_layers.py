@@ -2,7 +2,7 @@
 
 import pytest
 
-from lowtide.tide.layers import find_layer, find_slot_layers, find_variable_layer
+from lowtide.tide.layers import find_layer, find_slot_layers, find_variable_layer, traced_node
 
 LAYERS = {"functional", "dense", "dense_1", "gru", "gru_cell", "conv1_1"}
 
@@ -45,3 +45,16 @@ def test_a_slot_variable_belongs_to_the_layer_of_its_weight():
         "adam/iteration",
     ]
     assert find_slot_layers(slots, weights, LAYERS) == {slots[0]: "dense", slots[1]: "dense_1", slots[2]: "dense_1"}
+
+
+@pytest.mark.parametrize(
+    ("name", "op", "traced"),
+    [
+        ("gradient_tape/dense/AddN_5/tmp_var_zeros", "ZerosLike", ("gradient_tape/dense/AddN_5", "AddN")),
+        ("AddN/tmp_var", "TemporaryVariable", ("AddN", "AddN")),
+        ("AddN/tmp_var_accum_0", "AssignAdd", ("AddN", "AddN")),
+        ("tmp_variables/MatMul", "MatMul", ("tmp_variables/MatMul", "MatMul")),
+    ],
+)
+def test_parts_of_a_rewritten_sum_have_the_name_of_the_sum(name, op, traced):
+    assert traced_node(name, op) == traced

@@ -189,6 +189,9 @@ HARMLESS = [
     "W cpu_allocator_impl.cc:83] Allocation of 57802752 exceeds 10% of free system memory.",
     "INFO: 137 images of killed processes in memory: 1370 exit codes",
     "except MemoryError as error: raise",
+    "    except MemoryError:",
+    '"State": {"OOMKilled": false, "ExitCode": 0}',
+    "worker 137 exited with code 0; sent SIGKILL to it; loss: 1e-9",
     "Traceback: ValueError: bad shape [[node x (defined at a.py:3)]]",
     "W Garbage collection: deallocate free memory regions (i.e., allocations) so that we can re-allocate a larger one",
 ]
@@ -208,6 +211,29 @@ OUTSIDE = {
     "MemoryError": "process",
     "MemoryError: ": "process",
     "OSError: [Errno 12] Cannot allocate memory": "process",
+    "E failed to allocate 1G (9 bytes) from device: RESOURCE_EXHAUSTED: : CUDA_ERROR_OUT_OF_MEMORY": "device",
+    "E rocm_driver.cc:9] failed to allocate 15.98G (17163091968 bytes) from device: hipErrorOutOfMemory": "device",
+    "InternalError: cudaGetDevice() failed. Status: out of memory": "device",
+    "F .\\random_op_gpu.h:227] Non-OK-status: GpuLaunchKernel(x) status: Internal: out of memory": "device",
+    "node1: NCCL WARN Cuda failure 'out of memory'": "device",
+    "W cuda_driver.cc:9] failed to alloc 8589934592 bytes on host: CUDA_ERROR_OUT_OF_MEMORY: out of memory": "process",
+    "pyarrow.lib.ArrowMemoryError: malloc of size 67108864 failed": "process",
+    "[1,0]<stderr>:MemoryError": "process",
+    "ImportError: DLL load failed: The paging file is too small for this operation to complete.": "process",
+    "make: *** [Makefile:3: train] Error 137": "killed",
+    "    Exit Code:    137": "killed",
+    "subprocess.CalledProcessError: Command 'train.py' died with <Signals.SIGKILL: 9>.": "killed",
+    "AlgorithmError: ExecuteUserScriptError: ExitCode -9": "killed",
+    "zsh: killed     python train.py": "killed",
+    "train.service: Main process exited, code=killed, status=9/KILL": "killed",
+    "srun: error: node01: task 0: Out Of Memory": "container",
+    "17.batch      batch    account          8 OUT_OF_ME+    0:125": "container",
+    "=>> PBS: job killed: vmem 9000000kb exceeded limit 8388608kb": "container",
+    "TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.": "container",
+    "Container killed by YARN for exceeding memory limits. 5.5 GB of 5.5 GB physical memory used.": "container",
+    "The replica workerpool0-0 ran out-of-memory and exited with a non-zero status of 137(SIGKILL).": "container",
+    "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.": "machine",
+    "Your session crashed after using all available RAM.": "machine",
     "Killed": "killed",
     "./train.sh: line 3:  4711 Killed                  python train.py": "killed",
     "Process finished with exit code 137": "killed",
@@ -240,6 +266,55 @@ def test_messages_of_one_end_are_one_failure_with_the_best_reason():
     assert only([*whole_log("2.4"), "Killed"]).exhausted is None
 
 
+@pytest.mark.parametrize(
+    ("line", "exhausted"),
+    [
+        ("MemoryError", "process"),
+        ("kernel: Out of memory: Killed process 9 (python3)", "machine"),
+        ("slurmstepd: error: Detected 1 oom-kill event(s) in StepId=17.batch.", "container"),
+    ],
+)
+def test_another_end_after_a_failure_of_the_allocator_is_a_failure_of_its_own(line, exhausted):
+    first, second = read([*whole_log("2.4"), line])
+    assert (first.exhausted, second.exhausted) == (None, exhausted)
+
+
+def test_a_process_that_is_killed_long_after_another_one_failed():
+    first, second = read([*whole_log("2.4"), *["Epoch 1/3"] * 30, "Killed"])
+    assert (first.exhausted, second.exhausted) == (None, "killed")
+
+
+def test_what_python_could_not_allocate_names_the_line():
+    frames = ['  File "/home/me/train.py", line 10, in <module>', '  File "/usr/lib/python3.11/a.py", line 3, in b']
+    assert only(["Traceback (most recent call last):", *frames, "MemoryError"]).request.source == "train.py:10"
+    array = (
+        "MemoryError: Unable to allocate 5.59 GiB for an array with shape (50000, 100, 100, 3) and data type float32"
+    )
+    assert only([*frames, array]).request.source == "train.py:10"
+    assert only([*frames, *["Epoch 1/3"] * 200, "MemoryError"]).request.source is None
+
+
+def test_memory_of_the_host_is_not_a_step_on_a_device():
+    oom = "OOM when allocating tensor with shape[32768,32768] and type float on /device:CPU:0 by allocator cpu"
+    cause = explain_evidence(only([oom, "[[{{node model/dense/MatMul}}]]"]), "train.log").cause
+    assert cause.name == "host"
+    assert "4 GiB more" in cause.sentence
+    assert "smaller batch" in cause.advice[0]
+
+
+def test_a_copied_array_of_unknown_size():
+    line = "InternalError: Failed copying input tensor in order to run _EagerConst: Dst tensor is not initialized."
+    cause = explain_evidence(only([line]), "train.log").cause
+    assert cause.name == "constant"
+    assert "NumPy array" in cause.sentence
+
+
+def test_the_advice_to_record_is_a_command_that_works():
+    cause = explain_evidence(only(["Killed"]), "train.log").cause
+    # What follows the script belongs to the script.
+    assert any("lowtide run --limit BYTES train.py" in line for line in cause.advice)
+
+
 def test_a_device_that_was_full_when_the_program_began():
     found = "name: Tesla K80 totalMemory: 11.17GiB freeMemory: 497.25MiB"
     cause = explain_evidence(only([found, *whole_log("2.4")]), "train.log").cause
@@ -247,6 +322,32 @@ def test_a_device_that_was_full_when_the_program_began():
     assert "497.2 MiB of its 11.2 GiB" in cause.sentence
     own = "name: Tesla K80 totalMemory: 11.17GiB freeMemory: 11.05GiB"
     assert explain_evidence(only([own, *whole_log("2.4")]), "train.log").cause.name != "device"
+    oldest = ["Total memory: 7.92GiB", "Free memory: 497.25MiB"]
+    assert "497.2 MiB of its 7.92 GiB" in explain_evidence(only([*oldest, *whole_log("2.4")]), "a.log").cause.sentence
+
+
+def test_another_full_device_is_not_the_one_that_ran_out():
+    def start(first: str, second: str) -> list[str]:
+        return [
+            "Found device 0 with properties:", f"totalMemory: 11.17GiB freeMemory: {first}",
+            "Found device 1 with properties:", f"totalMemory: 11.17GiB freeMemory: {second}",
+        ]  # fmt: skip
+
+    def cause(*lines: str) -> str:
+        return explain_evidence(only([*lines, *whole_log("2.4")]), "train.log").cause.name
+
+    assert cause(*start("11.05GiB", "497.25MiB")) != "device"
+    assert cause(*start("497.25MiB", "11.05GiB")) == "device"
+
+
+@pytest.mark.parametrize(("megabytes", "is_held"), [(213, True), (9637, False)])
+def test_a_device_of_version_2_that_had_little_room(megabytes, is_held):
+    created = (
+        f"I gpu_device.cc:9] Created device /job:localhost/replica:0/task:0/device:GPU:0 with {megabytes} MB memory:"
+    )
+    cause = explain_evidence(only([created, *whole_log("2.4")]), "train.log").cause
+    assert (cause.name == "device") == is_held
+    assert ("only 213 MiB" in cause.sentence) == is_held
 
 
 def test_fragmentation_is_seen_in_a_list_that_is_cut():

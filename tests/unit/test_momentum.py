@@ -55,7 +55,7 @@ def test_a_value_that_is_added_without_being_read_again():
         ("new = Sub(kept, scaled)", "new = Sub(scaled, kept)"),
         ("new = Sub(kept, scaled)", "new = AddV2(kept, scaled)"),
         ("aw = AssignAddVariableOp", "aw = AssignSubVariableOp"),
-        # Somebody else needs what is in between.
+        # Another node needs the intermediate result.
         ("aw = ", "other = Neg(new) [100, 100]\naw = "),
         ("aw = ", "other = Neg(kept) [100, 100]\naw = "),
         ("aw = ", "other = Neg(again) [100, 100]\naw = "),

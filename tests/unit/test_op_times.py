@@ -85,7 +85,7 @@ def test_of_two_functions_the_longer_one_names_the_node():
     assert found == {"add": 8.0, "critic/product": 5.0, "generator/product": 90.0}
 
 
-def test_nobody_times_what_runs_on_a_gpu():
+def test_ops_on_a_gpu_have_no_times():
     stream = Stream("GPU_0_bfc")
     run_step(stream, 11, [("product", 40)])
     assert op_times(stretch_of(stream), {11}) is None
@@ -109,7 +109,7 @@ def test_a_recorded_tide_has_times_and_keeps_them_in_its_file(tmp_path):
 
 
 def test_times_without_their_nodes_are_refused():
-    with pytest.raises(LowtideError, match="1 ops with times, and 2 times"):
+    with pytest.raises(LowtideError, match="1 op with times, and 2 times"):
         make_tide(times=OpTimes(["product"], np.zeros(2, np.float32)))
 
 
@@ -160,7 +160,7 @@ def test_another_batch_is_taken_in_proportion_and_told(work, tmp_path):
     step = make_tide(batch_size=5)
     assert times.costs_of(work, step) == [0.0, 75.0, 125.0, 30.0]
     assert times.notes(step) == (f"times measured in {path} with batch 20, taken in proportion for batch 5",)
-    # Where nobody knows a batch, nothing is in proportion to it.
+    # Without a known batch size, times are not scaled.
     assert times.notes(replace(step, batch_size=None)) == (f"times measured in {path}",)
 
 

@@ -156,7 +156,7 @@ sw = AssignSubVariableOp(w, dw, ^rw)
 """
 
 
-def test_a_weight_is_updated_when_its_gradient_is_there_and_nobody_reads_it():
+def test_a_weight_is_updated_after_its_gradient_and_its_last_reader():
     nodes, peak = order(TRAINING, variables={"w": (1000,), "u": (1000,)})
     # One gradient at a time, and no variable is copied.
     assert nodes.index("dh") < nodes.index("su")

@@ -9,9 +9,11 @@ import pytest
 
 from lowtide.errors import LowtideError
 from lowtide.planning.allowance import ALLOWANCES, check_allow
-from lowtide.planning.plan import ORDER, RECOMPUTE, Action, FrontierPoint, NoPlanError, Plan, format_slowdown
+from lowtide.planning.plan import ORDER, RECOMPUTE, Action, FrontierPoint, Held, NoPlanError, Plan, format_slowdown
 from lowtide.planning.storage import is_plan
+from lowtide.tide.explain import breakdown_at
 from lowtide.tide.tide import Tide
+from lowtide.units import format_bytes
 from tests.plans import ACTIONS, FRONTIER, make_changing_plan, make_idle_plan, make_plan
 
 
@@ -56,8 +58,8 @@ def test_a_plan_without_its_step_says_how_to_get_it(plan):
 def test_where_no_plan_fits_the_error_says_how_low_it_goes():
     error = NoPlanError("no plan reaches the budget", 1 << 30, 1503238553, FRONTIER, ("microbatch", "bfloat16"))
     assert str(error) == (
-        "no plan reaches the budget (given: a budget of 1 GiB); the smallest that was found takes 1.4 GiB; "
-        "allow microbatch or bfloat16 to go lower"
+        "no plan reaches the budget (given: a budget of 1 GiB); the smallest plan that was found takes 1.4 GiB; "
+        "allow microbatch or bfloat16 to try lower"
     )
     assert error.frontier == FRONTIER
     assert error.to_dict() == {
@@ -66,13 +68,46 @@ def test_where_no_plan_fits_the_error_says_how_low_it_goes():
         "fits": False,
         "summary": str(error),
         "smallest_bytes": 1503238553,
+        "held_bytes": None,
         "frontier": [
-            {"peak_bytes": point.peak_bytes, "slowdown": point.slowdown, "recomputed": point.recomputed}
+            {
+                "peak_bytes": point.peak_bytes,
+                "slowdown": point.slowdown,
+                "recomputed": point.recomputed,
+                "is_estimate": False,
+            }
             for point in FRONTIER
         ],
         "allowable": ["microbatch", "bfloat16"],
     }
     assert "use a smaller batch" in str(NoPlanError("no plan reaches the budget", 1 << 30, 1 << 31))
+
+
+def test_a_budget_below_what_is_held_is_answered_with_a_lower_bound_and_with_what_can_help():
+    before = make_plan().before
+    held = Held.of(before)
+    kinds = breakdown_at(before, 0)
+    assert held.variables_bytes == kinds["weights"] + kinds["optimizer"] > 0
+    assert kinds["input"] > 0
+    assert held.total_bytes == sum(kinds.values()) - kinds["slack"]
+
+    errors = [NoPlanError("below", budget, None, before=before) for budget in (1, held.variables_bytes)]
+    for error in errors:
+        assert (
+            f"weights and optimizer state alone take {format_bytes(held.variables_bytes)}: use a smaller model"
+            in str(error)
+        )
+        assert "smallest" not in str(error)
+        assert "batch" not in str(error.cure)
+        assert (error.to_dict()["smallest_bytes"], error.to_dict()["held_bytes"]) == (None, held.total_bytes)
+    # The same answer for every budget that is refused for this reason.
+    assert errors[0].cure == errors[1].cure
+    batch = NoPlanError("below", held.variables_bytes + 1, None, before=before)
+    assert f"the batch alone take {format_bytes(held.total_bytes)}: use a smaller batch" in str(batch)
+
+    searched = NoPlanError("no plan", held.total_bytes + 1, 1 << 20, before=before, untried_pieces=4)
+    assert "takes 1 MiB (4 micro-batches and more were not tried" in str(searched)
+    assert f"the batch alone {format_bytes(held.total_bytes)}" in str(searched)
 
 
 def test_only_what_is_known_can_be_allowed():
@@ -98,7 +133,12 @@ def test_json_is_versioned_and_complete(plan):
         "costs_us": 1250.0,
         "reason": "held until the backward pass",
     }
-    assert data["frontier"][0] == {"peak_bytes": 12288, "slowdown": 0.0, "recomputed": 0}
+    assert data["frontier"][0] == {
+        "peak_bytes": 12288,
+        "slowdown": 0.0,
+        "recomputed": 0,
+        "is_estimate": False,
+    }
     assert (data["before"]["peak_bytes"], data["after"]["peak_bytes"], len(data["after"]["top"])) == (14080, 8704, 2)
 
 

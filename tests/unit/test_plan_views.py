@@ -149,7 +149,7 @@ def test_where_no_plan_fits_the_terminal_says_how_low_it_goes():
     text = words(TerminalNoPlan(error, "train.py:build"))
     assert text.startswith(
         "✗ no plan reaches the budget (a budget of 4.88 KiB) train.py:build "
-        "the smallest that was found takes 7 KiB; allow microbatch to go lower what other budgets cost"
+        "the smallest plan that was found takes 7 KiB; allow microbatch to try lower what other budgets cost"
     )
     assert "7 KiB +31% 4 smallest" in text
     assert "◆" not in text
@@ -227,6 +227,15 @@ def test_a_frontier_keeps_what_nothing_beats(plan):
     assert frontier.worth_showing
     assert not Frontier.of(make_idle_plan()).worth_showing
     assert not Frontier((), 100).worth_showing
+
+
+def test_points_that_were_not_simulated_are_called_estimates(plan):
+    estimated = replace(plan, frontier=tuple(replace(point, is_estimate=True) for point in FRONTIER))
+    frontier = Frontier.of(estimated)
+    described = [frontier.describe(point) for point in frontier.rows(10)]
+    assert described == ["as it is", "estimate", "estimate", "this plan", "smallest, estimate"]
+    assert "smallest, estimate" in words(TerminalPlan(PlanReport(estimated)))
+    assert [point["note"] for point in read_data(plan_page(estimated))["frontier"]["points"]] == described
 
 
 def test_a_long_frontier_is_thinned_evenly_and_keeps_its_ends():

@@ -49,7 +49,7 @@ def test_what_is_read_must_be_there():
         profile_schedule(make_problem(THREE_LAYERS), [1, 0])
 
 
-def test_nobody_reads_it():
+def test_a_value_without_readers():
     assert in_use("a = () 100\n b = () 50", [0, 1]) == [100, 50]
 
 
@@ -70,7 +70,7 @@ def test_in_place():
     assert in_use(text, range(3)) == [100, 100, 120]
 
 
-def test_in_place_only_if_nobody_else_needs_it():
+def test_in_place_only_if_no_other_task_needs_the_value():
     text = "a = () 100\n b = (a) 100 takes=a\n c = (a, b) 20"
     assert in_use(text, range(3)) == [100, 200, 220]
     # The copy of a is what c reads, so b takes the place of the first.

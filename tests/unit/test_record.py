@@ -65,3 +65,12 @@ def test_a_record_of_another_version_is_refused(tmp_path):
     (tmp_path / "run.json").write_text(json.dumps({**stored, "schema_version": 2, "more": 1}))
     with pytest.raises(LowtideError, match="run the script again"):
         load_record(tmp_path)
+
+
+def test_the_owners_at_the_last_call_are_not_those_that_were_found_while_it_ran():
+    """The inputs of an eager step, and the tensors that a thread finds, are recorded under later marks."""
+    kernel, found = Owner("kernel", kind="weights", address=256), Owner("the running call of `f`", address=512)
+    calls = (Call(1, 1, "step"), Call(4, 2, "step"))
+    window = Window("window-1.xplane.pb", calls, {2: (found,), 8: (kernel,), 12: (found,)})
+    assert window.owners_at_last_call == (kernel,)
+    assert Window("", (), {}).owners_at_last_call == ()

@@ -102,7 +102,7 @@ def test_what_pins_the_holes_is_named_when_it_matters(recorded_tide):
     assert report.pinning_line == "x:0 (512 B) splits 4.5 KiB"
     assert "split by x:0 (512 B) splits 4.5 KiB" in printed(report)
     assert report.to_dict()["free_at_peak"]["pinnings"][0]["hole_bytes"] == 4608
-    # The allocator knows of a large block elsewhere: the holes of this step matter to nobody.
+    # The allocator has a large free block elsewhere, so the holes of this step do not matter.
     assert TideReport(fragmented(recorded_tide, 0.1)).pinning_line is None
 
 

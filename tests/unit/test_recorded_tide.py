@@ -233,7 +233,7 @@ def test_what_is_known_beside_the_events(tide):
     assert tide.notes == ("a note",)
 
 
-def test_what_lies_nobody_knows_where_lies_above_all_else():
+def test_buffers_with_unknown_addresses_are_above_all_others():
     stream = Stream()
     stream.allocate("unseen", 3000)
     stream.cut()
@@ -259,7 +259,7 @@ actions = st.lists(
 
 
 def play(script: list[Action]):
-    """A run in which windows end where nobody listens for so many actions."""
+    """A run in which the given number of actions between windows is not recorded."""
     stream, alive, cuts = Stream(), [], []
     deaf, number, call, step = 0, 0, None, 0
     for action, value in script:

@@ -81,7 +81,7 @@ def test_what_is_read_is_held_where_there_is_room():
     assert found(text, 330) == ([0, 1, 2, 3, 4, ~1, 5], 330, 1, True)
 
 
-def test_a_result_that_nobody_waits_for_is_not_made_again():
+def test_a_result_without_readers_is_not_rematerialized():
     text = "a = () 100 lasts\n b = () 100\n c = (b) 50"
     assert found(text, 200) == ([0, 1, 2], 250, 0, False)
 

@@ -1,5 +1,8 @@
 """Screens: what is folded, how edges are bundled, and that nothing is lost on the way."""
 
+from dataclasses import dataclass
+
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,10 +11,13 @@ from lowtide.atlas.breadth_first import around, shortest_paths
 from lowtide.atlas.screens.breadcrumbs import breadcrumbs_to_node
 from lowtide.atlas.screens.comparison import compare_screens, paired_part
 from lowtide.atlas.screens.folding import LIMIT, MOST
+from lowtide.atlas.screens.group_borders import group_borders
 from lowtide.atlas.screens.screen import make_node_screen, make_screen
 from lowtide.atlas.screens.screen_cache import screen_data
 from lowtide.atlas.search import Query, search
+from lowtide.atlas.tide_overlay import TideOverlay
 from lowtide.errors import LowtideError
+from tests.conftest import make_tide
 from tests.unit.graph_bytes import FLOAT, TRAINING, function, shape, typed
 from tests.unit.protos import message, node
 
@@ -23,7 +29,7 @@ def labels(screen):
 def edges(screen):
     return {
         (screen.items[a].label, screen.items[b].label): (count, size, waits)
-        for a, b, count, size, waits in screen.edges
+        for a, b, count, size, waits, _ in screen.edges
     }
 
 
@@ -39,7 +45,7 @@ def test_a_screen_of_a_small_graph_has_each_child_and_bundled_edges(atlas_of):
         ("gradient_tape", "adam"): (1, 24, 0),
         ("lr", "adam"): (1, 4, 0),
     }
-    assert [item.phase for item in screen.items] == ["forward", "optimizer", "mixed", "backward", "optimizer"]
+    assert [item.phase for item in screen.items] == ["forward", "optimizer", "forward", "backward", "optimizer"]
     assert (screen.nodes, screen.children, screen.hidden_edges) == (8, 5, 0)
 
 
@@ -75,7 +81,7 @@ def test_a_long_series_is_one_item_and_opens_into_ranges(atlas_of):
     ]
     inner = opened(atlas, screen.items[0].key)
     assert [item.label for item in inner.items[:2]] == ["MatMul_0 … MatMul_99", "MatMul_100 … MatMul_199"]
-    assert inner.edges == [(row, row + 1, 1, 0, 0) for row in range(49)]
+    assert inner.edges == [(row, row + 1, 1, 0, 0, None) for row in range(49)]
     assert labels(opened(atlas, inner.items[1].key))[:2] == ["MatMul_100", "MatMul_101"]
 
 
@@ -165,9 +171,30 @@ def test_a_fold_or_a_scope_that_is_not_there(atlas_of):
         make_screen(atlas, part=3)
 
 
+@dataclass(frozen=True)
+class Numbers:
+    """The number of each node."""
+
+    is_summed: bool
+
+    def __call__(self, nodes):
+        return nodes.astype(float)
+
+
+def test_lifetimes_are_counted_in_events_of_the_step(atlas_of):
+    tide = make_tide()
+    overlay = TideOverlay(atlas_of(*TRAINING), tide, "lifetime")
+    items = {item.label: item.value for item in make_screen(atlas_of(*TRAINING), values=overlay).items}
+    # The step has the events 1 to 6: a weight lives as long, and a scope no longer than the longest of its tensors.
+    assert len(tide.curve.bytes_in_use) == 7
+    assert items == {"x": 6.0, "lr": 0.0, "dense": 6.0, "gradient_tape": 2.0, "adam": 0.0}
+
+
 def test_values_are_summed_over_items(atlas_of):
-    screen = make_screen(atlas_of(*TRAINING), values=lambda nodes: nodes.astype(float))
+    screen = make_screen(atlas_of(*TRAINING), values=Numbers(is_summed=True))
     assert [item.value for item in screen.items] == [0.0, 1.0, 2.0 + 3 + 4 + 5, 6.0, 7.0]
+    largest = make_screen(atlas_of(*TRAINING), values=Numbers(is_summed=False))
+    assert [item.value for item in largest.items] == [0.0, 1.0, 5.0, 6.0, 7.0]
     assert screen_data(atlas_of(*TRAINING))["items"][0]["value"] is None
 
 
@@ -225,6 +252,65 @@ def test_around_a_node_and_the_way_to_another(atlas_of):
     assert shortest_paths(atlas, atlas.find("adam/apply"), atlas.find("x")) is None
     screen = make_node_screen(atlas, way.nodes, 0, "from x to adam/apply", way.hidden)
     assert edges(screen)["x", "dense/Less"] == (1, 0, 0)
+    assert {item.label for item in screen.items} == {"x", "dense/Less", "gradient_tape/MatMul", "adam/apply"}
+
+
+def test_nodes_of_several_scopes_are_labelled_by_what_tells_them_apart(atlas_of):
+    convolutions = [f"net/block{number}_conv/convolution" for number in range(3)]
+    atlas = atlas_of(*chain(["net/stem/Relu", *convolutions]))
+    screen = make_node_screen(atlas, np.arange(len(atlas)), 0, "all")
+    assert {item.key: item.label for item in screen.items} == {
+        "net/stem/Relu": "stem/Relu",
+        **{name: name.removeprefix("net/") for name in convolutions},
+    }
+
+
+def test_an_edge_of_one_tensor_has_its_shape(atlas_of):
+    shapes = {
+        (screen.items[a].label, screen.items[b].label): shape
+        for screen in [make_screen(atlas_of(*TRAINING))]
+        for a, b, _, _, _, shape in screen.edges
+    }
+    # Two tensors of `x` go to dense; of dense's two edges to adam one is a control edge, and a resource has no shape.
+    assert shapes == {
+        ("x", "dense"): None, ("x", "gradient_tape"): "4×3", ("dense", "gradient_tape"): "4×2",
+        ("dense", "adam"): "scalar", ("gradient_tape", "adam"): "3×2", ("lr", "adam"): "scalar",
+    }  # fmt: skip
+
+
+def test_a_scope_has_a_main_op_which_is_no_constant_unless_it_has_only_these(atlas_of):
+    constants = [node(f"block/c{number}", "Const") for number in range(5)]
+    atlas = atlas_of(*constants, *chain(["block/conv/a", "block/conv/b"], "Conv2D"), *constants_in("scales"))
+    assert {item.label: item.main_op for item in make_screen(atlas).items} == {"block": "Conv2D", "scales": "Const"}
+
+
+def constants_in(scope):
+    return [node(f"{scope}/c{number}", "Const") for number in range(3)]
+
+
+def test_what_enters_and_leaves_a_scope(atlas_of):
+    borders = group_borders(atlas_of(*TRAINING), 0, "dense")
+    assert [(each["name"], each["port"], each["shape"], each["edges"]) for each in borders["inputs"]] == [
+        ("x", 0, "4×3", 1),
+        ("x", 1, None, 1),
+    ]
+    assert [(each["name"], each["control"]) for each in borders["outputs"]] == [
+        ("dense/kernel", False),
+        ("dense/MatMul", False),
+        ("dense/Less", True),
+    ]
+    assert (borders["input_count"], borders["output_count"]) == (2, 3)
+    assert group_borders(atlas_of(*TRAINING), 0, "")["input_count"] == 0
+
+
+def test_pages_of_what_enters_a_scope(atlas_of):
+    sources = [f"x_{number}" for number in range(120)]
+    atlas = atlas_of(*(node(name, "Placeholder") for name in sources), node("sum/all", "AddN", *sources))
+    first, last = group_borders(atlas, 0, "sum"), group_borders(atlas, 0, "sum", inputs_from=100)
+    assert (len(first["inputs"]), len(last["inputs"]), first["input_count"]) == (50, 20, 120)
+    fold = next(item for item in make_screen(atlas).items if item.members > 1)
+    folded = group_borders(atlas, 0, *fold.key.split("|", 1))
+    assert (folded["input_count"], folded["output_count"]) == (0, 120)
 
 
 def test_two_graphs_compared(atlas_of):

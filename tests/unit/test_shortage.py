@@ -134,6 +134,19 @@ def test_it_fits_the_terminal(width):
     assert max(len(line) for line in show(shortage, width).splitlines()) <= width
 
 
+def test_numbers_and_lines_are_never_cut():
+    """As in a step that ran out at once: each holder has a long name, a shape and a line."""
+    holder = Owner(
+        bytes=25 * MIB + 900_000, count=1234, name="a:0", op="_MklEinsum",
+        layer="multi_head_attention", dtype="float32", shape=(256, 14, 14, 64), source="train.py:113",
+    )  # fmt: skip
+    lines = show(make_shortage(holders=(holder,)), 80).splitlines()
+    (row,) = [line for line in lines if "1,234" in line]
+    for words in ("25.9 MiB", "21.5 KiB", "f32 256×14×14×64", "train.py:113"):
+        assert words in row
+    assert any(line.split() == ["held", "blocks", "each", "by", "shape", "line"] for line in lines)
+
+
 def test_what_is_not_known_is_left_out():
     shortage = Shortage(request=Request(), target="train.log", cause=OomCause("unknown", "out of memory"))
     text = show(shortage)

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from lowtide.program.machine import Machine, use_machine
 from lowtide.simulator.bfc import BfcAllocator
 from lowtide.simulator.executor import execute
-from lowtide.simulator.simulate import Residents, SimulatedProcess, simulate
+from lowtide.simulator.simulate import simulate
+from lowtide.simulator.simulated_process import Residents, SimulatedProcess
 from lowtide.simulator.tuning import SAFE_BYTES
 from tests.unit.graphs import make_work, tensor
 
@@ -46,6 +47,16 @@ def test_constants_variables_and_handles_exist_before_the_step():
 def test_variables_that_the_step_does_not_use_count():
     work = make_work("x = _Arg() [1000]\ny = FancyOp(x) [1000]")
     assert simulate(work, Residents(extra=(1000, 4))).peak_bytes == 8192 + 1024 + 256
+
+
+def test_what_a_real_process_holds_more_counts():
+    work = make_work("x = _Arg() [1000]\ny = FancyOp(x) [1000]")
+    found = simulate(work, Residents(held_bytes=50_000))
+    # 50,000 less the 4,096 of x, in chunks of 256.
+    assert found.other_bytes == 46_080
+    assert found.bytes_before == 4096 + 46_080
+    assert found.peak_bytes == 8192 + 46_080
+    assert simulate(work, Residents(held_bytes=4096)).other_bytes == 0
 
 
 ASSIGNED = """

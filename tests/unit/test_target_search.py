@@ -60,7 +60,7 @@ def test_what_was_put_back_comes_up_again():
     assert targets.find(700).schedule == solution.schedule
 
 
-def test_below_the_lowest_course_nobody_searches_again(searches):
+def test_no_search_below_the_lowest_schedule(searches):
     targets = TargetSearch(chain())
     lowest = targets.find(150)
     assert not lowest.within

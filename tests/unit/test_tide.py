@@ -18,6 +18,8 @@ def test_the_peak_is_the_highest_event_and_its_position(tide):
     assert tide.peak_event == 4
     assert tide.peak_node == "gradient_tape/MatMul"
     assert str(tide.peak_place) == "gradient of dense (MatMul)"
+    # An eager op outside of any layer.
+    assert str(explain.ProgramPoint(3, "gradient_tape/Mul", "Mul", None, backward=True)) == "gradient of Mul (Mul)"
 
 
 def test_breakdown_adds_up_to_the_curve_at_the_peak(tide):
@@ -30,6 +32,7 @@ def test_breakdown_adds_up_to_the_curve_at_the_peak(tide):
         "input": 500,
         "constants": 0,
         "other": 0,
+        "outside": 0,
         "slack": 24 + 48 + 12 + 96 + 24,
     }
     assert sum(tide.breakdown().values()) == 8704

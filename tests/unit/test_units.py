@@ -4,7 +4,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowtide.errors import LowtideError
-from lowtide.units import GrowthLimit, format_bytes, format_change, format_growth, parse_bytes, parse_growth
+from lowtide.units import (
+    GrowthLimit,
+    format_bytes,
+    format_change,
+    format_count,
+    format_growth,
+    parse_bytes,
+    parse_growth,
+)
 
 
 @pytest.mark.parametrize(
@@ -152,3 +160,28 @@ def test_a_number_with_a_fraction_is_not_taken_for_bytes():
     assert parse_bytes(8e9) == 8_000_000_000
     with pytest.raises(LowtideError, match=r'write "1\.5GiB"'):
         parse_bytes(1.5)
+
+
+@pytest.mark.parametrize(
+    ("count", "noun", "plural", "text"),
+    [
+        (1, "line", None, "1 line"),
+        (0, "line", None, "0 lines"),
+        (12_345, "batch", None, "12,345 batches"),
+        (2, "box", None, "2 boxes"),
+        (2, "entry", None, "2 entries"),
+        (2, "array", None, "2 arrays"),
+        (2, "leaf", "leaves", "2 leaves"),
+        (1, "input names a node", "inputs name nodes", "1 input names a node"),
+    ],
+)
+def test_a_count_agrees_with_its_noun(count, noun, plural, text):
+    assert format_count(count, noun, plural) == text
+
+
+@pytest.mark.parametrize("text", ["1.5", " 0.5 ", "1.5e0"])
+def test_a_fraction_of_a_byte_is_refused_as_text_too(text):
+    with pytest.raises(LowtideError, match=r'must be whole.*GiB" for gibibytes'):
+        parse_bytes(text)
+    assert parse_bytes("1.5e9") == 1_500_000_000
+    assert parse_bytes("8.0") == 8

@@ -29,6 +29,19 @@ def known(op, *inputs, **attributes):
         ("StridedSlice", ([5, 6, 7], [1], [2], [1]), {"shrink_axis_mask": 1}, 6),
         ("StridedSlice", ([5, 6, 7], [1], [0], [1]), {"end_mask": 1}, [6, 7]),
         ("StridedSlice", ([5, 6, 7], [0], [2], [1]), {"begin_mask": 1}, [5, 6]),
+        (
+            "StridedSlice",
+            ([[5, 6], [7, 8]], [0, 1], [0, 2], [1, 1]),
+            {"ellipsis_mask": 1, "shrink_axis_mask": 2},
+            [6, 8],
+        ),
+        ("StridedSlice", ([5, 6, 7], [0, 1], [0, 3], [1, 1]), {"new_axis_mask": 1}, [[6, 7]]),
+        (
+            "StridedSlice",
+            ([5, 6, 7], [0, 0], [0, 0], [1, 1]),
+            {"ellipsis_mask": 1, "new_axis_mask": 2},
+            [[5], [6], [7]],
+        ),
         ("Slice", ([5, 6, 7], [1], [-1]), {}, [6, 7]),
         ("GatherV2", ([5, 6, 7], [2, 0], 0), {}, [7, 5]),
         ("Prod", ([2, 3, 4], [0]), {}, 24),
@@ -66,6 +79,7 @@ def test_unknown_values():
     assert known("ConcatV2", [1], [[2]], 0) is None
     assert known("Fill", [LARGEST_VALUE + 1], 0) is None
     assert known("Fill", [LARGEST_VALUE], 0) is not None
+    assert known("Fill", [1 << 20, 1 << 20], 0) is None
 
 
 TEXT = """
@@ -120,3 +134,17 @@ def test_axes_of_a_broadcast_gradient(left, right):
     axes = evaluate("BroadcastGradientArgs", {}, [np.array(left, np.int32), np.array(right, np.int32)])
     for shape, over in zip((left, right), axes, strict=True):
         assert np.zeros(whole).sum(axis=tuple(over.tolist())).size == np.prod(shape, dtype=int)
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs"),
+    [
+        ("Fill", ([1 << 40, 64], 0.0)),
+        ("Tile", ([[1.0]], [1 << 40, 64])),
+        ("Range", (0, 1 << 60, 1)),
+        ("DynamicStitch", ([1 << 60], [5])),
+    ],
+)
+def test_a_value_that_would_be_large_is_not_computed(op, inputs):
+    # Computing any of these would need more memory than a machine has.
+    assert known(op, *inputs) is None

@@ -11,7 +11,7 @@ HELD = int(BEFORE.curve.bytes_in_use[0])
 
 
 def tried(budget_bytes, *smallest):
-    """VariantPruning after batches in 1, 2, 4... pieces were tried in vain."""
+    """VariantPruning after 1, 2, 4... micro-batches did not fit."""
     pruning = VariantPruning(budget_bytes)
     for doublings, bytes_ in enumerate(smallest):
         pruning.note(1 << doublings, None, NoPlanError("no plan", budget_bytes, bytes_, before=BEFORE))

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowtide.sources.profiles.xplane import MARK, Mark, parse_allocations, parse_profile, read_allocations, read_profile
+from lowtide.sources.profiles.xplane import EAGER_OP, MARK, EagerSpan, Mark, parse_profile, read_profile
 from lowtide.sources.protobuf.wire import WireError, read_fields, read_varint, signed
 from tests.unit.protos import message, number, varint
 
-ALLOCATION, DEALLOCATION, OTHER, MARKED = 1, 2, 300, 301
+ALLOCATION, DEALLOCATION, OTHER, MARKED, SPANNED = 1, 2, 300, 301, 302
 
 
 class PlaneWriter:
@@ -23,6 +23,7 @@ class PlaneWriter:
     def __init__(self) -> None:
         self.names: dict[str, int] = {}
         self.kinds = {ALLOCATION: "MemoryAllocation", DEALLOCATION: "MemoryDeallocation", OTHER: "Op", MARKED: MARK}
+        self.kinds[SPANNED] = EAGER_OP
         self.lines = b""
 
     def name(self, text: str) -> int:
@@ -87,7 +88,7 @@ def test_one_allocation_and_its_free(tmp_path: Path) -> None:
     writer.line(-99, 1000, events)
     path = tmp_path / "host.xplane.pb"
     path.write_bytes(writer.space())
-    record = read_allocations(path)
+    record = read_profile(path).allocations
     assert len(record) == 2
     assert record.time_ps.tolist() == [1_005_000, 1_007_000]
     assert record.is_allocation.tolist() == [True, False]
@@ -113,13 +114,13 @@ def test_shapes(text: str, shape: tuple[int, ...] | None) -> None:
     writer = PlaneWriter()
     event = writer.event(ALLOCATION, 1, memory_stats(256, 256, 256) | {"shape": text})
     writer.line(1, 0, [event])
-    assert parse_allocations(writer.space()).shape == [shape]
+    assert parse_profile(writer.space()).allocations.shape == [shape]
 
 
 def test_events_without_the_state_of_the_allocator_are_left_out() -> None:
     writer = PlaneWriter()
     writer.line(1, 0, [writer.event(ALLOCATION, 1, {"requested_bytes": 8})])
-    record = parse_allocations(writer.space())
+    record = parse_profile(writer.space()).allocations
     assert len(record) == 0
     assert record.breaks() == []
 
@@ -129,7 +130,7 @@ def test_threads_are_merged_by_time() -> None:
     writer.line(1, 0, [writer.event(ALLOCATION, 10, memory_stats(256, 256, 256))])
     # The other line starts later, so a smaller offset is a later time.
     writer.line(2, 100, [writer.event(ALLOCATION, 5, memory_stats(512, 512, 768))])
-    assert parse_allocations(writer.space()).thread.tolist() == [1, 2]
+    assert parse_profile(writer.space()).allocations.thread.tolist() == [1, 2]
 
 
 def test_swapped_events_of_two_threads_are_put_right() -> None:
@@ -139,7 +140,7 @@ def test_swapped_events_of_two_threads_are_put_right() -> None:
     third = writer.event(DEALLOCATION, 20, memory_stats(256, 256, 512))
     writer.line(1, 0, [first, third])
     writer.line(2, 0, [second])
-    record = parse_allocations(writer.space())
+    record = parse_profile(writer.space()).allocations
     assert record.bytes_in_use.tolist() == [256, 768, 512]
     assert record.time_ps.tolist() == [10_000, 30_000, 20_000]
     assert record.is_allocation.tolist() == [True, True, False]
@@ -154,7 +155,7 @@ def test_a_lost_event_is_a_break_and_keeps_the_order_by_time() -> None:
         for time, in_use in enumerate(in_use_after, start=1)
     ]
     writer.line(1, 0, events)
-    record = parse_allocations(writer.space())
+    record = parse_profile(writer.space()).allocations
     assert record.bytes_in_use.tolist() == in_use_after
     assert record.breaks() == [1]
 
@@ -168,7 +169,7 @@ def test_two_allocators_have_two_chains() -> None:
         writer.event(ALLOCATION, 3, memory_stats(512, 256, 512)),
     ]
     writer.line(1, 0, events)
-    record = parse_allocations(writer.space())
+    record = parse_profile(writer.space()).allocations
     assert record.allocator == ["bfc", "other", "bfc"]
     assert record.breaks() == []
 
@@ -191,6 +192,14 @@ def test_marks_of_all_threads_are_found_in_the_order_of_time(tmp_path: Path) -> 
     profile = read_profile(path)
     assert profile.marks == (Mark(1_001_000, 2), Mark(1_005_000, 4), Mark(1_009_000, 3))
     assert profile.allocations.time_ps.tolist() == [1_002_000]
+
+
+def test_spans_of_eager_ops_have_their_thread_and_both_ends() -> None:
+    writer = PlaneWriter()
+    writer.line(3, 1000, [writer.event(SPANNED, 1, {"at": 0}, 500), writer.event(SPANNED, 2, {"at": 6}, 700)])
+    writer.line(4, 1000, [writer.event(SPANNED, 9, {}, 500)])
+    spans = parse_profile(writer.space()).spans
+    assert spans == (EagerSpan(3, 1_001_000, 1_001_500, 0), EagerSpan(3, 1_002_000, 1_002_700, 6))
 
 
 def test_a_mark_without_a_number_is_none() -> None:
@@ -229,11 +238,11 @@ def test_kernels_are_told_from_all_else_by_their_names() -> None:
 
 def test_what_is_not_a_profile_is_refused() -> None:
     with pytest.raises(WireError, match="not a profile"):
-        parse_allocations(number(1, 5))
+        parse_profile(number(1, 5))
     with pytest.raises(WireError, match="end in the middle"):
-        parse_allocations(message(1, b"abcdef")[:-2])
+        parse_profile(message(1, b"abcdef")[:-2])
     with pytest.raises(WireError, match="wire type"):
-        parse_allocations(bytes([1 << 3 | 3]))
+        parse_profile(bytes([1 << 3 | 3]))
 
 
 @given(st.integers(-(1 << 63), (1 << 63) - 1))

@@ -43,7 +43,7 @@ def race(options: argparse.Namespace) -> dict[str, Any]:
             del runners[lane], meters[lane]
     chance = random.Random(0)
     for _ in range(options.rounds):
-        # Whoever follows itself finds its weights in the cache, as in training; who comes first is a matter of chance.
+        # A way that runs twice in a row finds its weights in the cache, as in training; the first is chosen at random.
         for lane in chance.sample(list(runners), len(runners)):
             runners[lane]()
             meters[lane].run(runners[lane])

@@ -34,7 +34,7 @@ class _Verbs(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in _VERBS and not args[0].startswith("-"):
             near = get_close_matches(args[0], _VERBS, n=1)
-            cure = f"did you mean {near[0]}?" if near else f"the commands are {', '.join(_VERBS)}"
+            cure = f"did you mean {near[0]}?" if near else f"the commands are {', '.join(_VERBS)}; see lowtide --help"
             raise LowtideError("no such command", given=args[0], cure=cure)
         return super().resolve_command(ctx, args)
 
@@ -74,7 +74,7 @@ def main(arguments: list[str] | None = None) -> None:
     except click.ClickException as error:
         _fail(error.format_message())
     except LowtideError as error:
-        _fail(str(error))
+        _fail(error.command_line())
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)
     except BrokenPipeError:

@@ -117,8 +117,8 @@ def _open(path: Path, label: str | None) -> Subgraph:
     from lowtide.atlas.subgraph import graph
     from lowtide.cli.output import progress
 
-    with progress("opening the graph") as tell:
-        return graph(path, label, tell)
+    with progress("opening the graph") as on_progress:
+        return graph(path, label, on_progress)
 
 
 def _show(subgraph: Subgraph, top: int, *, as_json: bool) -> None:

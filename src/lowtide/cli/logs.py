@@ -6,10 +6,12 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from lowtide.errors import LowtideError
+from lowtide.units import format_count
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -37,7 +39,9 @@ def is_log(file: Path) -> bool:
         with file.open("rb") as stream:
             return stream.read(4) != b"PK\x03\x04"
     except OSError as error:
-        raise LowtideError(f"cannot read: {error.strerror}", given=file) from error
+        near = get_close_matches(file.name, [each.name for each in file.parent.glob("*") if each.is_file()], n=1)
+        cure = f"did you mean {file.with_name(near[0])}?" if near else "give a .tide or .plan file, or a log"
+        raise LowtideError(f"cannot read: {error.strerror}", given=file, cure=cure) from error
 
 
 def explain_log(file: Path, top: int, *, as_json: bool, html: Path | None) -> int:
@@ -49,7 +53,7 @@ def explain_log(file: Path, top: int, *, as_json: bool, html: Path | None) -> in
     log.read(file)
     if not log.evidence:
         raise LowtideError(
-            f"memory did not run out in this log, {log.lines:,} lines",
+            f"no message in this log, {format_count(log.lines, 'line')}, says that memory ran out",
             given=log.name,
             cure=log.what_else(),
         )
@@ -69,7 +73,7 @@ class _OomLog:
         self.left_out = 0
 
     def what_else(self) -> str:
-        """Return what to do with a log in which memory did not run out."""
+        """Return what to do with a log that does not say that memory ran out."""
         if not self.lines:
             return "it is empty: give a log with the standard error of TensorFlow"
         return _LOOKED_FOR

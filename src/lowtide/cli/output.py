@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from lowtide.errors import LowtideError
-from lowtide.progress import Progress, ProgressCallback
+from lowtide.progress import Progress, ProgressCallback, format_left
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -113,16 +115,29 @@ def progress(begin: str = "starting TensorFlow") -> Iterator[ProgressCallback]:
         yield lambda progress: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as ProgressBar
+    from rich.text import Text
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=20), TimeElapsedColumn())
-    with ProgressBar(*columns, console=Console(stderr=True), transient=True) as bar:
+    deadline: float | None = None
+
+    class LeftColumn(ProgressColumn):
+        """Counts down the estimate of what is left."""
+
+        def render(self, task: Task) -> Text:
+            left = None if deadline is None else deadline - time.monotonic()
+            return Text("" if left is None else f"about {format_left(left)}" if left > 0 else "nearly done")
+
+    with ProgressBar(*columns, LeftColumn(), console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(begin, total=None)
 
         def show(progress: Progress) -> None:
+            nonlocal deadline
+            deadline = None if progress.left_seconds is None else time.monotonic() + progress.left_seconds
             total = None if progress.share is None else 1.0
-            bar.update(task, description=str(progress), completed=progress.share or 0, total=total)
+            stage = str(replace(progress, left_seconds=None))
+            bar.update(task, description=stage, completed=progress.share or 0, total=total)
 
         yield show
 
@@ -133,5 +148,5 @@ def looking_at_a_target() -> Iterator[ProgressCallback]:
     # TensorFlow logs to standard error from C++; only this variable controls that.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     # What a script prints while it is imported or traced must not end up in the output of --json.
-    with progress() as tell, redirect_stdout(sys.stderr):
-        yield tell
+    with progress() as on_progress, redirect_stdout(sys.stderr):
+        yield on_progress

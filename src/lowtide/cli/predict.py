@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from lowtide.cli.cached import Answers, answers_about, cache_option, pack_data, tell_origin, unpack_data
 from lowtide.cli.differences import check_one_form, difference_options, emit_against, load_against
 from lowtide.cli.options import batch_size_option, check_batch_size, check_writable, report_options
 from lowtide.errors import LowtideError
@@ -16,6 +19,7 @@ from lowtide.units import GrowthLimit
 
 if TYPE_CHECKING:
     from lowtide.tf.trace.target import Target
+    from lowtide.tide.tide import Tide
     from lowtide.view.reports.forecast import ForecastReport
     from lowtide.view.reports.tide import TideReport
 
@@ -31,6 +35,7 @@ if TYPE_CHECKING:
     "--against", type=click.Path(path_type=Path), metavar="FILE", help="Show what changed since this .tide was saved."
 )
 @difference_options
+@cache_option
 def command(
     target: str,
     batch_size: int | None,
@@ -44,6 +49,7 @@ def command(
     against: Path | None,
     max_growth: GrowthLimit | None,
     markdown: bool,
+    no_cache: bool,
 ) -> int:
     """Predict the memory of a training step that has never run.
 
@@ -62,15 +68,21 @@ def command(
     before = load_against(against, max_growth, markdown)
     from lowtide.cli.output import emit_forecast, emit_tide, looking_at_a_target
 
-    with looking_at_a_target() as tell:
-        found = _resolve(target, batch_size, tell)
-        if found.is_data:
+    forecast: ForecastReport | None = None
+    with looking_at_a_target() as on_progress, answers_about(target, use=not no_cache) as answers:
+
+        @cache
+        def load() -> Target:
+            return _resolve(target, batch_size, on_progress)
+
+        if answers.needs_program and load().is_data:
             _check_no_tide(target, save, against)
-            forecast = _forecast(found, budget, tell)
+            forecast = _forecast(load(), budget, on_progress)
         else:
-            report = _predict(found, batch_size, budget, top, tell)
-    if found.is_data:
+            report = _predict(load, answers, batch_size, budget, top, on_progress)
+    if forecast is not None:
         return emit_forecast(forecast, as_json=as_json, html=html, svg=svg)
+    tell_origin(answers)
     written = []
     if save is not None:
         report.tide.save(save)
@@ -82,10 +94,10 @@ def command(
     )
 
 
-def _resolve(name: str, batch_size: int | None, tell: ProgressCallback) -> Target:
+def _resolve(name: str, batch_size: int | None, on_progress: ProgressCallback) -> Target:
     from lowtide.tf.trace.target import resolve_target
 
-    tell(Progress(f"loading {name}"))
+    on_progress(Progress(f"loading {name}"))
     return resolve_target(name, batch_size)
 
 
@@ -95,26 +107,58 @@ def _check_no_tide(name: str, save: Path | None, against: Path | None) -> None:
         raise LowtideError("the target is a dataset, and has no tide", given=name, cure=f"leave {option} out")
 
 
-def _forecast(target: Target, budget: int | None, tell: ProgressCallback) -> ForecastReport:
+def _forecast(target: Target, budget: int | None, on_progress: ProgressCallback) -> ForecastReport:
     from lowtide.feed.forecast.predict import predict
     from lowtide.view.reports.forecast import ForecastReport
 
-    tell(Progress("looking at the stages"))
+    on_progress(Progress("looking at the stages"))
     return ForecastReport(predict(target.program), target.label, budget)
 
 
 def _predict(
-    target: Target, batch_size: int | None, budget: int | None, top: int, tell: ProgressCallback
+    load: Callable[[], Target],
+    answers: Answers,
+    batch_size: int | None,
+    budget: int | None,
+    top: int,
+    on_progress: ProgressCallback,
 ) -> TideReport:
-    from lowtide.tf.trace.predict import max_batch_size, predict
+    from lowtide.tide import storage
+    from lowtide.tide.tide import Tide
     from lowtide.view.reports.tide import LargestBatch, TideReport
 
-    tide = predict(target.program, *target.specs, batch_size=target.batch_size, progress=tell)
-    tide = replace(tide, target=target.label, batch_size=batch_size or tide.batch_size, notes=target.notes + tide.notes)
+    if answers.needs_program:
+        answers.identify(load())
+    tide = answers.find_or(
+        lambda: _predict_tide(load(), batch_size, on_progress),
+        storage.to_bytes,
+        lambda content: storage.from_bytes(content, "the cache", Tide),
+        "tide",
+        batch_size,
+    )
     largest = None
-    opened = target.with_open_batch() if budget is not None else None
-    if budget is not None and opened is not None:
-        tell(Progress("looking for the largest batch"))
-        answer = max_batch_size(opened.program, *opened.specs, budget=budget, progress=tell)
-        largest = LargestBatch(answer.batch_size, answer.safe_bytes if answer.batch_size else None)
+    if budget is not None:
+        found = answers.find_or(
+            lambda: _find_largest(load(), budget, on_progress), pack_data, unpack_data, "largest", batch_size, budget
+        )
+        largest = None if found is None else LargestBatch(*found)
     return TideReport(tide, budget, largest, top)
+
+
+def _predict_tide(target: Target, batch_size: int | None, on_progress: ProgressCallback) -> Tide:
+    from lowtide.tf.trace.predict import predict
+
+    tide = predict(target.program, *target.specs, batch_size=target.batch_size, progress=on_progress)
+    return replace(tide, target=target.label, batch_size=batch_size or tide.batch_size, notes=target.notes + tide.notes)
+
+
+def _find_largest(target: Target, budget: int, on_progress: ProgressCallback) -> tuple[int, int | None] | None:
+    """Return the largest batch and its safe bound; None if the program can only be built for one size."""
+    from lowtide.tf.trace.predict import max_batch_size
+
+    opened = target.with_open_batch()
+    if opened is None:
+        return None
+    on_progress(Progress("looking for the largest batch"))
+    answer = max_batch_size(opened.program, *opened.specs, budget=budget, progress=on_progress)
+    return answer.batch_size, answer.safe_bytes if answer.batch_size else None

@@ -103,8 +103,8 @@ def _run(
         recorder="lowtide.tf.record.script",
         stdout_to_stderr=stdout_to_stderr,
     )
-    with progress() as tell:
-        tell(Progress("reading the record"))
+    with progress() as on_progress:
+        on_progress(Progress("reading the record"))
         from lowtide.run.outcome import read_outcome
 
         return ending, read_outcome(folder, ending, script.target)

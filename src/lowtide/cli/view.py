@@ -13,6 +13,7 @@ import click
 
 from lowtide.errors import LowtideError
 from lowtide.progress import Progress
+from lowtide.units import format_count
 
 if TYPE_CHECKING:
     from rich.progress import Progress as ProgressBar
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from lowtide.view.server.indexes import IndexCallback
 
 SCHEMA_VERSION = 1
+_PLURALS = {"file still being read": "files still being read"}
 # How long files are read before the server starts, to report an error if there is nothing to show.
 _LOOKING_SECONDS = 10.0
 
@@ -47,8 +49,8 @@ def command(paths: tuple[str, ...], host: str, port: int | None, as_json: bool) 
 
     background = Background()
     try:
-        with _shown_progress() as tell, _ended_by_signals():
-            api = Api(open_library(paths, background), Indexes(background, tell))
+        with _shown_progress() as on_progress, _ended_by_signals():
+            api = Api(open_library(paths, background), Indexes(background, on_progress))
             with open_server(host, port, App(api, known_hosts(host))) as server:
                 found = api.files(_LOOKING_SECONDS)["files"]
                 _check_something_is_there(found, paths)
@@ -89,13 +91,8 @@ def _count(files: list[dict[str, Any]]) -> str:
         "plan": sum(file["kind"] == "plan" for file in files),
         "file still being read": sum(file["kind"] == "reading" for file in files),
     }
-    words = [f"{count:,} {name if count == 1 else _plural(name)}" for name, count in counts.items() if count]
+    words = [format_count(count, name, _PLURALS.get(name)) for name, count in counts.items() if count]
     return ", ".join(words) or "no graph yet"
-
-
-def _plural(name: str) -> str:
-    first, _, rest = name.partition(" ")
-    return f"{first}s {rest}".rstrip()
 
 
 @contextmanager

@@ -52,7 +52,9 @@ class MeasuredTimes:
         whole = sum(cost for cost, role in zip(work.cost_us, work.role, strict=True) if role == COMPUTE)
         covered = 0.0
         for names in (str, _inside):
-            found = _match({names(name): took for name, took in known.items()}, {names(n): i for n, i in nodes.items()})
+            durations = {names(name): took for name, took in known.items()}
+            timed = {names(name): node for name, node in nodes.items()}
+            found = {timed[name]: durations[source] for name, source in match_nodes(durations, timed).items()}
             share = sum(work.cost_us[node] for node in found if work.role[node] == COMPUTE) / max(whole, 1e-9)
             if share >= TUNING.covered_share:
                 return found
@@ -71,13 +73,14 @@ def measured_times(recorded: Recorded | None) -> MeasuredTimes | None:
     """Return the times in a recorded tide, or in its file."""
     if recorded is None or isinstance(recorded, MeasuredTimes):
         return recorded
-    is_tide = isinstance(recorded, Tide)
-    tide = recorded if isinstance(recorded, Tide) else Tide.load(recorded)
-    source = f"a recording of {tide.target}" if isinstance(recorded, Tide) else fspath(recorded)
+    if isinstance(recorded, Tide):
+        tide, given, source = recorded, recorded.target, f"a recording of {recorded.target}"
+    else:
+        tide, given, source = Tide.load(recorded), fspath(recorded), fspath(recorded)
     if tide.times is None:
         raise LowtideError(
             "the tide has no times of ops: it was predicted, or recorded on a GPU or by an earlier version",
-            given=tide.target if is_tide else source,
+            given=given,
             cure="record the step: lowtide run --save step.tide, or lt.measure",
         )
     return MeasuredTimes(tide, tide.times, source)
@@ -86,10 +89,6 @@ def measured_times(recorded: Recorded | None) -> MeasuredTimes | None:
 def _inside(name: str) -> str:
     """Return a node name without the prefix of the function that calls the step."""
     return _CALLED.sub("", name)
-
-
-def _match(known: Mapping[str, float], nodes: Mapping[str, int]) -> dict[int, float]:
-    return {nodes[name]: known[source] for name, source in match_nodes(known, nodes).items()}
 
 
 def _middle_ratio(work: Workload, measured: Mapping[int, float]) -> float:

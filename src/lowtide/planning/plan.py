@@ -12,8 +12,10 @@ from typing import Any, overload
 from lowtide.errors import LowtideError
 from lowtide.planning import notebook, storage
 from lowtide.planning.rewrite.rewrite import Rewrite
+from lowtide.tide.explain import breakdown_at
+from lowtide.tide.kinds import SLACK
 from lowtide.tide.tide import Tide
-from lowtide.units import format_bytes
+from lowtide.units import format_bytes, format_count
 
 JSON_SCHEMA_VERSION = 1
 
@@ -24,28 +26,62 @@ RECOMPUTE, ORDER, MICROBATCH, PRECISION = "recompute", "order", "microbatch", "p
 _STORED_NAMES = {"barriers": "joints"}
 
 
+@dataclass(frozen=True)
+class Held:
+    """What a step holds before it begins. No plan lowers it, so every plan takes at least `total_bytes`."""
+
+    variables_bytes: int
+    """Weights and optimizer state, as requested."""
+    total_bytes: int
+    """The same with the batch, constants and metrics."""
+
+    @staticmethod
+    def of(before: Tide) -> Held:
+        """Return what the plain step holds before it begins."""
+        kinds = breakdown_at(before, 0)
+        total = sum(size for kind, size in kinds.items() if kind != SLACK)
+        return Held(kinds["weights"] + kinds["optimizer"], total)
+
+
 class NoPlanError(LowtideError):
-    """No plan reaches the budget: the smallest peak that was found, and what could be allowed to get lower."""
+    """No plan reaches the budget: the smallest plan that was found, a lower bound, and what may go lower."""
 
     def __init__(
         self,
         problem: str,
         budget_bytes: int,
-        smallest_bytes: int,
+        smallest_bytes: int | None,
         frontier: Sequence[FrontierPoint] = (),
         allowable: tuple[str, ...] = (),
         before: Tide | None = None,
+        untried_pieces: int | None = None,
     ) -> None:
         self.before = before
         self.budget_bytes = budget_bytes
         self.smallest_bytes = smallest_bytes
+        """The safe bound of the smallest plan that was simulated; None if the budget is below `held`."""
+        self.held = None if before is None else Held.of(before)
         self.frontier = frontier
         self.allowable = allowable
-        lower = "use a smaller batch, or give a larger budget"
-        if allowable:
-            lower = f"allow {' or '.join(allowable)} to go lower"
-        cure = f"the smallest that was found takes {format_bytes(smallest_bytes)}; {lower}"
-        super().__init__(problem, given=f"a budget of {format_bytes(budget_bytes)}", cure=cure)
+        self.untried_pieces = untried_pieces
+        """The smallest number of micro-batches that was not tried, since it was expected to miss the budget as well."""
+        super().__init__(problem, given=f"a budget of {format_bytes(budget_bytes)}", cure=self._cure())
+
+    def _cure(self) -> str:
+        held, batch = self.held, "use a smaller batch, or give a larger budget"
+        if self.smallest_bytes is None:
+            assert held is not None
+            if held.variables_bytes >= self.budget_bytes:
+                alone = f"weights and optimizer state alone take {format_bytes(held.variables_bytes)}"
+                return f"{alone}: use a smaller model or an optimizer with less state, or give a larger budget"
+            return f"weights, optimizer state and the batch alone take {format_bytes(held.total_bytes)}: {batch}"
+        found = f"the smallest plan that was found takes {format_bytes(self.smallest_bytes)}"
+        if self.untried_pieces is not None:
+            found += f" ({self.untried_pieces} micro-batches and more were not tried: they are expected to miss it too)"
+        lower = f"allow {' or '.join(self.allowable)} to try lower" if self.allowable else batch
+        if held is not None:
+            found += f", and weights, optimizer state and the batch alone {format_bytes(held.total_bytes)}"
+        return f"{found}; {lower}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the error as plain data, with a `schema_version`; `fits` distinguishes it from a plan."""
@@ -55,6 +91,7 @@ class NoPlanError(LowtideError):
             "fits": False,
             "summary": str(self),
             "smallest_bytes": self.smallest_bytes,
+            "held_bytes": None if self.held is None else self.held.total_bytes,
             "frontier": [asdict(point) for point in self.frontier],
             "allowable": list(self.allowable),
         }
@@ -77,11 +114,13 @@ class Action:
 
 @dataclass(frozen=True)
 class FrontierPoint:
-    """What another budget would cost, as estimated by the planner."""
+    """What a budget costs."""
 
     peak_bytes: int
     slowdown: float
     recomputed: int
+    is_estimate: bool = False
+    """Whether the planner estimated it from its own memory profile; otherwise the rewritten step was simulated."""
 
 
 class LazyFrontier(Sequence[FrontierPoint]):
@@ -169,6 +208,10 @@ class Plan:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the plan to one file, which `lt.load_plan` and `lowtide explain` read."""
+        storage.save(path, self.to_bytes())
+
+    def to_bytes(self) -> bytes:
+        """Return the content of the plan's file."""
         header = {
             "target": self.target,
             "budget_bytes": self.budget_bytes,
@@ -181,12 +224,17 @@ class Plan:
             "frontier": [asdict(point) for point in self.frontier],
             "rewrite": {_STORED_NAMES.get(name, name): rows for name, rows in asdict(self.rewrite).items()},
         }
-        storage.save(path, header, {"before": self.before, "after": self.after})
+        return storage.to_bytes(header, {"before": self.before, "after": self.after})
 
     @staticmethod
     def load(path: str | PathLike[str]) -> Plan:
         """Read a plan that `save` wrote, without its step; `lt.load_plan` also binds it to its step."""
         return storage.load(path, _from_header)
+
+    @staticmethod
+    def from_bytes(content: bytes, given: object) -> Plan:
+        """Return the plan in the content of a file; errors refer to it as `given`."""
+        return storage.from_bytes(content, given, _from_header)
 
     @property
     def changes_results(self) -> bool:
@@ -276,4 +324,4 @@ def format_slowdown(slowdown: float) -> str:
 
 
 def _count_of(count: int, noun: str, done: str) -> str | None:
-    return f"{count:,} {noun}{'' if count == 1 else 's'} {done}" if count else None
+    return f"{format_count(count, noun)} {done}" if count else None

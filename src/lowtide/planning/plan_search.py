@@ -1,6 +1,6 @@
 """The search for a plan: schedule, simulate the rewritten step, correct the target, and try again.
 
-Read aloud:
+The search goes through these steps:
 
 1. Find the cheapest schedule whose peak, by the planner's own memory profile, is at a *target*.
 2. Build the rewrite that enforces it, with as much concurrency as memory allows, and simulate the rewritten step.
@@ -15,6 +15,7 @@ Building and simulating a rewrite needs the program; a `RewriteSimulator` does i
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -114,7 +115,7 @@ class _PlanSearch:
             if self._is_done(number) or not self._choose_target(number):
                 break
         if self.best is None:
-            points = lazy_frontier(self.problem, self.last) if self.last is not None else ()
+            points = lazy_frontier(self.problem, self.last, self.budget_bytes) if self.last is not None else ()
             problem = "no plan reaches the budget"
             raise NoPlanError(problem, self.budget_bytes, self.smallest_bytes, points, before=self.simulator.before)
         return self._with_fewer_copies(self.best)
@@ -278,15 +279,26 @@ def with_room(after: Tide, budget_bytes: int) -> Tide:
     return dataclasses.replace(after, safe_bytes=max(after.safe_bytes, min(roomy, budget_bytes)))
 
 
-def lazy_frontier(problem: PlanningProblem, attempt: Attempt) -> LazyFrontier:
-    """Return what other budgets would cost, scaled by the ratio of safe limit and planned peak of an attempt."""
+def lazy_frontier(
+    problem: PlanningProblem, attempt: Attempt, checked_bytes: int, checked_slowdown: float = math.inf
+) -> LazyFrontier:
+    """Return estimates of what other budgets would cost.
+
+    They are scaled by what an attempt showed: the ratio of its safe bound to its planned peak, and the time that its
+    order costs. The search has found nothing faster than `checked_slowdown` within `checked_bytes`, so estimates that
+    promise it are left out.
+    """
     # A plan may live long: the frontier keeps the problem, and nothing else of the search.
     factor = attempt.after.safe_bytes / max(attempt.solution.profile.peak_bytes, 1)
+    order_us = attempt.extra_us - attempt.solution.profile.extra_us
 
     def find() -> tuple[FrontierPoint, ...]:
-        return tuple(
-            FrontierPoint(int(peak * factor), extra_us / max(problem.total_us, 1e-9), count)
-            for peak, extra_us, count in frontier(problem)
-        )
+        points = []
+        for peak_bytes, extra_us, count in frontier(problem):
+            slowdown = (extra_us + order_us * (count > 0)) / max(problem.total_us, 1e-9)
+            point = FrontierPoint(int(peak_bytes * factor), slowdown, count, is_estimate=True)
+            if point.peak_bytes > checked_bytes or slowdown > checked_slowdown:
+                points.append(point)
+        return tuple(points)
 
     return LazyFrontier(find)

@@ -207,7 +207,7 @@ class ProblemBuilder:
                     through[tensor] = through[source]
                 continue
             size = self.output_bytes(node, tensor)
-            if size >= self.smallest_bytes and tensor not in work.unallocated[node]:
+            if size >= self.smallest_bytes:
                 made[tensor] = size
         return made
 

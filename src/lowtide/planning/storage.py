@@ -29,17 +29,27 @@ def is_plan(path: str | PathLike[str]) -> bool:
         return False
 
 
-def save(path: str | PathLike[str], header: dict[str, Any], tides: dict[str, Tide]) -> None:
-    """Write the header and the tides "before" and "after" of a plan."""
+def save(path: str | PathLike[str], content: bytes) -> None:
+    """Write the file of a plan."""
+    _FILE.write(path, content)
+
+
+def to_bytes(header: dict[str, Any], tides: dict[str, Tide]) -> bytes:
+    """Return the content of the file of a plan: its header, and its tides "before" and "after"."""
     members = {f"{name}.tide": tide_storage.to_bytes(tides[name]) for name in _TIDES}
-    _FILE.write(path, _FILE.pack(header, members))
+    return _FILE.pack(header, members)
 
 
 def load(path: str | PathLike[str], rebuild: Callable[[dict[str, Any], dict[str, Tide]], _Plan]) -> _Plan:
     """Read a plan: `rebuild` makes it of the header and the tides, and raises a plain error if they are damaged."""
+    return from_bytes(_FILE.read(path), fspath(path), rebuild)
+
+
+def from_bytes(content: bytes, given: object, rebuild: Callable[[dict[str, Any], dict[str, Tide]], _Plan]) -> _Plan:
+    """Return the plan that `to_bytes` packed; errors refer to it as `given`."""
 
     def unpack(header: dict[str, Any], members: frozenset[str], read: Read) -> _Plan:
-        tides = {name: tide_storage.from_bytes(read(f"{name}.tide"), fspath(path), Tide) for name in _TIDES}
+        tides = {name: tide_storage.from_bytes(read(f"{name}.tide"), given, Tide) for name in _TIDES}
         return rebuild(header, tides)
 
-    return _FILE.unpack(_FILE.read(path), fspath(path), unpack)
+    return _FILE.unpack(content, given, unpack)

@@ -24,7 +24,8 @@ class VariantPruning:
         """Record the smallest peak of a variant."""
         if error.before is not None:
             self._held_bytes = int(error.before.curve.bytes_in_use[0])
-        self._smallest.setdefault(precision, []).append((pieces, error.smallest_bytes))
+        if error.smallest_bytes is not None:
+            self._smallest.setdefault(precision, []).append((pieces, error.smallest_bytes))
 
     def is_hopeless(self, pieces: int, precision: str | None) -> bool:
         """Whether a variant is almost certain to be above the budget."""

@@ -41,6 +41,8 @@ class Graph:
     """Dtype and shape of the variable behind a resource handle, by the handle's tensor id."""
     folded: range = range(0)
     """Nodes that constant folding added."""
+    earlier: tuple[int, ...] = ()
+    """The position of each node before kernels of another library replaced some; empty if none did."""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -80,6 +82,11 @@ class Graph:
 
     def view(self, node: int) -> NodeView:
         return NodeView(self, node)
+
+
+def is_replacement(op: str) -> bool:
+    """Whether a pass of TensorFlow puts nodes with this op, a kernel of oneDNN, in the place of others."""
+    return op.startswith("_Mkl")
 
 
 # Ops that pass a resource handle through.

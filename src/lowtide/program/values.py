@@ -6,6 +6,7 @@ the number of iterations of a loop.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,6 +28,8 @@ def evaluate(op: str, attributes: Attributes, inputs: Sequence[Value]) -> list[V
     if compute is None:
         return None
     try:
+        if op in _COUNTS and _COUNTS[op](*inputs) > LARGEST_VALUE:
+            return None
         result = compute(attributes, *inputs)
     except (ValueError, IndexError, TypeError, ZeroDivisionError, OverflowError):
         return None
@@ -112,21 +115,21 @@ def _cast(attributes: Attributes, value: Value) -> Value:
 
 
 def _strided_slice(attributes: Attributes, value: Value, begin: Value, end: Value, strides: Value) -> Any:
-    if attributes.get("ellipsis_mask") or attributes.get("new_axis_mask"):
-        return None
-    masks = (attributes.get("begin_mask", 0), attributes.get("end_mask", 0), attributes.get("shrink_axis_mask", 0))
+    def is_set(mask: str, position: int) -> bool:
+        return bool(attributes.get(mask, 0) >> position & 1)
+
     index: list[Any] = []
-    for axis, (first, last, stride) in enumerate(zip(begin, end, strides, strict=True)):
-        if masks[2] >> axis & 1:
+    for position, (first, last, stride) in enumerate(zip(begin, end, strides, strict=True)):
+        if is_set("ellipsis_mask", position):
+            index.append(Ellipsis)
+        elif is_set("new_axis_mask", position):
+            index.append(np.newaxis)
+        elif is_set("shrink_axis_mask", position):
             index.append(int(first))
         else:
-            index.append(
-                slice(
-                    None if masks[0] >> axis & 1 else int(first),
-                    None if masks[1] >> axis & 1 else int(last),
-                    int(stride),
-                )
-            )
+            start = None if is_set("begin_mask", position) else int(first)
+            stop = None if is_set("end_mask", position) else int(last)
+            index.append(slice(start, stop, int(stride)))
     return value[tuple(index)]
 
 
@@ -162,6 +165,15 @@ def _broadcast_axes(attributes: Attributes, left: Value, right: Value) -> list[V
             return [np.zeros(0, left.dtype), np.zeros(0, left.dtype)]
     return result
 
+
+# The number of elements of outputs that may be far larger than the inputs, so that those are not computed.
+_COUNTS: dict[str, Callable[..., float]] = {
+    "Fill": lambda shape, value: math.prod(int(size) for size in shape),
+    "Tile": lambda value, multiples: value.size * math.prod(int(count) for count in multiples),
+    "Range": lambda first, last, stride: (float(last) - float(first)) / float(stride),
+    "DynamicStitch": lambda *inputs: max((int(np.max(index)) + 1 for index in inputs[: len(inputs) // 2]), default=0),
+}
+_COUNTS["ParallelDynamicStitch"] = _COUNTS["DynamicStitch"]
 
 _OPS: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(

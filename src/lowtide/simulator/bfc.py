@@ -1,15 +1,15 @@
 """An exact model of TensorFlow's BFC (best fit with coalescing) allocator, without TensorFlow.
 
-What the allocator counts as in use are whole chunks, not the bytes that were asked for, and which
-chunk a request gets depends on every request before it. So the bytes in use of a step are found by
+The allocator counts whole chunks as in use, not the requested bytes, and which chunk a request
+gets depends on every request before it. So the bytes in use of a step are found by
 replaying its requests in a model of the allocator. The rules, as TensorFlow 2.21 has them:
 
 * Sizes are rounded up to 256 bytes. The alignment a caller asks for plays no part in choosing a
   chunk; it only reaches the operating system when a region is fetched.
 * The smallest free chunk that is large enough is taken; among equals the one with the lowest
   address. TensorFlow keeps free chunks in 21 bins by powers of two, each sorted by size and
-  address, and searches upwards from the bin of the request. As the bins are ordered by size too,
-  that is the same as one list sorted by size and address, which is what is kept here.
+  address, and searches upwards from the bin of the request. The bins are ordered by size too, so
+  one list sorted by size and address, as this model has it, gives the same chunk.
 * A chunk is split if the rest is at least as large as the request, or at least 128 MiB. Otherwise
   the request gets all of it: a 400 MiB tensor in a fresh 512 MiB region takes 512 MiB.
 * A freed chunk is merged at once with a free neighbour on either side.
@@ -34,15 +34,20 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lowtide.errors import LowtideError
+from lowtide.units import format_bytes
+
 GRANULE_BYTES = 256
 FIRST_REGION_BYTES = 2 << 20
 LARGEST_WASTE_BYTES = 128 << 20
 
 # A free chunk is one integer, its size above its address, so that comparing integers is comparing
-# by size and then by address. Addresses of user space take 47 bits.
-_ADDRESS_BITS = 48
+# by size and then by address. Addresses of user space take 47 bits, but a step that fits no machine
+# is predicted too: regions up to `LARGEST_ADDRESS_SPACE_BYTES` in all have room on both sides of the middle.
+_ADDRESS_BITS = 62
 _ADDRESS_MASK = (1 << _ADDRESS_BITS) - 1
-_MIDDLE_ADDRESS = 1 << (_ADDRESS_BITS - 2)
+_MIDDLE_ADDRESS = 1 << (_ADDRESS_BITS - 1)
+LARGEST_ADDRESS_SPACE_BYTES = 1 << (_ADDRESS_BITS - 2)
 
 # Regions placed by this model keep a page between them: what malloc hands out is never adjacent
 # (its own header lies between), and chunks of two regions must not look like neighbours.
@@ -79,17 +84,10 @@ def place_below(size_bytes: int, regions: Sequence[Region]) -> int:
     """Put a region under all others: Linux maps large blocks from the top downwards.
 
     A process that has freed large blocks before gets regions under 32 MiB from malloc's heap
-    instead, upwards and below all mapped ones. Which order holds cannot be known beforehand; where
-    an upper bound is wanted, replay with `place_above` as well.
+    instead, upwards and below all mapped ones. Which order holds cannot be known beforehand.
     """
     lowest = min((region.address for region in regions), default=_MIDDLE_ADDRESS)
     return lowest - _REGION_GAP_BYTES - size_bytes
-
-
-def place_above(size_bytes: int, regions: Sequence[Region]) -> int:
-    """Put a region over all others, as a heap grows."""
-    highest = max((sum(region) for region in regions), default=_MIDDLE_ADDRESS)
-    return highest + _REGION_GAP_BYTES
 
 
 class OutOfMemory(Exception):
@@ -117,7 +115,7 @@ class OutOfMemory(Exception):
 
 
 class BfcAllocator:
-    """The state of one BFC allocator. Without a limit, regions grow for ever."""
+    """The state of one BFC allocator. Without a limit, it always fetches another region."""
 
     __slots__ = (
         "_free",
@@ -267,22 +265,13 @@ class BfcAllocator:
         """Start a new peak at the bytes now in use, as reset_memory_stats does."""
         self.peak_bytes_in_use = self.bytes_in_use
 
-    def copy(self) -> BfcAllocator:
-        """The same state again, for a trial that must not touch this one."""
-        other = BfcAllocator(self.limit_bytes, place_region=self._place_region)
-        other.bytes_in_use = self.bytes_in_use
-        other.peak_bytes_in_use = self.peak_bytes_in_use
-        other.reserved_bytes = self.reserved_bytes
-        other.regions = self.regions.copy()
-        other._next_region_bytes = self._next_region_bytes
-        other._free = self._free.copy()
-        other._free_by_start = self._free_by_start.copy()
-        other._free_by_end = self._free_by_end.copy()
-        other._in_use = self._in_use.copy()
-        return other
-
     def _extend(self, rounded_bytes: int) -> None:
         size = self._size_of_next_region(rounded_bytes)
+        if self.reserved_bytes + size > LARGEST_ADDRESS_SPACE_BYTES:
+            given = f"{format_bytes(self.reserved_bytes)} reserved, {format_bytes(rounded_bytes)} requested"
+            raise LowtideError(
+                "the step needs more memory than can be addressed", given=given, cure="use a smaller batch"
+            )
         address = self._place_region(size, tuple(self.regions))
         self.regions.append(Region(address, size))
         self.reserved_bytes += size

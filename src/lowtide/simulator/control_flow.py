@@ -15,7 +15,7 @@ from lowtide.program.values import evaluate
 from lowtide.simulator.allocation_stream import BufferId
 from lowtide.simulator.kernel_memory import KernelMemory
 from lowtide.simulator.tuning import UNKNOWN_LOOP_ITERATIONS
-from lowtide.simulator.workload import ENTER, EXIT, MERGE, NEXT, SWITCH, Workload, construction_order
+from lowtide.simulator.workload import ENTER, EXIT, MERGE, NEXT, SWITCH, Workload
 
 
 class LoopFrame:
@@ -108,7 +108,7 @@ class ControlFlow(DataFlow):
         self.waiting: list[list[int]] = [[] for _ in range(len(graph))]
         self.initial = list(work.pending)
         self.enters: dict[str, int] = {}
-        for node in construction_order(graph, work.folded_away):
+        for node in work.build_order:
             for tensor in work.inputs[node]:
                 self.readers[tensor].append(node)
             for source in graph.controls_of(node):
@@ -256,11 +256,13 @@ class ControlFlow(DataFlow):
     ) -> None:
         for tensor in self.work.outputs[node]:
             lives = not dead and tensor in iteration.buffers
+            # The next iteration may produce its own value of the tensor before it has read this one.
+            arrival = ~tensor if target.frame is iteration.frame and target is not iteration else tensor
             if lives and target is not iteration:
-                target.buffers[tensor] = iteration.buffers[tensor]
+                target.buffers[arrival] = iteration.buffers[tensor]
                 if tensor in iteration.values:
-                    target.values[tensor] = iteration.values[tensor]
-            self._deliver(tensor, target, not lives, False, ready)
+                    target.values[arrival] = iteration.values[tensor]
+            self._deliver(tensor, target, not lives, False, ready, arrival)
         for waiting in self.waiting[node]:
             self._notify(waiting, target, dead, ready)
 
@@ -312,12 +314,21 @@ class ControlFlow(DataFlow):
                 self._deliver_invariant(tensor, buffer, value, found, ready)
         return found
 
-    def _deliver(self, tensor: int, target: LoopIteration, dead: bool, entering: bool, ready: list[Tag]) -> None:
+    def _deliver(
+        self,
+        tensor: int,
+        target: LoopIteration,
+        dead: bool,
+        entering: bool,
+        ready: list[Tag],
+        arrival: int | None = None,
+    ) -> None:
+        """Notify the readers of a tensor; a `Merge` finds its value under `arrival`."""
         for reader in self.readers[tensor]:
             if self.work.role[reader] != MERGE:
                 self._notify(reader, target, dead, ready)
             elif not dead:
-                target.chosen[reader] = tensor
+                target.chosen[reader] = tensor if arrival is None else arrival
                 self._notify(reader, target, False, ready)
             else:
                 count = target.dead_counts[reader] = target.dead_counts.get(reader, 0) + 1

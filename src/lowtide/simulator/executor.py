@@ -27,7 +27,7 @@ from lowtide.simulator.tuning import (
     STALL_EVERY_US,
     WAKE_US,
 )
-from lowtide.simulator.workload import MOST_ORDERED_EDGES, Workload
+from lowtide.simulator.workload import COMPUTE, MOST_ORDERED_EDGES, Workload
 
 # A duration is multiplied by one of these quantiles of a log-normal distribution.
 _FACTORS = [math.exp(DURATION_SPREAD * NormalDist().inv_cdf((index + 0.5) / 256)) for index in range(256)]
@@ -39,6 +39,39 @@ def execute(work: Workload, threads: int = 2, seed: int = 0, branch: bool = True
     `seed` draws the durations; `branch` is the branch that is taken where the condition depends on the data.
     """
     return _ThreadPool(work, threads, random.Random(seed), branch).run()
+
+
+def execute_hoarding(work: Workload, branch: bool = True) -> AllocationStream:
+    """Simulate a step that frees memory as late as the rules of the executor permit.
+
+    One thread takes from all ready nodes the one that adds most memory. The iterations of a loop then run ahead of the
+    sums over its iterations as far as `parallel_iterations` permits. A thread that the operating system suspends at the
+    wrong moment comes close to that.
+    """
+    rng = random.Random(0)
+    memory = KernelMemory(work)
+    readiness = ControlFlow(work, memory, rng, branch) if work.control_flow else DataFlow(work, memory, rng)
+    added = [_added_bytes(work, node) for node in range(len(work.graph))]
+    ready = [(-added[tag[0]], number, tag) for number, tag in enumerate(readiness.roots())]
+    heapq.heapify(ready)
+    number = len(ready)
+    while ready:
+        tag = heapq.heappop(ready)[2]
+        for following in readiness.finish(tag, readiness.start(tag)):
+            number += 1
+            heapq.heappush(ready, (-added[following[0]], number, following))
+    return memory.close()
+
+
+def _added_bytes(work: Workload, node: int) -> int:
+    """Return the bytes that a kernel adds: those of its outputs, less those of inputs that no other node reads."""
+    if work.role[node] != COMPUTE:
+        return 0
+    shared = {tensor for output, source, always in work.buffer_reuses[node] if always for tensor in (output, source)}
+    allocated = sum(work.sizes[tensor] for tensor in work.outputs[node] if tensor not in shared)
+    return allocated - sum(
+        work.sizes[tensor] for tensor in work.inputs[node] if work.reader_counts[tensor] == 1 and tensor not in shared
+    )
 
 
 def replay(work: Workload, order: Iterable[int]) -> AllocationStream:
@@ -65,6 +98,7 @@ class _ThreadPool:
         self.idle: list[int] = []
         self.clock: list[tuple[float, int, int, Tag | None, list[int]]] = []
         self.sequence = 0
+        self.cost_us = self._draw_costs() if work.control_flow else work.cost_us
         self.overhead_us = FRAMED_NODE_OVERHEAD_US if work.control_flow else NODE_OVERHEAD_US
 
     def run(self) -> AllocationStream:
@@ -81,13 +115,18 @@ class _ThreadPool:
         self.memory.stream.duration_us = time
         return self.memory.close()
 
+    def _draw_costs(self) -> list[float]:
+        """Draw how long each kernel takes in this step; a kernel is as slow in each iteration of a loop."""
+        draw = self.rng.random
+        return [cost * _FACTORS[int(draw() * 256)] for cost in self.work.cost_us]
+
     def _at(self, time: float, thread: int, tag: Tag | None, temporaries: list[int]) -> None:
         self.sequence += 1
         heapq.heappush(self.clock, (time, self.sequence, thread, tag, temporaries))
 
     def _work(self, time: float, thread: int, tag: Tag | None, temporaries: list[int]) -> None:
         """Finish a node, then run more nodes until one would end after another thread's next event."""
-        clock, readiness, costs, draw = self.clock, self.readiness, self.work.cost_us, self.rng.random
+        clock, readiness, costs, draw = self.clock, self.readiness, self.cost_us, self.rng.random
         while True:
             if tag is not None:
                 ready = readiness.finish(tag, temporaries)

@@ -36,7 +36,6 @@ class KernelMemory(BufferReferences):
         if role:
             return self._start_special(node, role, buffers)
         counts = self.counts
-        unallocated = work.unallocated[node]
         reused = None
         for output, source, always in work.buffer_reuses[node]:
             if reused is not None and output in reused:
@@ -48,8 +47,7 @@ class KernelMemory(BufferReferences):
                 reused = {output} if reused is None else reused | {output}
         for output in work.outputs[node]:
             if reused is None or output not in reused:
-                size = 0 if output in unallocated else work.sizes[output]
-                buffers[output] = self.allocate(size, output, node)
+                buffers[output] = self.allocate(work.sizes[output], output, node)
         temporaries = work.temporaries[node]
         return [self.allocate(size, -1 - node, node) for size in temporaries] if temporaries else []
 

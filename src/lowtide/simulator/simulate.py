@@ -9,9 +9,6 @@ numbers.
 from __future__ import annotations
 
 import random
-import statistics
-from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
@@ -19,12 +16,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lowtide.program.machine import current_machine
 from lowtide.simulator import tuning
 from lowtide.simulator.allocation_stream import AllocationStream
-from lowtide.simulator.arena import arena_requests
-from lowtide.simulator.bfc import BfcAllocator, OutOfMemory, Replay
-from lowtide.simulator.executor import execute
+from lowtide.simulator.bfc import OutOfMemory, Replay
+from lowtide.simulator.simulated_process import Residents, SimulatedProcess
+from lowtide.simulator.step_variants import StepVariants, has_loops, step_variants
 from lowtide.simulator.workload import Workload
 
 
@@ -40,124 +36,16 @@ class Simulation:
     peak_bytes: int
     safe_bytes: int
     peaks: tuple[int, ...]
+    """The peaks of all simulated calls, from the lowest."""
+    highest_bytes: int = 0
+    """The highest peak of a step, one that frees memory as late as it can included."""
+    other_bytes: int = 0
+    """Bytes in use that belong neither to the step nor to `Residents.extra`."""
 
-
-@dataclass(frozen=True, slots=True)
-class Residents:
-    """What a process holds besides the step's own buffers, and how the step's variables were created."""
-
-    extra: tuple[int, ...] = ()
-    """Bytes of variables that the step does not use."""
-    drawn: frozenset[int] = frozenset()
-    """Handles of variables with a random initial value. It takes three tensors, of which the last stays: random numbers
-    that are drawn, scaled and shifted."""
-
-
-class SimulatedProcess:
-    """A process that runs step after step: an allocator, and the addresses of the lasting buffers in it."""
-
-    def __init__(
-        self,
-        stream: AllocationStream,
-        residents: Residents,
-        limit_bytes: int | None = None,
-        small_allocations: random.Random | None = None,
-        arena_bytes: int | None = None,
-    ) -> None:
-        """Create the buffers that exist before the first step.
-
-        `small_allocations` draws a number of small tensors that lie between the buffers and appear in no graph. With
-        `arena_bytes`, the process fetches an arena for a planned step of that size.
-        """
-        self.allocator = BfcAllocator(limit_bytes)
-        self.addresses: list[int | None] = [None] * len(stream.sizes)
-        self.small_allocations = small_allocations
-        draw = small_allocations
-        self.small_per_buffer = tuning.MOST_SMALL_ALLOCATIONS * draw.random() if draw is not None else 0.0
-        # Seeds and handles are allocated before the first weight, so the first region is a small one.
-        self.allocator.free(self.allocator.allocate(1))
-        # A planned step fetches its arena before its function is called, and a function creates its constants in its
-        # first call.
-        early = len(stream.before) if arena_bytes is None else stream.first_constant
-        self._create(stream, stream.before[:early], residents)
-        for size in residents.extra:
-            self.allocator.allocate(size)
-        if draw is not None:
-            # Earlier work of the process, creating a batch for example, may have fetched one more region.
-            largest = max((stream.sizes[buffer] for buffer in stream.before), default=0)
-            count = draw.randrange(tuning.MOST_EARLY_TENSORS + 1)
-            for address in [self.allocator.allocate(largest) for _ in range(count)]:
-                self.allocator.free(address)
-        if arena_bytes is not None:
-            self._fetch_arena(arena_bytes)
-            self._create(stream, stream.before[early:], residents)
-
-    def _create(self, stream: AllocationStream, buffers: Sequence[int], residents: Residents) -> None:
-        """Allocate lasting buffers."""
-        allocate, free, draw = self.allocator.allocate, self.allocator.free, self.small_allocations
-        for buffer in buffers:
-            if draw is not None:
-                for _ in range(int(self.small_per_buffer + draw.random())):
-                    allocate(1)
-            size = stream.sizes[buffer]
-            if stream.owner_ids[buffer] in residents.drawn and buffer not in stream.handles:
-                drawn, scaled = allocate(size), allocate(size)
-                self.addresses[buffer] = allocate(size)
-                free(scaled)
-                free(drawn)
-            else:
-                self.addresses[buffer] = allocate(size)
-
-    def _fetch_arena(self, total_bytes: int) -> None:
-        allocator = self.allocator
-        for wanted in arena_requests(total_bytes, allocator.bytes_in_use, allocator.peak_bytes_in_use):
-            with suppress(OutOfMemory):
-                allocator.free(allocator.allocate(wanted))
-                break
-
-    def chunk_sizes(self, stream: AllocationStream) -> npt.NDArray[np.int64]:
-        """Return the chunk sizes of the buffers that exist before a step."""
-        sizes = [
-            0 if (address := self.addresses[buffer]) is None else self.allocator.chunk_bytes(address)
-            for buffer in stream.before
-        ]
-        return np.array(sizes, np.int64)
-
-    def step(self, stream: AllocationStream) -> Replay:
-        """Run one step and return its curve."""
-        self.allocator.reset_peak()
-        replay = self.allocator.replay(stream.sizes, stream.events, self._held(stream))
-        self._move_variables(stream, replay.addresses)
-        return replay
-
-    def step_without_curve(self, stream: AllocationStream) -> None:
-        """Run one step; raises OutOfMemory if it exceeds the limit."""
-        allocate, free, sizes, held = self.allocator.allocate, self.allocator.free, stream.sizes, self._held(stream)
-        for event in stream.events:
-            if event >= 0:
-                held[event] = allocate(sizes[event])
-            else:
-                free(held[~event])
-                held[~event] = None
-        self._move_variables(stream, held)
-
-    def _held(self, stream: AllocationStream) -> list[int | None]:
-        held: list[int | None] = [None] * len(stream.sizes)
-        for buffer in stream.before:
-            held[buffer] = self.addresses[buffer]
-        return held
-
-    def _move_variables(self, stream: AllocationStream, addresses: list[int | None]) -> None:
-        """Record the new addresses of the variables that were assigned another buffer."""
-        self.addresses = addresses
-        lasting = set(stream.before)
-        for old, new in stream.renewed.items():
-            if new in lasting:
-                # It shares the buffer of a constant or another variable; the next step's first update would copy it.
-                self.addresses[old] = self.allocator.allocate(stream.sizes[old])
-            else:
-                self.addresses[old] = addresses[new]
-                lasting.add(new)
+    @property
+    def has_modes(self) -> bool:
+        """Whether some steps of a program with loops take much more memory than the usual step."""
+        return has_loops(self.stream) and self.highest_bytes > self.peak_bytes * (1.0 + tuning.SAFE_SPREAD_IN_LOOPS)
 
 
 def simulate(
@@ -175,50 +63,72 @@ def simulate(
     Where a branch depends on the data, both branches are simulated and the larger simulation is returned. Where several
     steps run `together` in one call, the peak is the highest of them.
     """
-    found = _simulate_branch(_streams(work, True), residents or Residents(), together, in_order, budget_bytes)
+    given = residents or Residents(), together, in_order, budget_bytes
+    found = _simulate_branch(step_variants(work, True), *given)
     if not found.stream.guesses:
         return found
-    other = _simulate_branch(_streams(work, False), residents or Residents(), together, in_order, budget_bytes)
+    other = _simulate_branch(step_variants(work, False), *given)
     return max(found, other, key=lambda simulation: simulation.peak_bytes)
 
 
-def _streams(work: Workload, branch: bool) -> list[AllocationStream]:
-    threads = current_machine().inter_op_threads
-    first = execute(work, threads, 0, branch)
-    # In a large program the random durations average out; a small one needs more draws, which cost little.
-    steps = int((tuning.FEW_NODES / max(len(first.order), 1)) ** 2)
-    steps = tuning.WARM_UP_STEPS + min(max(steps, tuning.FEWEST_STEPS), tuning.MOST_STEPS)
-    return [first, *(execute(work, threads, seed, branch) for seed in range(1, steps))]
+# Half of the weight of all calls, apart from rounding.
+_HALF = 0.5 - 1e-9
 
 
 def _simulate_branch(
-    streams: list[AllocationStream], residents: Residents, together: int, in_order: bool, budget_bytes: int | None
+    variants: StepVariants, residents: Residents, together: int, in_order: bool, budget_bytes: int | None
 ) -> Simulation:
-    arena_bytes = _least_promise(streams[0]) if in_order else None
+    calls: list[tuple[_SteadyStep, float]] = []
+    for streams, share in variants.usual:
+        found = _calls(streams, residents, together, _least_promise(streams[0]) if in_order else None)
+        calls += [(step, share / len(found)) for step in found]
+    calls.sort(key=lambda call: call[0].peak_bytes)
+    reached = accumulate(weight for _, weight in calls)
+    shown = next(step for (step, _), total in zip(calls, reached, strict=True) if total >= _HALF)
+    peaks = [step.peak_bytes for step, _ in calls]
+    hoarding = variants.hoarding
+    highest = peaks[-1] if hoarding is None else max(peaks[-1], _highest_peak(variants, hoarding, residents))
+    median, streams = shown.peak_bytes, variants.all_streams()
+    safe = _safe_bytes(streams, residents, highest if has_loops(streams[0]) else median, in_order, budget_bytes)
+    return Simulation(
+        shown.stream, shown.replay, shown.held, shown.bytes_before, median, safe, tuple(peaks), highest,
+        shown.other_bytes,
+    )  # fmt: skip
+
+
+def _highest_peak(variants: StepVariants, hoarding: AllocationStream, residents: Residents) -> int:
+    """Return the highest peak of a process in which every second step frees memory as late as it can.
+
+    The steps between leave the free memory in other pieces each time.
+    """
+    process = SimulatedProcess(hoarding, residents)
+    process.allocator.reset_peak()
+    for stream in variants.all_streams():
+        process.step_without_curve(stream)
+        process.step_without_curve(hoarding)
+    return process.allocator.peak_bytes_in_use
+
+
+def _calls(
+    streams: list[AllocationStream], residents: Residents, together: int, arena_bytes: int | None
+) -> list[_SteadyStep]:
+    """Return the highest step of each call in all simulated processes."""
     processes = [
         _run_process(_shuffled(streams, seed), residents, arena_bytes) for seed in range(_process_count(streams))
     ]
-    calls = [
+    return [
         max(steps[first : first + together], key=lambda step: step.peak_bytes)
         for steps in processes
         for first in range(max(len(steps) - together + 1, 1))
     ]
-    peaks = [step.peak_bytes for step in calls]
-    median = statistics.median_low(peaks)
-    shown = next(step for step in calls if step.peak_bytes == median)
-    safe = _safe_bytes(streams, residents, median, in_order, budget_bytes)
-    return Simulation(shown.stream, shown.replay, shown.held, shown.bytes_before, median, safe, tuple(peaks))
 
 
 def _safe_bytes(
-    streams: list[AllocationStream], residents: Residents, median: int, in_order: bool, budget_bytes: int | None
+    streams: list[AllocationStream], residents: Residents, expected: int, in_order: bool, budget_bytes: int | None
 ) -> int:
-    in_loops = len(streams[0].order) > len(set(streams[0].order))
-    if in_loops:
-        spread = tuning.SAFE_SPREAD_IN_LOOPS
-    else:
-        spread = tuning.SAFE_SPREAD_IN_ORDER if in_order else tuning.SAFE_SPREAD
-    floor = int(median * (1.0 + spread))
+    """Return the bound; `expected` is the median peak, or the highest one of a program with loops."""
+    spread = tuning.SAFE_SPREAD_IN_ORDER if in_order else tuning.SAFE_SPREAD
+    floor = int(expected * (1.0 + (tuning.SAFE_SPREAD_IN_LOOPS if has_loops(streams[0]) else spread)))
     trials = _ordered_trials(streams) if in_order else _limited_trials(streams)
     if in_order:
         floor = max(floor, *(trial.unlimited_peak(residents) for trial in trials))
@@ -236,6 +146,7 @@ class _SteadyStep(NamedTuple):
     held: npt.NDArray[np.int64]
     stream: AllocationStream
     replay: Replay
+    other_bytes: int
 
 
 def _least_promise(stream: AllocationStream) -> int:
@@ -260,7 +171,8 @@ def _run_process(
             continue
         bytes_before, held = process.allocator.bytes_in_use, process.chunk_sizes(stream)
         replay = process.step(stream)
-        steps.append(_SteadyStep(process.allocator.peak_bytes_in_use, bytes_before, held, stream, replay))
+        peak_bytes = process.allocator.peak_bytes_in_use
+        steps.append(_SteadyStep(peak_bytes, bytes_before, held, stream, replay, process.other_bytes))
     return steps
 
 

@@ -70,7 +70,7 @@ def _pop(references: BufferReferences, node: int, buffers: Any) -> None:
 def _set(references: BufferReferences, node: int, buffers: Any) -> None:
     work = references.work
     elements = _changed(references, node, work.inputs[node][0], work.outputs[node][0], buffers)
-    # Indices are not simulated: each write appends, which is what loops do.
+    # Indices are not simulated: each write appends, as loops do.
     elements.append(references.share(buffers[work.inputs[node][2]]))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lowtide.program.constant_folding import fold_constants
 from lowtide.program.dtypes import RESOURCE, VARIANT, element_bytes
@@ -17,6 +17,7 @@ from lowtide.program.facts.catalog import fact_of
 from lowtide.program.facts.op_fact import OpFact
 from lowtide.program.graph import Graph, follow_handle
 from lowtide.simulator.costs import node_cost_us
+from lowtide.simulator.tuning import CHEAP_KERNEL_US
 
 # How the executor treats a node.
 (
@@ -101,8 +102,6 @@ class Workload:
     """Requested bytes of each tensor's own buffer."""
     buffer_reuses: list[Sequence[tuple[int, int, bool]]]
     """Per node: (output tensor, input tensor, always): reuse the input's buffer, always or if it is not shared."""
-    unallocated: list[frozenset[int]]
-    """Per node: output tensors without a buffer."""
     temporaries: list[Sequence[int]]
     """Per node: bytes of the kernel's temporaries."""
     variable_of: dict[int, int]
@@ -110,6 +109,8 @@ class Workload:
     sparse: frozenset[int]
     """Variables that are read or written in parts: TensorFlow copies them on every full read or update."""
     control_flow: bool
+    build_order: list[int] = field(default_factory=list)
+    """The nodes in the order in which TensorFlow builds the graph that it runs."""
     unordered_fanouts: list[int] = field(default_factory=list)
     """Nodes with more outgoing edges than TensorFlow keeps in order: it notifies their readers in hash order."""
     folded_away: frozenset[int] = frozenset()
@@ -122,8 +123,6 @@ class Workload:
 
 # The attribute of a call of a compiled function with the bytes of its temporary memory; the tracer sets it.
 WORKSPACE = "lowtide_workspace_bytes"
-
-_NO_TENSORS: frozenset[int] = frozenset()
 
 
 def build_workload(graph: Graph, fold: bool = True) -> Workload:
@@ -152,7 +151,6 @@ def build_workload(graph: Graph, fold: bool = True) -> Workload:
         reader_counts=[0] * graph.tensor_count,
         sizes=sizes,
         buffer_reuses=[()] * count,
-        unallocated=[_NO_TENSORS] * count,
         temporaries=[()] * count,
         variable_of=(variable_of := _variables(graph)),
         sparse=_sparse_variables(graph, variable_of),
@@ -160,11 +158,26 @@ def build_workload(graph: Graph, fold: bool = True) -> Workload:
         folded_away=folded_away,
         unsized=[tensor for tensor in unsized if graph.producer(tensor) not in folded_away] if folded_away else unsized,
     )
-    _link(work)
+    _link(work, construction_order(graph, folded_away))
     for node in range(count):
         if node not in folded_away:
             _resolve(work, node)
+    for node in _nodes_in_loops(work) if work.control_flow else ():
+        # The executor measures expensive kernels, and after some 90 runs it treats those that are short as cheap.
+        work.cheap[node] |= work.cost_us[node] < CHEAP_KERNEL_US
     return work
+
+
+def _nodes_in_loops(work: Workload) -> set[int]:
+    """Return the nodes of loop bodies: what depends on an `Enter`, up to the `Exit`s."""
+    found = {node for node, role in enumerate(work.role) if role == ENTER}
+    waiting = list(found)
+    while waiting:
+        for reader in work.successors[waiting.pop()]:
+            if reader not in found and work.role[reader] != EXIT:
+                found.add(reader)
+                waiting.append(reader)
+    return found
 
 
 def _tensor_sizes(graph: Graph) -> tuple[list[int], list[int]]:
@@ -185,12 +198,22 @@ def _tensor_sizes(graph: Graph) -> tuple[list[int], list[int]]:
 MOST_ORDERED_EDGES = 8
 
 
-def _link(work: Workload) -> None:
+def with_places(work: Workload, places: Sequence[int]) -> Workload:
+    """Return the same workload with nodes at other places in the file."""
     graph = work.graph
+    result = replace(work, pending=[0] * len(graph), roots=[], reader_counts=[0] * graph.tensor_count)
+    _link(result, construction_order(graph, work.folded_away, places))
+    return result
+
+
+def _link(work: Workload, order: list[int]) -> None:
+    """Set the edges of a workload; readers of a node are notified in the order in which they were built."""
+    graph = work.graph
+    work.build_order = order
     producer = graph.producers()
     data: list[list[int]] = [[] for _ in range(len(graph))]
     control: list[list[int]] = [[] for _ in range(len(graph))]
-    for node in construction_order(graph, work.folded_away):
+    for node in order:
         inputs, controls = work.inputs[node], graph.controls_of(node)
         for tensor in inputs:
             data[producer[tensor]].append(node)
@@ -208,15 +231,19 @@ _FIRST = frozenset({"_Arg", "_DeviceArg"})
 _LAST = frozenset({"_Retval", "_DeviceRetval"})
 
 
-def construction_order(graph: Graph, folded_away: frozenset[int] = frozenset()) -> list[int]:
+def construction_order(
+    graph: Graph, folded_away: frozenset[int] = frozenset(), places: Sequence[int] | None = None
+) -> list[int]:
     """Return the order in which TensorFlow builds the graph that it runs; readers are notified in this order.
 
     Arguments come first and results last; any other node follows when its inputs have been built, in the order of the
-    file. The back edges of loops do not count. Folded constants are added after all other nodes.
+    file, or by `places`, one for each node. The back edges of loops do not count. Folded constants are added after all
+    other nodes.
     """
-    rank = [0 if op in _FIRST else 2 if op in _LAST else 1 for op in graph.ops]
+    kinds = [0 if op in _FIRST else 2 if op in _LAST else 1 for op in graph.ops]
     for node in graph.folded:
-        rank[node] = 3
+        kinds[node] = 3
+    rank = list(zip(kinds, range(len(graph)) if places is None else places, strict=True))
     producer = graph.producers()
     order = sorted(range(len(graph)), key=rank.__getitem__)
     if not _comes_after_its_inputs(graph, order, producer):
@@ -244,7 +271,7 @@ def _comes_after_its_inputs(graph: Graph, order: list[int], producer: list[int])
     )
 
 
-def _by_readiness(graph: Graph, rank: list[int], producer: list[int]) -> list[int]:
+def _by_readiness(graph: Graph, rank: list[tuple[int, int]], producer: list[int]) -> list[int]:
     readers: list[list[int]] = [[] for _ in range(len(graph))]
     waiting = [0] * len(graph)
     for node in range(len(graph)):
@@ -296,21 +323,14 @@ def _resolve(work: Workload, node: int) -> None:
         for output, source in pairs
         if output < outputs and source < len(inputs)
     ]
+    # A kernel reuses the buffer of an input only for an output of the same size and dtype.
     work.buffer_reuses[node] = [
         (output, source, always)
         for output, source, always in buffer_reuses
-        if always or _same_buffer(graph, work.sizes, output, source)
+        if always or (work.sizes[output] == work.sizes[source] and graph.dtypes[output] == graph.dtypes[source])
     ]
-    unallocated = fact.unallocated(view) if callable(fact.unallocated) else fact.unallocated
-    if unallocated:
-        work.unallocated[node] = frozenset(first_output + output for output in unallocated)
     if fact.temporaries is not None:
         work.temporaries[node] = [size for size in fact.temporaries(view) if size > 0]
-
-
-def _same_buffer(graph: Graph, sizes: Sequence[int], output: int, source: int) -> bool:
-    """Whether an output has the size and dtype of an input, so that it can reuse the input's buffer."""
-    return sizes[output] == sizes[source] and graph.dtypes[output] == graph.dtypes[source]
 
 
 def _variables(graph: Graph) -> dict[int, int]:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 from tensorflow.python.client.session import BaseSession
+from tensorflow.python.eager import imperative_grad
 from tensorflow.python.eager.backprop import GradientTape
 from tensorflow.python.eager.polymorphic_function import tracing_compilation
 from tensorflow.python.eager.polymorphic_function.concrete_function import ConcreteFunction
@@ -40,6 +41,9 @@ class Listener:
 
     def on_tape(self) -> None:
         """A gradient tape is about to be opened."""
+
+    def begin_gradient(self) -> EndCall | None:
+        """A tape is about to compute gradients eagerly."""
 
     def on_gradient(self) -> None:
         """A tape outside of any function has computed gradients."""
@@ -199,6 +203,23 @@ def _wrap_gradient(original: Any) -> Any:
     return gradient
 
 
+def _wrap_backward_pass(original: Any) -> Any:
+    @_hidden(original)
+    def imperative_grad(*arguments: Any, **keywords: Any) -> Any:
+        if not tf.executing_eagerly():
+            return original(*arguments, **keywords)
+        ends = [listener.begin_gradient() for listener in _listeners["begin_gradient"]]
+        try:
+            result = original(*arguments, **keywords)
+        except BaseException:
+            _end_call(ends, True)
+            raise
+        _end_call(ends, False)
+        return result
+
+    return imperative_grad
+
+
 def _wrap_session(original: Any) -> Any:
     @functools.wraps(original)
     def __init__(self: Any, *arguments: Any, **keywords: Any) -> None:  # noqa: N807
@@ -226,6 +247,7 @@ _HOOKS = (
     _Hook(Function, "__call__", _wrap_call, ("on_call", "on_gradient")),
     _Hook(tracing_compilation, "_create_concrete_function", _wrap_trace, ("on_trace",)),
     _Hook(GradientTape, "__enter__", _wrap_tape, ("on_tape",)),
+    _Hook(imperative_grad, "imperative_grad", _wrap_backward_pass, ("begin_gradient",)),
     _Hook(GradientTape, "gradient", _wrap_gradient, ("on_gradient",)),
     _Hook(profiler_v2, "start", _wrap_profiler_start, ("on_profiler_start",)),
     _Hook(tf.profiler.experimental, "start", _wrap_profiler_start, ("on_profiler_start",)),

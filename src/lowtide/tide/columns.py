@@ -10,6 +10,8 @@ import numpy.typing as npt
 
 from lowtide.errors import LowtideError
 from lowtide.tide.kinds import KINDS
+from lowtide.tide.owner import Owner
+from lowtide.units import format_count
 
 TEXT_COLUMNS = ("name", "op", "layer", "dtype", "shape", "source")
 NUMBER_COLUMNS = {"kind": "uint8", "requested": "int64", "allocated": "int64", "born": "int32", "died": "int32"}
@@ -87,12 +89,25 @@ class Recording:
 
     allocator: str
     limit_bytes: int | None
-    step: int
-    """Which step of the run this tide is, counted from 1."""
+    step: int | None
+    """Which step of the run this tide is, counted from 1; None if it is the whole script, which ran no step."""
     steps: tuple[StepPeak, ...]
     """Every step that was recorded."""
     fragmentation: float
     """The share of the free bytes that is outside the largest free block, at the peak."""
+    process: ProcessMemory | None = None
+
+
+@dataclass(frozen=True)
+class ProcessMemory:
+    """The memory of the script's whole process."""
+
+    resident_bytes: int | None
+    """The highest resident memory; None if the system does not report it."""
+    allocator_bytes: int | None
+    """The allocator's own peak, inside or outside of what was recorded; None if it keeps no statistics."""
+    arrays: tuple[Owner, ...] = ()
+    """The large NumPy arrays, at the moment when they were largest together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,6 +138,8 @@ class TideColumns:
     recording: Recording | None = None
     times: OpTimes | None = None
     """Only recordings on a CPU have them."""
+    highest_bytes: int | None = None
+    """The highest peak of a predicted step, where it differs much from `peak_bytes`, the usual one."""
 
     def __post_init__(self) -> None:
         problem = _find_inconsistency(self)
@@ -141,9 +158,9 @@ def _find_inconsistency(tide: TideColumns) -> str | None:
     rows, events = len(buffers.name), len(curve.bytes_in_use)
     for column in (*TEXT_COLUMNS, *NUMBER_COLUMNS):
         if len(getattr(buffers, column)) != rows:
-            return f"its column {column} has {len(getattr(buffers, column))} rows, not {rows}"
+            return f"its column {column} has {format_count(len(getattr(buffers, column)), 'row')}, not {rows}"
     if buffers.address is not None and len(buffers.address) != rows:
-        return f"its column address has {len(buffers.address)} rows, not {rows}"
+        return f"its column address has {format_count(len(buffers.address), 'row')}, not {rows}"
     if events == 0:
         return "its curve has no events"
     if len(curve.node) != events:
@@ -157,5 +174,6 @@ def _find_inconsistency(tide: TideColumns) -> str | None:
     ):
         return "it has buffers outside of the step"
     if tide.times is not None and len(tide.times.node) != len(tide.times.duration_us):
-        return f"it has {len(tide.times.node)} ops with times, and {len(tide.times.duration_us)} times"
+        ops, times = len(tide.times.node), len(tide.times.duration_us)
+        return f"it has {format_count(ops, 'op')} with times, and {format_count(times, 'time')}"
     return None

@@ -13,12 +13,14 @@ from lowtide.program.graph import Graph, Shape
 from lowtide.simulator.simulate import Simulation
 from lowtide.simulator.workload import Workload
 from lowtide.tide.columns import Buffers, Curve
-from lowtide.tide.layers import find_layer, find_slot_layers, find_variable_layer
+from lowtide.tide.kinds import OUTSIDE
+from lowtide.tide.layers import find_layer, find_slot_layers, find_variable_layer, traced_node
 from lowtide.tide.owner import Owner
 from lowtide.tide.rows import columns_of
 
 # Source lines are looked up for the largest tensors only, because finding one walks a Python traceback.
 LARGEST_SOURCED = 24
+_UINT8 = 4  # the number of this type in `program.dtypes`
 # The number of ancestors that are searched for the layer of a node.
 FARTHEST_ORIGIN = 32
 
@@ -39,8 +41,9 @@ def node_owners(graph: Graph, labels: Labels) -> dict[str, Owner]:
     """Return the op, layer and kind of every node, by its name."""
     naming = _BufferNaming(graph, labels)
     return {
-        name: Owner(op=graph.ops[node], layer=naming.layer(node), kind=naming.kind(node))
+        name: Owner(op=graph.ops[node], layer=naming.layer(of), kind=naming.kind(of))
         for node, name in enumerate(graph.names)
+        for of in (naming.origin(node),)
     }
 
 
@@ -58,11 +61,14 @@ def describe(work: Workload, simulation: Simulation, labels: Labels) -> tuple[Bu
     ]
     sources = _sources(owners, allocated, born, died, simulation, labels)
     requested = np.array(stream.sizes, np.int64)
-    if labels.extra:
-        # Variables that the step does not use exist during the whole step.
-        owners += [naming.variable(*variable) for variable in labels.extra]
-        sources += [None] * len(labels.extra)
-        sizes = np.array([math.prod(shape) * element_bytes(dtype) for _, _, dtype, shape in labels.extra], np.int64)
+    extra = labels.extra
+    if simulation.other_bytes:
+        extra += ((OUTSIDE, "held by the process besides the step", _UINT8, (simulation.other_bytes,)),)
+    if extra:
+        # They exist during the whole step.
+        owners += [naming.variable(*variable) for variable in extra]
+        sources += [None] * len(extra)
+        sizes = np.array([math.prod(shape) * element_bytes(dtype) for _, _, dtype, shape in extra], np.int64)
         requested = np.concatenate([requested, sizes])
         allocated = np.concatenate([allocated, (sizes + 255) // 256 * 256])
         born = np.concatenate([born, np.zeros(len(sizes), np.int32)])
@@ -114,6 +120,7 @@ class _BufferNaming:
         self.graph = graph
         self.labels = labels
         self.producers = graph.producers()
+        self.updates = _updates_of_sums(graph)
         self.layer_cache: dict[str, str | None] = {}
         self.inherited: dict[int, str | None] = {}
         named = [*labels.variables.values(), *((kind, path) for kind, path, _, _ in labels.extra)]
@@ -126,9 +133,10 @@ class _BufferNaming:
         graph = self.graph
         if owner < 0:
             node = -1 - owner
-            return Owner(graph.names[node], graph.ops[node], self.layer(node), "workspace", "uint8")
+            return Owner(*traced_node(graph.names[node], graph.ops[node]), self.layer(node), "workspace", "uint8")
         node = self.producers[owner]
-        name = graph.names[node]
+        name, op = traced_node(graph.names[node], graph.ops[node])
+        of = self.origin(node)
         if owner in graph.variables:
             kind, label = self.labels.variables.get(owner, ("weights", name))
             return self.variable(kind, label, *graph.variables[owner])
@@ -136,7 +144,12 @@ class _BufferNaming:
         inferred = graph.shapes[owner]
         shape = None if inferred is None or -1 in inferred else inferred
         dtype = dtype_name(graph.dtypes[owner])
-        return Owner(f"{name}:{port}", graph.ops[node], self.layer(node), self.kind(node), dtype, shape)
+        return Owner(f"{name}:{port}", op, self.layer(of), self.kind(of), dtype, shape)
+
+    def origin(self, node: int) -> int:
+        """Return the node that says what the output of a node is: itself, or for the zeros of a sum what is added."""
+        name = self.graph.names[node]
+        return self.updates.get(traced, node) if (traced := traced_node(name, "")[0]) != name else node
 
     def handle(self, owner: int) -> Owner:
         """Return the owner of a resource handle, which is a few bytes besides the variable itself."""
@@ -197,6 +210,15 @@ class _BufferNaming:
                     return layer
                 waiting.append(producer)
         return None
+
+
+def _updates_of_sums(graph: Graph) -> dict[str, int]:
+    """Return a node that adds to each sum that Grappler replaced by a temporary variable, by the name of the sum."""
+    return {
+        traced: node
+        for node, name in enumerate(graph.names)
+        if (traced := traced_node(name, "")[0]) != name and graph.ops[node] == "AssignAdd"
+    }
 
 
 def _backward_nodes(graph: Graph, optimizers: set[str]) -> list[bool]:

@@ -34,7 +34,8 @@ class ProgramPoint:
     backward: bool
 
     def __str__(self) -> str:
-        where = self.layer or self.node or "before the step"
+        # An eager op without a layer has no name but its type, below the scope of gradients.
+        where = self.layer or (self.node or "before the step").removeprefix("gradient_tape/")
         of = f"gradient of {where}" if self.backward else where
         return f"{of} ({self.op})" if self.op else of
 

@@ -22,15 +22,11 @@ _FEWEST_SAMPLES = 12
 
 @dataclass(frozen=True, slots=True)
 class MemoryGrowth:
-    """Memory that grows: the bytes per step, and the first and last step of the samples.
-
-    `confidence` is the share of windows whose lowest sample is above that of all earlier windows.
-    """
+    """Memory that grows: the bytes per step, and the first and last step of the samples."""
 
     bytes_per_step: float
     first_step: int
     last_step: int
-    confidence: float
 
     @property
     def bytes(self) -> int:
@@ -55,7 +51,7 @@ def find_growth(samples: Sequence[tuple[int, int]], least_bytes: int = 0) -> Mem
     per_step = median(slopes)
     if per_step <= 0:
         return None
-    return MemoryGrowth(per_step, steady[0][0], steady[-1][0], _count_records(values) / (len(values) - 1))
+    return MemoryGrowth(per_step, steady[0][0], steady[-1][0])
 
 
 def _after_warm_up(samples: list[tuple[int, int]]) -> list[tuple[int, int]]:

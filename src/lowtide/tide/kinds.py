@@ -1,6 +1,9 @@
 """What memory is used for: the kinds that a tide distinguishes."""
 
-KINDS = ("weights", "optimizer", "gradients", "activations", "workspace", "input", "constants", "other")
+KINDS = ("weights", "optimizer", "gradients", "activations", "workspace", "input", "constants", "other", "outside")
+
+# Memory that was allocated before a recorded step and stays, and belongs neither to its variables nor to its graph.
+OUTSIDE = "outside"
 
 # Not a kind of buffer: the bytes that the allocator gave beyond the bytes requested.
 SLACK = "slack"
@@ -15,5 +18,6 @@ COLOURS = {
     "gradients": "#f0794a",
     "workspace": "#e9b93f",
     "other": "#c25a93",
+    OUTSIDE: "#6b5b4b",
     SLACK: "#8d99a6",
 }

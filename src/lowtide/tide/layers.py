@@ -62,3 +62,12 @@ def find_slot_layers(slots: Iterable[str], weights: Iterable[str], layers: Colle
 def without_number(part: str) -> str:
     """Return a part of a path without the number that TensorFlow adds to repeated scopes."""
     return re.sub(r"_\d+$", "", part)
+
+
+def traced_node(name: str, op: str) -> tuple[str, str]:
+    """Return the name and op of the traced node behind a node of the executed graph.
+
+    Grappler's memory optimizer replaces a sum by a temporary variable and its updates: `AddN_5/tmp_var_zeros`.
+    """
+    traced = re.sub(r"/tmp_var(_\w+)?$", "", name)
+    return (name, op) if traced == name else (traced, "AddN")

@@ -18,12 +18,14 @@ from lowtide.tide.columns import (
     Building,
     Curve,
     OpTimes,
+    ProcessMemory,
     Recording,
     StepPeak,
     TideColumns,
     Unmodelled,
 )
 from lowtide.tide.kinds import KINDS
+from lowtide.tide.owner import Owner
 
 _Tide = TypeVar("_Tide", bound=TideColumns)
 
@@ -51,6 +53,7 @@ def to_bytes(tide: TideColumns) -> bytes:
         "batch_size": tide.batch_size,
         "peak_bytes": tide.peak_bytes,
         "safe_bytes": tide.safe_bytes,
+        "highest_bytes": tide.highest_bytes,
         "kinds": KINDS,
         "building": asdict(tide.building),
         "unmodelled": [asdict(op) for op in tide.unmodelled],
@@ -78,7 +81,7 @@ def _fields(header: dict[str, Any], members: frozenset[str], read: Read) -> dict
     columns: dict[str, Any] = {name: list(header["buffers"][name]) for name in TEXT_COLUMNS}
     columns["shape"] = [None if shape is None else tuple(shape) for shape in columns["shape"]]
     columns |= {name: _read_column(read, f"buffers/{name}", kind) for name, kind in NUMBER_COLUMNS.items()}
-    # Files of earlier versions have no addresses, recording or times.
+    # Files of earlier versions have no addresses, recording, times or highest peak.
     if "buffers/address.npy" in members:
         columns["address"] = _read_column(read, "buffers/address", "int64")
     curve: dict[str, Any] = {name: _read_column(read, f"curve/{name}", kind) for name, kind in _CURVE_COLUMNS.items()}
@@ -98,13 +101,23 @@ def _fields(header: dict[str, Any], members: frozenset[str], read: Read) -> dict
         notes=tuple(header["notes"]),
         recording=_recording(header.get("recording")),
         times=_times(header.get("timed_nodes"), read),
+        highest_bytes=header.get("highest_bytes"),
     )
 
 
 def _recording(stored: dict[str, Any] | None) -> Recording | None:
     if stored is None:
         return None
-    return Recording(**{**stored, "steps": tuple(StepPeak(**step) for step in stored["steps"])})
+    steps = tuple(StepPeak(**step) for step in stored["steps"])
+    # Files of earlier versions do not have the memory of the process.
+    return Recording(**{**stored, "steps": steps, "process": process_memory(stored.get("process"))})
+
+
+def process_memory(stored: dict[str, Any] | None) -> ProcessMemory | None:
+    """Return the memory of a process from its plain data."""
+    if stored is None:
+        return None
+    return ProcessMemory(**{**stored, "arrays": tuple(Owner.from_dict(each) for each in stored["arrays"])})
 
 
 def _times(nodes: list[str] | None, read: Read) -> OpTimes | None:

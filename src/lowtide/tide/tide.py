@@ -11,6 +11,7 @@ from typing import Any, SupportsIndex
 from lowtide.tide import explain, notebook, storage
 from lowtide.tide.columns import TideColumns
 from lowtide.tide.downsample import sample_events
+from lowtide.tide.kinds import OUTSIDE
 from lowtide.tide.owner import Owner
 from lowtide.units import format_bytes, parse_bytes
 
@@ -27,7 +28,8 @@ class Tide(TideColumns):
     """The memory of one training step over time.
 
     `peak_bytes` is the expected high-water mark of the allocator; a step under a hard limit of `safe_bytes` does not
-    run out of memory.
+    run out of memory. Where a program with loops has steps of very different peaks, `peak_bytes` is the usual one and
+    `highest_bytes` the highest; otherwise `highest_bytes` is None.
     """
 
     @cached_property
@@ -57,6 +59,17 @@ class Tide(TideColumns):
         """Return the `count` largest tensors at the peak, largest first."""
         return explain.owners_of(self, explain.alive_at(self, self.peak_event)[:count])
 
+    @cached_property
+    def held_outside(self) -> tuple[Owner, ...]:
+        """What the peak of a recorded step includes though it is not the step's, such as whole data; largest first."""
+        owners = explain.owners_of(self, explain.alive_at(self, self.peak_event))
+        return tuple(owner for owner in owners if owner.kind == OUTSIDE)
+
+    @property
+    def step_bytes(self) -> int:
+        """The peak without what is held outside of the step, which is the same at each event of the step."""
+        return self.peak_bytes - sum(owner.bytes for owner in self.held_outside)
+
     def by_layer(self) -> tuple[explain.LayerShare, ...]:
         """Return what each layer holds at the peak, largest first."""
         return explain.layers_at(self, self.peak_event)
@@ -81,6 +94,9 @@ class Tide(TideColumns):
             "batch_size": self.batch_size,
             "peak_bytes": self.peak_bytes,
             "safe_bytes": self.safe_bytes,
+            "highest_bytes": self.highest_bytes,
+            "step_bytes": self.step_bytes,
+            "held_outside": [tensor.to_dict() for tensor in self.held_outside[:top]],
             "peak": {**asdict(place), "description": str(place)},
             "breakdown": self.breakdown(),
             "top": [tensor.to_dict() for tensor in self.top(top)],

@@ -1,4 +1,4 @@
-"""Outputs of a model kept in a list by a function that runs eagerly; nobody says where a step ends."""
+"""Outputs of a model kept in a list by a function that runs eagerly; nothing says where a step ends."""
 
 import json
 

@@ -12,7 +12,7 @@ with tf.Graph().as_default() as graph:
     loss = tf.reduce_mean(tf.square(tf.matmul(hidden, out)))
     train = tf.train.AdamOptimizer().minimize(loss)
     initialize = tf.global_variables_initializer()
-    # Whoever adds to it now is refused.
+    # Additions are refused from now on.
     graph.finalize()
     watch = Watch()
     with tf.Session() as session:

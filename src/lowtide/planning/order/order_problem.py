@@ -88,7 +88,7 @@ class _OrderProblemBuilder(ProblemBuilder):
             for variable in changed:
                 self._change(task, variable, node)
         elif len(self.sources[node]) > TUNING.order_sources:
-            # An empty task stands for all that the node waits for.
+            # An empty task replaces the many tasks that the node waits for.
             self.add_task(node, [], {}, 0)
 
     def can_reuse(self, value: ValueId, reads: list[ValueId]) -> bool:

@@ -72,7 +72,7 @@ def find_schedule(
     return RematSolution(schedule, profile, remats, within, state.slots, state.tried)
 
 
-def frontier(problem: PlanningProblem, points: int = TUNING.frontier_points) -> list[tuple[int, float, int]]:
+def frontier(problem: PlanningProblem) -> list[tuple[int, float, int]]:
     """Return what other budgets cost, from the plain peak down: (peak bytes, extra microseconds, rematerialized tasks).
 
     One greedy descent: each point continues from the one before.
@@ -81,7 +81,7 @@ def frontier(problem: PlanningProblem, points: int = TUNING.frontier_points) -> 
     greedy = GreedySearch(state, random.Random(0))
     greedy.tried_limit = TUNING.remat_lowest_effort
     found = [(state.peak_bytes, 0.0, 0)]
-    plain, least = state.peak_bytes, _lower_bound(problem)
+    plain, least, points = state.peak_bytes, _lower_bound(problem), TUNING.frontier_points
     for step in range(1, points):
         state.set_budget(plain - (plain - least) * step // (points - 1))
         within = greedy.descend()

@@ -93,7 +93,7 @@ def _enforce_with_twins(
     """Return what enforces the order, given twins.
 
     oneDNN fuses a bias gradient with the filter gradient of the same layer, if both wait for the same nodes. The filter
-    gradient stands for both in the order; otherwise the fused node would wait for itself.
+    gradient represents both in the order; otherwise the fused node would wait for itself.
     """
     order = _enforce_each_device(builder, waits_for, at_once, twins.keys())
     waits: dict[str, list[str]] = {}

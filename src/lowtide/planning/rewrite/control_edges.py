@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from typing import Generic
 
 from lowtide.planning.rewrite.ancestors import Ancestors, Node
@@ -53,7 +54,7 @@ def enforce_order(
         for other in range(needed[position], -1, -1):
             if other <= sure:
                 break
-            # A barrier stands for all nodes before it; so does a node that ran alone.
+            # A barrier, or a node that ran alone, has finished only after all nodes before it.
             if other in barriers and done[other] < other - 1:
                 edges.append((barriers[other], node))
                 break
@@ -87,16 +88,11 @@ def _barrier_edges(schedule: Sequence[Node], barriers: Mapping[int, Node]) -> li
 
 def has_cycle(edges: Iterable[tuple[Node, Node]]) -> bool:
     """Whether edges (before, after) have a cycle."""
-    followers: dict[Node, list[Node]] = {}
-    waiting: dict[Node, int] = {}
+    sorter: TopologicalSorter[Node] = TopologicalSorter()
     for before, after in edges:
-        waiting.setdefault(before, 0)
-        waiting[after] = waiting.get(after, 0) + 1
-        followers.setdefault(before, []).append(after)
-    ready = [node for node, count in waiting.items() if not count]
-    for node in ready:
-        for follower in followers.get(node, ()):
-            waiting[follower] -= 1
-            if not waiting[follower]:
-                ready.append(follower)
-    return len(ready) < len(waiting)
+        sorter.add(after, before)
+    try:
+        sorter.prepare()
+    except CycleError:
+        return True
+    return False

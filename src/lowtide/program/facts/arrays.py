@@ -11,7 +11,6 @@ from lowtide.program.facts.shapes import (
     input_values,
     item_bytes,
     known,
-    known_pairs,
     output_shape,
     rows_are_aligned,
     slice_is_aligned,
@@ -183,22 +182,22 @@ register(_VIEWS, OpFact(aliases=((0, 0),), cheap=True))
 register("CheckNumerics CheckNumericsV2", OpFact(aliases=((0, 0),)))
 register("Bitcast", OpFact(aliases=((0, 0),), temporaries=lambda node: [item_bytes(node.input_dtype(0))]))
 register("IdentityN", OpFact(aliases=_each, cheap=True))
-register("Transpose", OpFact(aliases=known_pairs(_transpose)))
+register("Transpose", OpFact(aliases=known(_transpose)))
 register("ConjugateTranspose InvertPermutation", OpFact())
-register("Split", OpFact(aliases=known_pairs(lambda node: _split(node, 1, 0))))
-register("SplitV", OpFact(aliases=known_pairs(lambda node: _split(node, 0, 2))))
-register("Unpack", OpFact(aliases=known_pairs(_unpack)))
+register("Split", OpFact(aliases=known(lambda node: _split(node, 1, 0))))
+register("SplitV", OpFact(aliases=known(lambda node: _split(node, 0, 2))))
+register("Unpack", OpFact(aliases=known(_unpack)))
 register("Pack", OpFact(aliases=_pack))
-register("Slice", OpFact(aliases=known_pairs(_slice)))
-register("StridedSlice", OpFact(aliases=known_pairs(_strided_slice)))
+register("Slice", OpFact(aliases=known(_slice)))
+register("StridedSlice", OpFact(aliases=known(_strided_slice)))
 register("StridedSliceGrad", OpFact())
 register("TensorStridedSliceUpdate", OpFact(forwards=((0, 0),)))
 register("Concat ConcatV2 ParallelConcat", OpFact())
-register("Pad PadV2", OpFact(aliases=known_pairs(_if_elements_stay), temporaries=known(_merged_paddings)))
-register("MirrorPad", OpFact(aliases=known_pairs(_if_elements_stay)))
-register("MirrorPadGrad", OpFact(aliases=known_pairs(_if_elements_stay), temporaries=known(_whole_input)))
-register("Tile BroadcastTo", OpFact(aliases=known_pairs(_if_shape_stays)))
-register("Reverse ReverseV2", OpFact(aliases=known_pairs(_reverse_of_scalar)))
+register("Pad PadV2", OpFact(aliases=known(_if_elements_stay), temporaries=known(_merged_paddings)))
+register("MirrorPad", OpFact(aliases=known(_if_elements_stay)))
+register("MirrorPadGrad", OpFact(aliases=known(_if_elements_stay), temporaries=known(_whole_input)))
+register("Tile BroadcastTo", OpFact(aliases=known(_if_shape_stays)))
+register("Reverse ReverseV2", OpFact(aliases=known(_reverse_of_scalar)))
 register("ReverseSequence Roll", OpFact())
 
 register("Shape ShapeN Size Rank ConcatOffset BroadcastArgs BroadcastGradientArgs", OpFact(cheap=True))

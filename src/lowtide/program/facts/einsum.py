@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from lowtide.program.facts.op_fact import OpFact, register
-from lowtide.program.facts.shapes import elements, input_shape, item_bytes, known, known_pairs
+from lowtide.program.facts.shapes import elements, input_shape, item_bytes, known
 from lowtide.program.graph import NodeView, Shape
 
 # The order in which the kernel needs the dimensions of an operand.
@@ -122,4 +122,4 @@ def _aliases(node: NodeView) -> Sequence[tuple[int, int]]:
     return [(0, 0)] if no_buffers else []
 
 
-register("Einsum", OpFact(aliases=known_pairs(_aliases), temporaries=known(_temporaries)))
+register("Einsum", OpFact(aliases=known(_aliases), temporaries=known(_temporaries)))

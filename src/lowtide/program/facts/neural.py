@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from lowtide.program.facts.op_fact import OpFact, register
 from lowtide.program.facts.reductions import partial_sums
-from lowtide.program.facts.shapes import elements, input_shape, item_bytes, known, output_shape
+from lowtide.program.facts.shapes import divide_up, elements, input_shape, item_bytes, known, output_shape, round_up
 from lowtide.program.graph import NodeView, Shape
 from lowtide.program.machine import current_machine
 
@@ -24,10 +24,6 @@ _LARGEST_OVERHEAD = 25
 _PACKET_BYTES = 32
 # The least work per thread, in cycles, for which a kernel uses several threads.
 _THREAD_CYCLES = 100_000
-
-
-def _ceil_div(value: int, divisor: int) -> int:
-    return -(-value // divisor)
 
 
 def _columns(filter_shape: Shape, out_shape: Shape) -> tuple[int, int]:
@@ -44,7 +40,7 @@ def _filter_gradient(node: NodeView) -> Sequence[int]:
         return ()
     item = item_bytes(node.output_dtype(0))
     column, work = _columns(output_shape(node), input_shape(node, 2))
-    return [_ceil_div(_WORKING_SET_BYTES // item, work) * column * item]
+    return [divide_up(_WORKING_SET_BYTES // item, work) * column * item]
 
 
 def _input_gradient(node: NodeView) -> Sequence[int]:
@@ -56,7 +52,7 @@ def _input_gradient(node: NodeView) -> Sequence[int]:
     column, work = _columns(input_shape(node, 1), out)
     threads = current_machine().intra_op_threads
     one_by_one = out[0] == 1 or work // threads >= _THREAD_WORK_BYTES // item
-    images = 1 if one_by_one else _ceil_div(_WORKING_SET_BYTES // item, work)
+    images = 1 if one_by_one else divide_up(_WORKING_SET_BYTES // item, work)
     return [images * column * item]
 
 
@@ -66,7 +62,7 @@ def _volume_gradient(node: NodeView, filter_shape: Shape, image_shape: Shape, ba
         return ()
     item = item_bytes(node.output_dtype(0))
     column, work = _columns(filter_shape, out)
-    images = _ceil_div(current_machine().l3_cache_bytes // item, work)
+    images = divide_up(current_machine().l3_cache_bytes // item, work)
     if batch_in_parallel and out[0] == 1:
         images = 1
     operands = elements(image_shape) + elements(filter_shape) + elements(out)
@@ -92,16 +88,11 @@ def _grouped(node: NodeView) -> Sequence[int]:
     return [elements(shape) * item for shape in (image, weights, output_shape(node))]
 
 
-def _padded_depth(depth: int, item: int) -> int:
-    lanes = max(_PACKET_BYTES // item, 1)
-    return _ceil_div(depth, lanes) * lanes
-
-
 def _depthwise_sizes(node: NodeView, weights: Shape) -> tuple[int, int, bool]:
     """Return the bytes of a filter padded to full registers, of one of its rows, and whether padding is needed."""
     item = item_bytes(node.output_dtype(0))
     depth = weights[2] * weights[3]
-    padded = _padded_depth(depth, item)
+    padded = round_up(depth, max(_PACKET_BYTES // item, 1))
     return weights[0] * weights[1] * padded * item, padded * item, padded != depth
 
 
@@ -136,22 +127,18 @@ def _max_pool_gradient(node: NodeView) -> Sequence[int]:
     return [pooled * item_bytes(node.input_dtype(1)), pooled * 8]
 
 
-def _statistics_dtype(node: NodeView) -> str:
-    return node.input_dtype(2)
-
-
 def _batch_norm(node: NodeView) -> Sequence[int]:
     return [node.input_bytes(0) or 0] * 2 if node.attribute("data_format", "NHWC") == "NCHW" else ()
 
 
 def _batch_norm_gradient(node: NodeView) -> Sequence[int]:
     image = input_shape(node, 1)
-    statistics = item_bytes(_statistics_dtype(node))
+    statistics = item_bytes(node.input_dtype(2))
     depth = elements(input_shape(node, 2))
     training = bool(node.attribute("is_training", True))
     sizes = [depth * statistics] * (1 if training else 2)
     sizes += partial_sums(elements(image) // max(depth, 1), depth, statistics)
-    if node.input_dtype(1) != _statistics_dtype(node):
+    if node.input_dtype(1) != node.input_dtype(2):
         sizes.append(elements(image) * statistics)
     if node.attribute("data_format", "NHWC") == "NCHW":
         sizes += [node.input_bytes(1) or 0] * 3

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from lowtide.program.facts.convolution import Convolution, read_convolution
 from lowtide.program.facts.onednn_half import half_scratchpad
 from lowtide.program.facts.onednn_isa import VectorIsa, current_isa
-from lowtide.program.facts.onednn_scratchpad import PAGE_BYTES, batch_bytes, booked, divide_up, round_up
-from lowtide.program.facts.shapes import elements
+from lowtide.program.facts.onednn_scratchpad import PAGE_BYTES, batch_bytes, booked
+from lowtide.program.facts.shapes import divide_up, elements, round_up
 from lowtide.program.graph import NodeView
 from lowtide.program.machine import current_machine
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from lowtide.program.facts.convolution import Convolution
 from lowtide.program.facts.onednn_isa import VectorIsa
-from lowtide.program.facts.onednn_scratchpad import PAGE_BYTES, batch_bytes, booked, divide_up, round_up
-from lowtide.program.facts.shapes import elements
+from lowtide.program.facts.onednn_scratchpad import PAGE_BYTES, batch_bytes, booked
+from lowtide.program.facts.shapes import divide_up, elements, round_up
 from lowtide.program.machine import current_machine
 
 _TILE_BUFFER_BYTES = 2 * PAGE_BYTES
@@ -43,7 +43,7 @@ def _emulated(conv: Convolution, threads: int) -> int:
 def _pointwise_copy(conv: Convolution, threads: int) -> int:
     """A copy of the image without the positions that the strides skip, or with channels padded to full tiles."""
     strided = set(conv.strides[:-1]) - {1} or conv.extent_in[-1] % conv.strides[-1]
-    padded = conv.channels_in if conv.channels_in % 2 == 0 else round_up(conv.channels_in, 2)
+    padded = round_up(conv.channels_in, 2)
     if not strided and padded == conv.channels_in:
         return 0
     copy = round_up(elements(conv.extent_out) * padded, 64) * conv.item

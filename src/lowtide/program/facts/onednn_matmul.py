@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from lowtide.program.facts.onednn_isa import VectorIsa, current_isa
-from lowtide.program.facts.onednn_scratchpad import PAGE_BYTES, batch_bytes, booked, divide_up, round_up
-from lowtide.program.facts.shapes import elements, input_shape, item_bytes, output_shape
+from lowtide.program.facts.onednn_scratchpad import PAGE_BYTES, batch_bytes, booked
+from lowtide.program.facts.shapes import divide_up, elements, input_shape, item_bytes, output_shape, round_up
 from lowtide.program.graph import NodeView
 from lowtide.program.machine import current_machine
 

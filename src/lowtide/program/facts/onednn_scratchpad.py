@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
+from lowtide.program.facts.shapes import round_up
+
 PAGE_BYTES = 4096
 LINE_BYTES = 128
 _BATCH_ELEMENT_BYTES = 40  # one small product: two addresses, two paddings and a flag
-
-
-def divide_up(value: int, by: int) -> int:
-    """Return the quotient, rounded up."""
-    return -(-value // by)
-
-
-def round_up(value: int, to: int) -> int:
-    """Return the next multiple."""
-    return divide_up(value, to) * to
 
 
 def booked(size: int, align: int = LINE_BYTES) -> int:

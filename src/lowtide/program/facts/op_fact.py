@@ -1,13 +1,13 @@
 """What each op does with memory: one fact per op, each checked by running that op alone.
 
 A fact says which outputs share an input's buffer (`aliases`), which may reuse an input's buffer that has no other
-reference (`forwards`), which outputs have no buffer (`unallocated`), how much temporary memory the kernel allocates
-(`temporaries`), and whether the executor treats the kernel as cheap.
+reference (`forwards`), how much temporary memory the kernel allocates (`temporaries`), and whether the executor treats
+the kernel as cheap.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lowtide.program.graph import NodeView
@@ -26,7 +26,6 @@ class OpFact:
     forwards:    (output, input): the kernel tries to reuse the input's buffer, in this order. It succeeds if the buffer
                  has no other reference and both have the same number of bytes.
                  Either may be a function of the node, where it depends on attributes, shapes or the input count.
-    unallocated: outputs without a buffer (not required, empty, or owned elsewhere).
     temporaries: bytes that the kernel allocates while it runs and frees before its inputs are released.
     sizes:       bytes of outputs whose shape inference is missing or differs, by output.
     cheap:       the kernel is registered as inexpensive, so the executor always runs it inline.
@@ -34,7 +33,6 @@ class OpFact:
 
     aliases: tuple[tuple[int, int], ...] | Pairs = ()
     forwards: tuple[tuple[int, int], ...] | Pairs = ()
-    unallocated: tuple[int, ...] | Callable[[NodeView], Sequence[int]] = ()
     temporaries: Temporaries | None = None
     sizes: Callable[[NodeView], Mapping[int, int]] | None = None
     cheap: bool = False
@@ -43,9 +41,9 @@ class OpFact:
 _FACTS: dict[str, OpFact] = {}
 
 
-def register(ops: str | Iterable[str], fact: OpFact) -> None:
+def register(ops: str, fact: OpFact) -> None:
     """Register the fact of one op or of several, separated by blanks; each op can have one fact only."""
-    for op in ops.split() if isinstance(ops, str) else ops:
+    for op in ops.split():
         if op in _FACTS:
             raise ValueError(f"two facts for op {op}: state each op once")
         _FACTS[op] = fact

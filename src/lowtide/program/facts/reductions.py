@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lowtide.program.facts.op_fact import OpFact, register
-from lowtide.program.facts.shapes import elements, input_shape, input_values, item_bytes, known, known_pairs
+from lowtide.program.facts.shapes import divide_up, elements, input_shape, input_values, item_bytes, known
 from lowtide.program.graph import NodeView
 from lowtide.program.machine import current_machine
 
@@ -43,8 +43,8 @@ def partial_sums(outer: int, inner: int, item: int) -> Sequence[int]:
     if outer <= 1 or inner == 0 or inner > threads * 32:
         return ()
     # A thread gets at least 2000 elements.
-    rows = -(-2000 // inner)
-    blocks = min(outer, -(-outer * inner // rows), threads)
+    rows = divide_up(2000, inner)
+    blocks = min(outer, divide_up(outer * inner, rows), threads)
     return [blocks * inner * item]
 
 
@@ -59,7 +59,7 @@ def _bias_gradient(node: NodeView) -> Sequence[int]:
 register("BiasAddGrad", OpFact(temporaries=known(_bias_gradient)))
 register(
     "All Any Max Mean Min Prod Sum",
-    OpFact(aliases=known_pairs(_nothing_to_reduce), temporaries=known(_transposed_copy)),
+    OpFact(aliases=known(_nothing_to_reduce), temporaries=known(_transposed_copy)),
 )
 register("EuclideanNorm", OpFact(temporaries=known(_transposed_copy)))
 register("ArgMax ArgMin L2Loss Cumsum Cumprod CumulativeLogsumexp", OpFact())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from lowtide.program.dtypes import DTYPES
 from lowtide.program.graph import NodeView, Shape
@@ -13,8 +14,7 @@ ALIGNMENT_BYTES = 64
 
 _BYTES_BY_NAME = dict(DTYPES.values())
 
-Sizes = Callable[[NodeView], Sequence[int]]
-Pairs = Callable[[NodeView], Sequence[tuple[int, int]]]
+_Item = TypeVar("_Item")
 
 
 class UnknownShape(LookupError):
@@ -55,10 +55,10 @@ def elements(shape: Sequence[int]) -> int:
     return math.prod(shape)
 
 
-def known(function: Sizes) -> Sizes:
-    """Wrap a function so that it returns no temporaries where a shape is unknown."""
+def known(function: Callable[[NodeView], Sequence[_Item]]) -> Callable[[NodeView], Sequence[_Item]]:
+    """Wrap a function so that it returns an empty sequence if a shape or a value that it needs is unknown."""
 
-    def guarded(node: NodeView) -> Sequence[int]:
+    def guarded(node: NodeView) -> Sequence[_Item]:
         try:
             return function(node)
         except UnknownShape:
@@ -67,16 +67,14 @@ def known(function: Sizes) -> Sizes:
     return guarded
 
 
-def known_pairs(function: Pairs) -> Pairs:
-    """Wrap a function so that it returns no pairs where a shape or value is unknown."""
+def divide_up(value: int, by: int) -> int:
+    """Return the quotient, rounded up."""
+    return -(-value // by)
 
-    def guarded(node: NodeView) -> Sequence[tuple[int, int]]:
-        try:
-            return function(node)
-        except UnknownShape:
-            return ()
 
-    return guarded
+def round_up(value: int, to: int) -> int:
+    """Return the next multiple of `to`."""
+    return divide_up(value, to) * to
 
 
 def rows_are_aligned(shape: Sequence[int], item: int) -> bool:

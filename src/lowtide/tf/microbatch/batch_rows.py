@@ -10,6 +10,7 @@ import tensorflow as tf
 from keras.src import backend
 
 from lowtide.errors import LowtideError
+from lowtide.units import format_count
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ def _slice(leaf: Any, batch: Any, start: Any, rows: Any) -> Any:
     if isinstance(batch, int) and leaf.shape[0] not in (None, batch):
         raise LowtideError(
             "the batch cannot be split: its tensors do not have the same number of rows",
-            given=f"{leaf.shape[0]} rows beside {batch}",
+            given=f"{format_count(leaf.shape[0], 'row')} beside {batch}",
             cure="give every input and target the batch as its first axis",
         )
     # TensorFlow adds a surrounding control dependency to an op only if none of its inputs has it. Without this, `begin`

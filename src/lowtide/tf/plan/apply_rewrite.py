@@ -18,7 +18,7 @@ from tensorflow.python.eager import context
 from lowtide.errors import LowtideError
 from lowtide.planning.rewrite.rewrite import Rewrite
 from lowtide.program.graph import Shape
-from lowtide.tf.plan.arena import fetch_arena
+from lowtide.tf.plan.arena import prepare_allocator
 from lowtide.tf.plan.flatten import FlatFunction, function_of, split
 from lowtide.tf.trace.convert import output_dtypes
 from lowtide.tf.trace.trace import call_options
@@ -263,7 +263,7 @@ class PlannedStep:
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         if self.arena_bytes is not None and tf.executing_eagerly():
-            fetch_arena(self.arena_bytes)
+            prepare_allocator(self.redefined.original.graph.variables, self.arena_bytes)
             self.arena_bytes = None
         with call_options(self.redefined):
             return self.function(*arguments, **named)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import weakref
 from collections.abc import Callable, Sequence
@@ -17,6 +18,7 @@ from lowtide.planning.allowance import check_allow
 from lowtide.planning.measured_costs import MeasuredTimes, Recorded, measured_times
 from lowtide.planning.plan import Plan
 from lowtide.progress import ProgressCallback
+from lowtide.tf.plan.arena import held_bytes
 from lowtide.tf.plan.plan import plan_step
 from lowtide.tf.trace.build_step import build_step
 from lowtide.tf.trace.find_keras_objects import find_keras_objects
@@ -119,7 +121,12 @@ class Function:
 
             def trace(function: Any) -> Step:
                 traced = Trace(function.get_concrete_function(*specs, **named_specs), 0.0, None)
-                return build_step(traced, self._describe(traced.concrete), self._label, shapes, self._progress)
+                metadata = self._describe(traced.concrete)
+                if tf.executing_eagerly():
+                    # The plan will run in this process, whose limit has to hold everything that is in it.
+                    held = held_bytes(traced.concrete.graph.variables, self.budget_bytes)
+                    metadata = dataclasses.replace(metadata, held_bytes=held)
+                return build_step(traced, metadata, self._label, shapes, self._progress)
 
             made = self._plan(trace)
             self.plans.append(made)

@@ -86,11 +86,13 @@ def plan_first(
     closest: NoPlanError | None = None
     best: Plan | None = None
     plain: Step | None = None
+    untried: int | None = None
     pruning = VariantPruning(budget_bytes)
     for variant in variants:
         if best is not None and (not _is_expensive(best) or variant.precision != best.precision):
             break
         if pruning.is_hopeless(variant.pieces, variant.precision):
+            untried = untried or (variant.pieces if variant.pieces > 1 else None)
             continue
         with variant.meanwhile():
             try:
@@ -102,7 +104,10 @@ def plan_first(
             except NoPlanError as error:
                 before = before or error.before
                 pruning.note(variant.pieces, variant.precision, error)
-                if closest is None or error.smallest_bytes < closest.smallest_bytes:
+                if error.smallest_bytes is None:
+                    # Precision and micro-batches lower nothing of what is there before the step.
+                    raise
+                if closest is None or error.smallest_bytes < (closest.smallest_bytes or 0):
                     closest = error
                 continue
             except LowtideError:
@@ -120,7 +125,10 @@ def plan_first(
     if best is not None:
         return best
     assert closest is not None
-    raise NoPlanError(closest.problem, budget_bytes, closest.smallest_bytes, closest.frontier, more) from closest
+    untried = untried if pruning.splits else None
+    raise NoPlanError(
+        closest.problem, budget_bytes, closest.smallest_bytes, closest.frontier, more, before, untried
+    ) from closest
 
 
 def _is_expensive(made: Plan) -> bool:
@@ -168,16 +176,16 @@ def plan_step(
     times: MeasuredTimes | None = None,
 ) -> Plan:
     """Plan a traced step."""
-    tell = progress or (lambda text: None)
+    on_progress = progress or (lambda text: None)
     before = step.tide(batch_size, progress, label)
     if before.safe_bytes <= budget_bytes:
         concrete = step.concrete
         return Plan(before.target, budget_bytes, before, before, 0.0, bind=lambda: concrete)
     _check_floor(before, budget_bytes)
-    tell(Progress("looking at the graph"))
+    on_progress(Progress("looking at the graph"))
     with without_garbage_collection():
-        context = PlanningContext(step, before, tell, label, times)
-        return context.plan_of(search_plan(context, budget_bytes, tell), budget_bytes)
+        context = PlanningContext(step, before, on_progress, label, times)
+        return context.plan_of(search_plan(context, budget_bytes, on_progress), budget_bytes)
 
 
 def _order_only(
@@ -195,9 +203,9 @@ def _order_only(
     if isinstance(step, CompiledStep):
         raise LowtideError("XLA chooses the order of a compiled step itself", given=step.label, cure="give a budget")
     before = step.tide(batch_size, progress, label)
-    tell = progress or (lambda text: None)
+    on_progress = progress or (lambda text: None)
     with without_garbage_collection():
-        context = PlanningContext(step, before, tell, label)
+        context = PlanningContext(step, before, on_progress, label)
         attempt = search_order(context)
         return context.plan_of(attempt, attempt.after.safe_bytes)
 
@@ -208,7 +216,7 @@ def _check_floor(before: Tide, budget_bytes: int) -> None:
         raise NoPlanError(
             "the budget is below what is there before the step begins: variables, optimizer state and the batch",
             budget_bytes,
-            held,
+            None,
             before=before,
         )
 

@@ -129,7 +129,9 @@ class PlanningContext:
         """Rewrite the step as a solution says, trace it again and simulate it."""
         rewrite, at_once = build_rewrite(self.work, self.problem, solution.schedule, self.compiled, concurrency)
         redefined = Redefined(self.concrete, apply(self.flat, rewrite))
-        register(redefined)
+        if self.compiled:
+            # The runtime is given a copy of its own of any other function.
+            register(redefined)
         step = self.step.with_body(redefined, self.progress, budget_bytes)
         after = step.tide(self.step.batch_size, self.progress, self.label)
         extra_us = solution.profile.extra_us
@@ -157,16 +159,18 @@ class PlanningContext:
         redefined, compiled, after = attempt.step, self.compiled, attempt.after
         # What the step is certain to need, without the room beside it: the rest of the limit is for other memory.
         needed_bytes = after.safe_bytes
+        slowdown = attempt.extra_us / max(self.problem.total_us, 1e-9)
+        promised = after if compiled else with_room(after, budget_bytes)
         metadata = self.step.metadata
         layer = make_layer_finder(self.concrete, metadata.layers, metadata.kinds)
         return Plan(
             target=after.target,
             budget_bytes=budget_bytes,
             before=self.before,
-            after=after if compiled else with_room(after, budget_bytes),
-            slowdown=attempt.extra_us / max(self.problem.total_us, 1e-9),
+            after=promised,
+            slowdown=slowdown,
             actions=actions_of(self.work.graph, self.problem, attempt.solution.remats, attempt.rewrite, layer),
-            frontier=lazy_frontier(self.problem, attempt),
+            frontier=lazy_frontier(self.problem, attempt, promised.safe_bytes, slowdown),
             rewrite=attempt.rewrite,
             fingerprint=self.fingerprint,
             notes=self.notes,

@@ -88,7 +88,8 @@ def variants_of(
 
 def allowable(model: keras.Model, allow: Sequence[str]) -> tuple[str, ...]:
     """Return what is not allowed yet and might help."""
-    more = [BFLOAT16] if not {BFLOAT16, FLOAT16} & set(allow) else []
+    in_float32 = any(layer.compute_dtype == "float32" for layer in model._flatten_layers())
+    more = [BFLOAT16] if in_float32 and not {BFLOAT16, FLOAT16} & set(allow) else []
     if MICROBATCH not in allow and _can_split(model) and changes_statistics(model):
         more.insert(0, MICROBATCH)
     return tuple(more)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,10 +13,11 @@ from lowtide.errors import LowtideError
 from lowtide.program.graph import Shape
 from lowtide.progress import ProgressCallback
 from lowtide.tf.trace import keras_models as models
+from lowtide.tf.trace import tuning
 from lowtide.tf.trace.find_keras_objects import find_keras_objects
 from lowtide.tf.trace.simulated_step import SimulatedStep
 from lowtide.tf.trace.step import Step, StepMetadata, collect_metadata
-from lowtide.tf.trace.trace import Trace, build_program, trace
+from lowtide.tf.trace.trace import Trace, build_program, trace, without_garbage_collection
 from lowtide.tf.trace.xla.memory import is_compiled
 from lowtide.tf.trace.xla.step import CompiledStep
 
@@ -53,6 +55,17 @@ def trace_target(
 
     If it accepts none of them, raise the error of the first. `train_step` replaces the one of a model.
     """
+    # Tracing makes very many objects that live on; the collector would go through all of them again and again.
+    with without_garbage_collection():
+        return _trace_target(target, candidates, progress, train_step)
+
+
+def _trace_target(
+    target: Any,
+    candidates: list[tuple[Any, ...]],
+    progress: ProgressCallback | None,
+    train_step: Callable[[Any], Any] | None,
+) -> Step:
     if not isinstance(target, keras.Model):
         label = getattr(target, "__name__", type(target).__name__)
         traced = trace(target, candidates[0], progress)
@@ -61,8 +74,10 @@ def trace_target(
     first_error: LowtideError | None = None
     for candidate in candidates:
         try:
+            started = time.perf_counter()
             models.prepare(target, candidate)
-            traced = trace(models.train_function(target, train_step), candidate, progress)
+            expected = tuning.TRACE_PER_PREPARATION * (time.perf_counter() - started)
+            traced = trace(models.train_function(target, train_step), candidate, progress, expected)
             metadata = collect_metadata(traced.concrete, target, models.owners_of(target))
             return build_step(traced, metadata, target.name, None, progress)
         except LowtideError as error:

@@ -13,13 +13,22 @@ from lowtide.errors import LowtideError
 from lowtide.tf.trace.specs import HOW_TO_GIVE_SPECS, Specs
 
 
-def candidate_specs(model: keras.Model, specs: Specs) -> list[Specs]:
-    """Return the specs of a batch to try, in order: a model does not know the shapes of its targets."""
+def check_compiled(model: keras.Model) -> None:
+    """Raise an error for a model without an optimizer and a loss."""
     if not model.compiled:
         raise LowtideError(
             "the model is not compiled",
             given=model.name,
             cure="call model.compile(optimizer=..., loss=...) first: the optimizer and the loss are part of the step",
+        )
+
+
+def candidate_specs(model: keras.Model, specs: Specs) -> list[Specs]:
+    """Return the specs of a batch to try, in order: a model does not know the shapes of its targets."""
+    check_compiled(model)
+    if len(specs) == 1 and model.loss is not None and type(model).train_step is keras.Model.train_step:
+        raise LowtideError(
+            "the model's loss needs targets", given="its inputs alone", cure="pass their spec or array after that of x"
         )
     return [tuple(specs)] if specs else _candidate_specs(model)
 
@@ -89,7 +98,7 @@ def _input_specs(model: keras.Model) -> Any:
         raise LowtideError(
             "the model has not seen an input yet, so its shapes are not known",
             given=model.name,
-            cure=HOW_TO_GIVE_SPECS,
+            **HOW_TO_GIVE_SPECS,
         )
     specs = keras.tree.map_structure(lambda tensor: _spec(tensor.shape, tensor.dtype), inputs)
     return specs[0] if isinstance(specs, list) and len(specs) == 1 else specs

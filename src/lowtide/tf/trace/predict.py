@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from lowtide.errors import LowtideError
-from lowtide.progress import ProgressCallback
+from lowtide.progress import Progress, ProgressCallback
+from lowtide.tf.trace import tuning
 from lowtide.tf.trace.step import Step
-from lowtide.tf.trace.step_cache import find_step
+from lowtide.tf.trace.step_cache import find_near_step, find_step
 from lowtide.tide.tide import Tide
 from lowtide.units import parse_bytes
 
@@ -34,7 +38,7 @@ def predict(
 
 @dataclass(frozen=True)
 class BatchAnswer:
-    """The largest batch whose safe bound fits a budget; 0 if not even one example does."""
+    """The largest batch whose safe bound fits a budget, to within 1.6%; 0 if not even one example does."""
 
     batch_size: int
     budget_bytes: int
@@ -44,11 +48,12 @@ class BatchAnswer:
     """The batch sizes that were traced."""
 
 
-# A prime that other sizes of a program are rarely a multiple of, so that the batch can be told from them.
+# A prime that other sizes of a program are rarely a multiple of, so that the batch can be distinguished from them.
 FIRST_TRACED_BATCH = 23
 MAX_TRACES = 4
 # How many times the largest known batch a guess may be.
 MAX_EXTRAPOLATION = 4
+LARGEST_BATCH = (1 << 31) - 1
 
 
 def max_batch_size(
@@ -56,26 +61,34 @@ def max_batch_size(
 ) -> BatchAnswer:
     """Find the largest batch whose safe bound stays within the budget, without running anything.
 
-    The program is traced for one batch size and rescaled to others; the result is traced itself in the end.
+    A program that was traced before is not traced again where its graph at another batch size is certain; otherwise the
+    result is traced itself in the end.
     """
     budget_bytes = parse_bytes(budget)
+    near = find_near_step(target, specs, FIRST_TRACED_BATCH)
+    guess = FIRST_TRACED_BATCH if near is None or near.batch_size is None else near.batch_size
     traced: dict[int, Step] = {}
-    guess = FIRST_TRACED_BATCH
     while True:
         traced[guess] = find_step(target, specs, guess, progress, exactly=True)
-        bound = _bound_of(traced)
-        found = solve_batch(bound, budget_bytes, largest, guess)
-        if found in (0, guess) or found in traced or len(traced) == MAX_TRACES:
+        bound = _bound_of(traced, progress)
+        found = solve_batch(bound, budget_bytes, largest, guess, tuning.BATCH_TOLERANCE)
+        is_known = any(step.rescales_to(max(found, 1)) for step in traced.values())
+        if is_known or found in (0, guess) or found in traced or len(traced) == MAX_TRACES:
             return BatchAnswer(found, budget_bytes, bound(max(found, 1)), tuple(sorted(traced)))
         guess = found
 
 
-def _bound_of(traced: dict[int, Step]) -> Callable[[int], int]:
+def _bound_of(traced: dict[int, Step], progress: ProgressCallback | None) -> Callable[[int], int]:
     """Return a function from batch size to safe bound, which rescales the nearest traced size."""
     known: dict[int, int] = {}
+    started = time.perf_counter()
 
     def bound(batch_size: int) -> int:
         if batch_size not in known:
+            if progress is not None and known:
+                each = (time.perf_counter() - started) / len(known)
+                left = each * max(tuning.TRIED_BATCHES - len(known), 1)
+                progress(Progress("looking for the largest batch", left_seconds=left))
             nearest = min(traced, key=lambda size: abs(math.log(size / batch_size)))
             known[batch_size] = traced[nearest].safe_bytes(batch_size)
         return known[batch_size]
@@ -83,12 +96,15 @@ def _bound_of(traced: dict[int, Step]) -> Callable[[int], int]:
     return bound
 
 
-def solve_batch(bound: Callable[[int], int], budget: int, largest: int, first: int) -> int:
-    """Find the largest batch within the budget by secants, since memory grows almost linearly with the batch."""
+def solve_batch(bound: Callable[[int], int], budget: int, largest: int, first: int, tolerance: float = 0.0) -> int:
+    """Find the largest batch within the budget by secants, since memory grows almost linearly with the batch.
+
+    The result fits; one that is larger by more than the `tolerance`, as a share, does not.
+    """
     low, high = 0, largest + 1
     guess = min(first, largest)
     known: dict[int, int] = {}
-    while high - low > 1:
+    while high - low > max(1.0, tolerance * low):
         width = high - low
         known[guess] = bound(guess)
         if known[guess] <= budget:
@@ -117,5 +133,8 @@ def check_batch_size(batch_size: Any) -> None:
     """Raise an error unless this is a batch size or None."""
     if batch_size is None:
         return
-    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
+    if isinstance(batch_size, bool) or not isinstance(batch_size, int | np.integer) or batch_size < 1:
         raise LowtideError("a batch size is a whole number of at least 1", given=repr(batch_size), cure="try 32")
+    if batch_size > LARGEST_BATCH:
+        cure = f"use at most {LARGEST_BATCH:,}: TensorFlow computes shapes in 32-bit integers"
+        raise LowtideError("the batch has more rows than a shape can have", given=f"{batch_size:,} rows", cure=cure)

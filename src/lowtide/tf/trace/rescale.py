@@ -38,6 +38,8 @@ _SHAPES: Mapping[str, tuple[int, int]] = {
     "StridedSlice": (2, 0),
     "BroadcastTo": (1, 0),
 }
+# Of these, the ops whose shape is that of their output.
+_OUTPUT_SHAPES = frozenset({"Reshape", "BroadcastTo", "StridedSliceGrad"})
 # Inputs that are shapes, of ops without such a tensor: they contain the batch only if a size equals it.
 _SHAPES_ALONE: Mapping[str, tuple[int, ...]] = {
     "Fill": (0,),
@@ -89,7 +91,8 @@ def _rescale_shapes(graph: Graph, axes: Sequence[Axis], old: int, new: int) -> d
         inputs = graph.inputs_of(node)
         shape, witness = _SHAPES.get(op, (len(inputs), len(inputs)))
         if max(shape, witness) < len(inputs) and axes[inputs[witness]] is not None:
-            _rescale_constant(graph, inputs[shape], old, new, True, changes)
+            axis = axes[graph.first_output[node]] if op in _OUTPUT_SHAPES else None
+            _rescale_constant(graph, inputs[shape], old, new, True, changes, axis)
         for position in (0,) if op.startswith("StatelessRandom") else _SHAPES_ALONE.get(op, ()):
             if position < len(inputs):
                 _rescale_constant(graph, inputs[position], old, new, False, changes)
@@ -97,14 +100,25 @@ def _rescale_shapes(graph: Graph, axes: Sequence[Axis], old: int, new: int) -> d
 
 
 def _rescale_constant(
-    graph: Graph, tensor: int, old: int, new: int, batched: bool, changes: dict[int, np.ndarray[Any, Any]]
+    graph: Graph,
+    tensor: int,
+    old: int,
+    new: int,
+    batched: bool,
+    changes: dict[int, np.ndarray[Any, Any]],
+    axis: Axis = None,
 ) -> None:
+    """Replace the batch size in a shape; `axis` says where it is, if that is known."""
     value = graph.values.get(tensor)
     if value is None or value.dtype.kind != "i" or not value.size:
         return
     sizes = np.array(value)
     flat = sizes.reshape(-1)
-    if flat[0] == old or (batched and flat[0] > 0 and flat[0] % old == 0):
+    if axis is not None and axis < flat.size:
+        # Other sizes may equal the batch by accident. -1 stands for what remains.
+        if flat[axis] > 0 and flat[axis] % old == 0:
+            flat[axis] = flat[axis] // old * new
+    elif flat[0] == old or (batched and flat[0] > 0 and flat[0] % old == 0):
         flat[0] = flat[0] // old * new
     elif flat.size > 1:
         # In time-major layouts the batch is not the first axis.
@@ -153,6 +167,26 @@ def _rescale_contents(tensor: Any, old: int, new: int) -> None:
 def _rescale_attribute(shape: Any, old: int, new: int) -> None:
     if shape.dim and shape.dim[0].size and shape.dim[0].size % old == 0:
         shape.dim[0].size = shape.dim[0].size // old * new
+
+
+def is_consistent(before: Graph, after: Graph, axes: Sequence[Axis], old: int, new: int) -> bool:
+    """Whether only the batch axes of a graph have changed, and no shape has become unknown.
+
+    Otherwise some other size was mistaken for the batch, or the batch for another size.
+    """
+    for shape, other, axis in zip(before.shapes, after.shapes, axes, strict=True):
+        if shape == other and axis is None:
+            continue
+        if shape is None or -1 in shape:
+            continue
+        if other is None or len(other) != len(shape):
+            return False
+        changed = [position for position, size in enumerate(shape) if other[position] != size]
+        # The axis of a tensor that depends on no input, such as a constant, is not known.
+        allowed = changed[:1] if axis is None else [axis]
+        if other != tuple(size // old * new if position in allowed else size for position, size in enumerate(shape)):
+            return False
+    return True
 
 
 def rescale_shape(shape: Shape | None, old: int, new: int) -> Shape | None:

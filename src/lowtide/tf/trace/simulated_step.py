@@ -10,8 +10,11 @@ from typing import Any
 from lowtide.program.dtypes import element_bytes
 from lowtide.program.graph import Graph, Shape
 from lowtide.progress import Progress, ProgressCallback
-from lowtide.simulator.simulate import Residents, Simulation, simulate
+from lowtide.simulator.simulate import Simulation, simulate
+from lowtide.simulator.simulated_process import Residents
 from lowtide.simulator.workload import Workload, build_workload
+from lowtide.tf.trace.gpu_note import gpu_notes
+from lowtide.tf.trace.rescale import SMALLEST_RESCALED_BATCH
 from lowtide.tf.trace.source_lines import make_source_finder
 from lowtide.tf.trace.step import StepMetadata
 from lowtide.tf.trace.trace import Program, Trace, build_program, without_garbage_collection
@@ -19,6 +22,7 @@ from lowtide.tf.trace.xla.calls import size_compiled_calls
 from lowtide.tide.columns import Building, Unmodelled
 from lowtide.tide.describe import Labels, describe
 from lowtide.tide.tide import Tide
+from lowtide.units import format_bytes, format_count
 
 
 class SimulatedStep:
@@ -44,6 +48,7 @@ class SimulatedStep:
         """The parts of the step that run on other devices."""
         self.cost_us: float | None = None
         """The time of the step's ops by the cost model; known once the step has been simulated."""
+        self._safe_bytes: dict[int, int] = {}
         self.peak_spread = 0.0
         """The difference between the highest and the lowest simulated peak, as a share of the median."""
 
@@ -74,6 +79,8 @@ class SimulatedStep:
         """Predict the tide; of several devices, that of the one that needs most, since each has its own memory."""
         tides = [step._device_tide(batch_size, progress, label) for step in (self, *self.other_devices)]
         fullest = max(tides, key=lambda tide: tide.safe_bytes)
+        if fullest.batch_size is not None:
+            self._safe_bytes[fullest.batch_size] = fullest.safe_bytes
         if len(tides) == 1:
             return fullest
         note = f"the step runs on {len(tides)} devices; this is the one that needs most"
@@ -92,20 +99,36 @@ class SimulatedStep:
             batch_size=batch_size if batch_size is not None else self.program.batch_size,
             peak_bytes=simulation.peak_bytes,
             safe_bytes=_safe_bytes(work, simulation),
+            highest_bytes=simulation.highest_bytes if simulation.has_modes else None,
             buffers=buffers,
             curve=curve,
             building=Building(
                 self.program.traced_nodes, len(self.program.graph), self.program.graph_bytes, self.program.host_bytes
             ),
             unmodelled=_unmodelled(work),
-            notes=_notes(work, simulation),
+            notes=(*gpu_notes(), *_notes(work, simulation)),
         )
 
     def safe_bytes(self, batch_size: int) -> int:
         """Return the safe bound at a batch size."""
-        with without_garbage_collection():
-            steps = (self, *self.other_devices)
-            return max(_safe_bytes(*step._simulate(batch_size, lambda progress: None)) for step in steps)
+        if batch_size not in self._safe_bytes:
+            with without_garbage_collection():
+                steps = (self, *self.other_devices)
+                bounds = [_safe_bytes(*step._simulate(batch_size, lambda progress: None)) for step in steps]
+            self._safe_bytes[batch_size] = max(bounds)
+        return self._safe_bytes[batch_size]
+
+    def rescales_to(self, batch_size: int) -> bool:
+        """Whether the step can be predicted at a batch size as if it had been traced for it."""
+        if batch_size == self.batch_size:
+            return True
+        traced = self.batch_size or 0
+        programs = (self.program, *self.program.other_devices)
+        return (
+            self.rescales
+            and traced >= SMALLEST_RESCALED_BATCH
+            and all(program.rescales_to(batch_size) for program in programs)
+        )
 
     def _simulate(self, batch_size: int | None, report: ProgressCallback) -> tuple[Workload, Simulation]:
         started = time.perf_counter()
@@ -144,7 +167,7 @@ class SimulatedStep:
             for handle, (kind, _) in self._variables().items()
             if kind == "weights" and len(graph.variables.get(handle, (0, ()))[1]) >= 2
         }
-        return Residents(extra, frozenset(drawn))
+        return Residents(extra, frozenset(drawn), self.metadata.held_bytes)
 
     def labels(self) -> Labels:
         """Return the variables, layers and source lines behind the names of the step's graph."""
@@ -189,11 +212,20 @@ def _unsized(work: Workload) -> list[int]:
 
 def _notes(work: Workload, simulation: Simulation) -> tuple[str, ...]:
     notes = []
+    if simulation.has_modes:
+        notes.append(
+            "iterations of the loops overlap, by more in some steps and processes than in others:"
+            f" the usual peak is {format_bytes(simulation.peak_bytes)}, the highest"
+            f" {format_bytes(simulation.highest_bytes)}"
+        )
     unsized = _unsized(work)
     if unsized:
         producers = work.graph.producers()
         ops = sorted({work.graph.ops[producers[tensor]] for tensor in unsized})
-        notes.append(f"{len(unsized)} tensors have a size that depends on the data ({', '.join(ops[:5])})")
+        notes.append(
+            f"{format_count(len(unsized), 'tensor has', 'tensors have')} a size that depends on the data"
+            f" ({', '.join(ops[:5])})"
+        )
     if simulation.stream.guesses:
         notes.append(
             f"{len(simulation.stream.guesses)} branches or loop ends depend on the data; the larger case is shown"

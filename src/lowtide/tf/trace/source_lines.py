@@ -8,13 +8,13 @@ names a new node after the node it replaces. So a name is followed through those
 from __future__ import annotations
 
 import functools
+import importlib.util
 import os
 import re
 import sysconfig
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-import keras
 import tensorflow as tf
 
 import lowtide.errors
@@ -31,8 +31,10 @@ def _folder(path: str | None) -> str | None:
 
 
 _OWN = _folder(lowtide.errors.__file__) or ""
+# Keras may be partly imported at this moment.
+_KERAS = getattr(importlib.util.find_spec("keras"), "origin", None)
 _PYTHON = [os.path.join(os.path.realpath(sysconfig.get_path(key)), "") for key in ("stdlib", "purelib", "platlib")]
-_LIBRARIES = tuple({folder for folder in (*_PYTHON, _folder(tf.__file__), _folder(keras.__file__)) if folder})
+_LIBRARIES = tuple({folder for folder in (*_PYTHON, _folder(tf.__file__), _folder(_KERAS)) if folder})
 # The file whose wrappers surround calls of user code while a watch is on.
 _WRAPPERS = "hooks.py"
 # AutoGraph writes the code that it generates from a user's function to a temporary file.

@@ -11,11 +11,14 @@ import tensorflow as tf
 from lowtide.errors import LowtideError
 
 Specs = tuple[Any, ...]
+Dataset = tf.data.Dataset
 
-HOW_TO_GIVE_SPECS = (
-    "pass specs with a size for every dimension but the first: predict(model, x_spec, y_spec, batch_size=...); "
-    "on the command line name a function that returns (model, x_spec, y_spec)"
-)
+HOW_TO_GIVE_SPECS = {
+    "cure": "pass specs with a size for every dimension but the first: predict(model, x_spec, y_spec, batch_size=...)",
+    "command_line_cure": "name a function that returns (model, x_spec, y_spec), or (step, *specs), "
+    "with a size for every dimension but the first",
+}
+_HOW_TO_GIVE_BATCH = {"cure": "pass batch_size=", "command_line_cure": "add --batch-size"}
 
 
 def as_specs(given: Specs, *, is_model: bool = False) -> Specs:
@@ -35,6 +38,12 @@ def as_specs(given: Specs, *, is_model: bool = False) -> Specs:
             return tf.TensorSpec(leaf.shape, leaf.dtype)
         if isinstance(leaf, tf.RaggedTensor | tf.SparseTensor):
             return tf.type_spec_from_value(leaf)
+        if isinstance(leaf, int | float | str | bytes) and not isinstance(leaf, np.generic) and is_model:
+            raise LowtideError(
+                "a model's inputs are arrays, tensors, specs or one dataset",
+                given=repr(leaf),
+                cure="use np.asarray(...)",
+            )
         if not isinstance(leaf, np.generic) and not hasattr(leaf, "__array__"):
             return leaf
         array = np.asarray(leaf)
@@ -82,8 +91,9 @@ def with_batch(specs: Specs, batch_size: int | None) -> Specs:
         replaced = batch_size is not None and (leading is None or (None not in rows and len(rows) == 1))
         shape = (batch_size if replaced else leading, *spec.shape[1:])
         if None in shape:
-            cure = "pass batch_size=; on the command line --batch-size" if None not in shape[1:] else HOW_TO_GIVE_SPECS
-            raise LowtideError("an input has an unknown dimension", given=tuple(spec.shape), cure=cure)
+            if None not in shape[1:]:
+                raise LowtideError("the batch size is not known", given=tuple(spec.shape), **_HOW_TO_GIVE_BATCH)
+            raise LowtideError("an input has an unknown dimension", given=tuple(spec.shape), **HOW_TO_GIVE_SPECS)
         return tf.TensorSpec(shape, spec.dtype, name=spec.name)
 
     return tuple(tf.nest.map_structure(fill, list(specs)))

@@ -25,6 +25,8 @@ class StepMetadata:
     """Variables of the model that the step does not use: kind, name, dtype, shape."""
     steps_per_call: int = 1
     """How many training steps one call runs."""
+    held_bytes: int = 0
+    """The bytes of this process that the step's budget has to hold; 0 if they are unknown."""
 
 
 def collect_metadata(concrete: Any, model: keras.Model | None, owners: list[Any]) -> StepMetadata:
@@ -42,7 +44,7 @@ class Step(Protocol):
 
     seconds: dict[str, float]
     rescales: bool
-    """Whether the step can be predicted at another batch size than the one it was traced for."""
+    """Whether the step may be predicted at other batch sizes than the one it was traced for."""
     metadata: StepMetadata
 
     @property
@@ -59,3 +61,5 @@ class Step(Protocol):
     def tide(self, batch_size: int | None, progress: ProgressCallback | None, label: str | None) -> Tide: ...
 
     def safe_bytes(self, batch_size: int) -> int: ...
+
+    def rescales_to(self, batch_size: int) -> bool: ...

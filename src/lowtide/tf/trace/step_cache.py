@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
@@ -43,19 +43,29 @@ def find_step(
     if batch_size in steps:
         steps[batch_size].seconds = {}
         return steps[batch_size]
-    rescalable = [
-        size for size, step in steps.items() if size is not None and size >= SMALLEST_RESCALED_BATCH and step.rescales
-    ]
-    if rescalable and batch_size is not None and not exactly:
-        nearest = steps[min(rescalable, key=lambda size: abs(math.log(size / batch_size)))]
-        nearest.seconds = {}
-        return nearest
+    if batch_size is not None and not exactly:
+        for step in _nearest_first(steps, batch_size):
+            if step.rescales_to(batch_size):
+                step.seconds = {}
+                return step
     step = trace_target(target, candidates, progress)
     # Tracing builds layers that were not built yet, which changes the fingerprint.
     fingerprint, _ = _candidates(target, specs, batch_size)
     steps[batch_size] = step
     _STEPS[target] = (fingerprint, steps)
     return step
+
+
+def find_near_step(target: Any, specs: Specs, batch_size: int) -> Step | None:
+    """Return the traced step of a target whose batch size is nearest to this one; None if it was never traced."""
+    fingerprint, _ = _candidates(target, specs, batch_size)
+    stored, steps = _STEPS.get(target, (None, {}))
+    return next(_nearest_first(steps, batch_size), None) if stored == fingerprint else None
+
+
+def _nearest_first(steps: dict[int | None, Step], batch_size: int) -> Iterator[Step]:
+    sizes = [size for size in steps if size is not None and size >= SMALLEST_RESCALED_BATCH]
+    return (steps[size] for size in sorted(sizes, key=lambda size: abs(math.log(size / batch_size))))
 
 
 def trace_model(

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import importlib
 import importlib.util
 import inspect
 import sys
 import traceback
+import warnings
+import zipfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType, TracebackType
+from types import ModuleType
 from typing import Any
 
 from lowtide.errors import LowtideError
+from lowtide.tf.trace.raising_line import find_raising_line
 
 _FORMS = "write file.py:name, package.module:name, model.keras or keras:ResNet50"
+_MODEL_FILES = (".keras", ".h5", ".hdf5")
+_COMPILE = "call model.compile(optimizer=..., loss=...) first: the optimizer and the loss are part of the step"
+_COMPILE_FILE = (
+    "load it, call model.compile(optimizer=..., loss=...) and save it again: "
+    "the optimizer and the loss are part of the step"
+)
+# An .h5 file stores some losses and metrics under short names, which Keras 3 reads only if they stand for themselves.
+_SHORT_NAMES = {name: name for short in ("bce", "kld", "mae", "mape", "mse", "msle") for name in (short, short.upper())}
 _KINDS = "name a compiled Keras model, a function that returns one, or one that returns (step, *specs) or a dataset"
 
 
@@ -60,13 +72,14 @@ def resolve_step(name: str, batch_size: int | None = None) -> Target:
 
 def resolve_target(name: str, batch_size: int | None = None) -> Target:
     """Return what `name` refers to; raise an error of one line if it refers to nothing usable."""
-    if Path(name).suffix in (".keras", ".h5"):
-        return _model(_load_model(name), name, batch_size)
+    if Path(name).suffix in _MODEL_FILES:
+        return _model(_load_model(name), name, batch_size, cure=_COMPILE_FILE)
     location, separator, attribute = name.rpartition(":")
     if not separator or not location or not attribute:
-        raise LowtideError("not a target", given=name, cure=_FORMS)
+        raise _not_a_target(name, (location or name).rstrip(":"))
     if location == "keras":
         return _keras_application(attribute, batch_size)
+    _check_location(location, name)
     module = _import_file(location) if _is_file(location) else _import_module(location)
     found = _find(module, attribute, name)
     return _target_of(found, name, batch_size)
@@ -77,12 +90,66 @@ def _load_model(name: str) -> Any:
 
     if not Path(name).is_file():
         raise LowtideError("the file of the target does not exist", given=name, cure=_near_files(Path(name)))
+    if Path(name).suffix == ".keras" and not zipfile.is_zipfile(name):
+        raise LowtideError("this is no .keras file, or it is damaged", given=name, cure="save the model again")
     try:
-        return keras.models.load_model(name)
+        with warnings.catch_warnings():
+            # The state of the optimizer is not read if Keras finds none for it, and does not matter here.
+            warnings.filterwarnings("ignore", "Skipping variable loading for optimizer")
+            model = keras.models.load_model(name, custom_objects=_SHORT_NAMES)
+        if Path(name).suffix != ".keras" and model.compiled:
+            # Keras 3 builds the optimizer of an .h5 file for no variables, so the model could not be trained.
+            model.optimizer = type(model.optimizer).from_config(model.optimizer.get_config())
+        return model
     except Exception as error:
         reason = " ".join(str(error).split())[:300]
-        cure = "name a function in a file that loads it, with custom_objects= if it has layers of your own"
+        cure = "name a function in a Python file that builds the model, loads its weights and compiles it"
         raise LowtideError(f"the model cannot be loaded: {reason}", given=name, cure=cure) from error
+
+
+def _not_a_target(name: str, location: str) -> LowtideError:
+    """Return the error for a name without a colon, or with nothing on one side of it."""
+    path = Path(location)
+    if path.is_dir():
+        problem, cure = "the target is a folder", _FORMS
+        if (path / "saved_model.pb").is_file():
+            problem = "the target is a SavedModel, which has no training step"
+            cure = "give the .keras file, or a function in a Python file that returns the compiled model"
+        return LowtideError(problem, given=name, cure=cure)
+    if path.suffix == ".py":
+        if not path.is_file():
+            return LowtideError("the file of the target does not exist", given=name, cure=_near_files(path))
+        names = _names_in(path)
+        cure = f"write {location}:NAME for a model or a function in it" + (f": {', '.join(names[:8])}" if names else "")
+        return LowtideError("the target has no name after the file", given=name, cure=cure)
+    return LowtideError("not a target", given=name, cure=_FORMS)
+
+
+def _names_in(path: Path) -> list[str]:
+    """Return the names that a Python file defines, without importing it."""
+    try:
+        body = ast.parse(path.read_bytes()).body
+    except (OSError, SyntaxError, ValueError):
+        return []
+    functions = [each.name for each in body if isinstance(each, ast.FunctionDef)]
+    variables = [
+        each.targets[0].id for each in body if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name)
+    ]
+    return [own for own in (*functions, *variables) if not own.startswith("_")]
+
+
+def _check_location(location: str, name: str) -> None:
+    """Refuse a folder, and a file that is not Python, before it is looked for as a module."""
+    path = Path(location)
+    if path.is_dir() and not (path / "__init__.py").is_file():
+        raise LowtideError("the target is in a folder, not in a file", given=name, cure=_FORMS)
+    if path.suffix in _MODEL_FILES:
+        raise LowtideError("a model file has no names in it", given=name, cure=f"write {location} alone")
+    if path.suffix == ".ipynb":
+        cure = "write it to a Python file first: jupyter nbconvert --to script"
+        raise LowtideError("a notebook cannot be imported", given=name, cure=cure)
+    if path.is_file() and path.suffix != ".py":
+        raise LowtideError("the file of the target is not Python", given=name, cure=_FORMS)
 
 
 # -- importing -----------------------------------------------------------------------------------
@@ -139,21 +206,8 @@ def _near_files(path: Path) -> str:
 def _failed(what: str, given: str, error: BaseException) -> LowtideError:
     """Return the exception of user code as an error of one line: its type, its message, and the line that raised it."""
     reason = traceback.format_exception_only(error)[-1].strip()
-    location = _users_line(error.__traceback__)
-    if isinstance(error, SyntaxError) and error.filename is not None:
-        location = f"{Path(error.filename).name}:{error.lineno}"
+    location = find_raising_line(error)
     return LowtideError(f"{given} {what}: {reason}", given=location, cure="make it run in Python by itself first")
-
-
-def _users_line(trace: TracebackType | None) -> str | None:
-    # The innermost frame outside of libraries, Python and this file is user code.
-    others = ("<frozen", str(Path(inspect.__file__).parent), __file__)
-    frames = [
-        frame
-        for frame in traceback.extract_tb(trace)
-        if "site-packages" not in frame.filename and not frame.filename.startswith(others)
-    ]
-    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else None
 
 
 def _find(module: ModuleType, attribute: str, name: str) -> Any:
@@ -243,11 +297,13 @@ def _data(dataset: Any, name: str, batch_size: int | None) -> Target:
     return Target(dataset, (), None, name, is_data=True)
 
 
-def _model(model: Any, name: str, batch_size: int | None) -> Target:
+def _model(model: Any, name: str, batch_size: int | None, cure: str = _COMPILE) -> Target:
     if not model.compiled:
-        cure = "call model.compile(optimizer=..., loss=...) first: the optimizer and the loss are part of the step"
         raise LowtideError("the target is a model that is not compiled", given=name, cure=cure)
-    return Target(model, (), batch_size, name)
+    notes: tuple[str, ...] = ()
+    if model.run_eagerly:
+        notes = ("the model is compiled with run_eagerly=True; this is its step without it, as a graph",)
+    return Target(model, (), batch_size, name, notes)
 
 
 def _step(built: tuple[Any, ...], name: str, batch_size: int | None, build: Callable[..., Any] | None = None) -> Target:
@@ -302,7 +358,8 @@ def _is_open(shape: Any) -> bool:
 def _kind(value: Any) -> str:
     if inspect.isclass(value):
         return f"the class {value.__name__}"
-    return "None" if value is None else f"a {type(value).__name__}"
+    kind = type(value).__name__
+    return "None" if value is None else f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
 # -- keras.applications --------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import itertools
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -25,11 +26,13 @@ from tensorflow.python.eager import cancellation, context
 
 from lowtide.errors import LowtideError
 from lowtide.program.batch_axis import Axis, batch_axes
-from lowtide.program.graph import Graph, Shape
+from lowtide.program.graph import Graph, Shape, is_replacement
 from lowtide.progress import Progress, ProgressCallback
 from lowtide.run.record import OWN
+from lowtide.tf.trace import tuning
 from lowtide.tf.trace.convert import graph_from_def, with_constants_of
-from lowtide.tf.trace.rescale import rescale, rescale_shape
+from lowtide.tf.trace.raising_line import find_raising_line
+from lowtide.tf.trace.rescale import is_consistent, rescale, rescale_shape
 from lowtide.tf.trace.resolve_shapes import resolve_shapes, topological_order
 
 
@@ -51,6 +54,7 @@ class Program:
     graph_bytes: int = 0
     host_bytes: int | None = None
     seconds: dict[str, float] = field(default_factory=dict)
+    _last_rescaled: tuple[int, Graph] | None = None
 
     @property
     def batch_size(self) -> int | None:
@@ -69,6 +73,18 @@ class Program:
         traced = self.batch_size
         if batch_size is None or traced is None or batch_size == traced:
             return self._traced_graph
+        if self._last_rescaled is None or self._last_rescaled[0] != batch_size:
+            self._last_rescaled = batch_size, self._rescaled(traced, batch_size)
+        return self._last_rescaled[1]
+
+    def rescales_to(self, batch_size: int) -> bool:
+        """Whether the graph at a batch size differs from the traced one in its batch axes alone."""
+        traced = self.batch_size
+        if traced is None or batch_size == traced:
+            return batch_size == traced
+        return is_consistent(self._traced_graph, self.graph_at(batch_size), self._batch_axes, traced, batch_size)
+
+    def _rescaled(self, traced: int, batch_size: int) -> Graph:
         graph_def = rescale(self.graph_def, self._traced_graph, self._batch_axes, traced, batch_size)
         inputs = [rescale_shape(shape, traced, batch_size) for shape in self.argument_shapes[: self.input_count]]
         shapes = [*inputs, *self.argument_shapes[self.input_count :]]
@@ -116,10 +132,16 @@ class Trace:
         return None if now is None or self.resident_before is None else max(0, now - self.resident_before)
 
 
-def trace(function: Callable[..., Any], specs: Sequence[Any], progress: ProgressCallback | None = None) -> Trace:
+def trace(
+    function: Callable[..., Any],
+    specs: Sequence[Any],
+    progress: ProgressCallback | None = None,
+    expected_seconds: float | None = None,
+) -> Trace:
     """Trace a tf.function, or a function that could be one, from the specs of its inputs."""
     if progress is not None:
-        progress(Progress("tracing"))
+        after = 1.0 + tuning.GRAPPLER_PER_TRACE + tuning.SIMULATION_PER_TRACE
+        progress(Progress("tracing", left_seconds=None if expected_seconds is None else expected_seconds * after))
     before = _resident_bytes()
     started = time.perf_counter()
     concrete = _concrete_function(function, specs)
@@ -142,13 +164,17 @@ def build_program(traced: Trace, progress: ProgressCallback | None = None) -> Pr
     """Have TensorFlow build the graph that it would run for a traced function."""
     concrete = traced.concrete
     if progress is not None:
-        progress(Progress("optimizing the graph with Grappler"))
+        # A planned step is not optimized, and its trace was another's.
+        is_new = not getattr(concrete, "is_optimized", False) and traced.seconds > 0
+        left = traced.seconds * (tuning.GRAPPLER_PER_TRACE + tuning.SIMULATION_PER_TRACE) if is_new else None
+        progress(Progress("optimizing the graph with Grappler", left_seconds=left))
     started = time.perf_counter()
     graphs = executed_graphs(concrete)
     graph_def = graphs.partition
     optimized = time.perf_counter()
     with without_garbage_collection():
         graph = graph_from_def(graph_def)
+        graph.earlier = _earlier_positions(graph, graphs.optimized)
         others = [(graph_from_def(other), other) for other in graphs.others]
     program = Program(
         concrete=concrete,
@@ -167,6 +193,18 @@ def build_program(traced: Trace, progress: ProgressCallback | None = None) -> Pr
     return program
 
 
+def _earlier_positions(graph: Graph, optimized: graph_pb2.GraphDef) -> tuple[int, ...]:
+    """Return the position of each node before kernels of another library replaced nodes of the optimized graph.
+
+    A replacement has the name of the node that it replaces. It is added at the end, so its own position says nothing
+    about the place of that node. A node that was not in the graph before comes last.
+    """
+    if not any(is_replacement(op) for op in graph.ops):
+        return ()
+    position = {node.name: index for index, node in enumerate(optimized.node)}
+    return tuple(position.get(name, len(position) + index) for index, name in enumerate(graph.names))
+
+
 def static_shape(shape: tf.TensorShape) -> Shape | None:
     """Return the dimensions, with -1 for an unknown one; None if the rank is unknown."""
     return None if shape.rank is None else tuple(-1 if size is None else size for size in shape.as_list())
@@ -183,14 +221,29 @@ def _concrete_function(function: Callable[..., Any], specs: Sequence[Any]) -> An
 
 
 def _trace_error(error: Exception, specs: Sequence[Any]) -> LowtideError:
-    text = str(error).strip().splitlines()
-    reason = next((line.strip() for line in reversed(text) if line.strip()), type(error).__name__)
+    # Keras appends the arguments of the layer, AutoGraph prepends the lines of user code.
+    text = _COLOUR.sub("", str(error)).partition("Arguments received by")[0]
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    reason = (lines[-1] if lines else "").removeprefix(f"{type(error).__name__}: ")
+    line = find_raising_line(error)
     shown = ", ".join(_format_spec(spec) for spec in tf.nest.flatten(list(specs)))
+    cure = "make the step run with tensors of these shapes and dtypes, or correct the specs"
+    if "Binding inputs" in reason:
+        cure = "pass one tf.TensorSpec per argument of the step, with the shapes and dtypes it really gets"
+    sizes = [getattr(spec, "shape", tf.TensorShape(None)).num_elements() for spec in tf.nest.flatten(list(specs))]
+    if _OVERFLOWN.search(reason) or max(size or 0 for size in (0, *sizes)) >= 1 << 31:
+        cure = "use a smaller batch: TensorFlow computes shapes in 32-bit integers, and one of them is too large"
     return LowtideError(
-        f"the step cannot be traced: {type(error).__name__}: {reason[:300]}",
+        f"the step cannot be traced: {type(error).__name__}: {reason[:300]}" + (f", at {line}" if line else ""),
         given=f"specs {shown}" if shown else "no specs",
-        cure="pass one tf.TensorSpec per argument of the step, with the shapes and dtypes it really gets",
+        cure=cure,
     )
+
+
+# Keras colours parts of its messages.
+_COLOUR = re.compile(r"\x1b\[\d*m")
+# A size that overflowed a 32-bit integer, or that is above 63 bits.
+_OVERFLOWN = re.compile(r"-\d{7,}|more than 2\*\*63|Value out of range: \d{10,}")
 
 
 def _format_spec(spec: Any) -> str:

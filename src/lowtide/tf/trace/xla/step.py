@@ -122,6 +122,10 @@ class CompiledStep:
         }
         return self._tide
 
+    def rescales_to(self, batch_size: int) -> bool:
+        """Whether the step was compiled for this batch size."""
+        return batch_size == self.batch_size
+
     def _variable_kind(self, variable: Any) -> str:
         known = self.metadata.kinds.get(id(variable.handle))
         return (known or guess_variable(variable))[0]

@@ -9,6 +9,7 @@ import numpy as np
 
 from lowtide.simulator.bfc import BfcAllocator, Replay
 from lowtide.sources.profiles.hlo_memory import HeldValue, TemporaryBlock
+from lowtide.tf.trace.gpu_note import gpu_notes
 from lowtide.tf.trace.layer_origins import COPY
 from lowtide.tf.trace.xla.limits import (
     allocate_residents,
@@ -69,7 +70,7 @@ def build_tide(
         buffers=buffers_of(rows),
         curve=_curve(memory, in_use),
         building=building,
-        notes=_notes(memory),
+        notes=(*gpu_notes(), *_notes(memory)),
     )
 
 

@@ -1,0 +1,315 @@
+"""The phase of each node, exactly, on graphs of a few nodes."""
+
+import re
+
+import pytest
+
+from tests.unit.graph_bytes import RESOURCE, attribute, function
+from tests.unit.protos import message, node, number
+
+FORWARD, BACKWARD, OPTIMIZER = "forward", "backward", "optimizer"
+
+LINE = re.compile(r"(\S+) = (\w+)(?:\[(\S+)\])?\(([^)]*)\)")
+
+
+def nodes(text: str) -> list[bytes]:
+    """Nodes written as `name = Op(input, ^input)`, or `name = Op[function](input)` for a call."""
+    written = []
+    for name, op, called, inputs in LINE.findall(text):
+        extra = attribute("f", message(10, message(1, called))) if called else b""
+        if op == "Placeholder" and name.endswith("handle"):
+            extra = attribute("dtype", number(6, RESOURCE))
+        written.append(node(name, op, *filter(None, inputs.split(", ")), attributes=extra))
+    return written
+
+
+@pytest.fixture
+def phases_of(atlas_of):
+    def find(text: str, **functions: str) -> dict[str, set[str]]:
+        """The names of the nodes by phase; a node of a function is `function::name`."""
+        library = [function(name, [], nodes(body), {}) for name, body in functions.items()]
+        atlas = atlas_of(*nodes(text), message(2, *library))
+        found: dict[str, set[str]] = {FORWARD: set(), BACKWARD: set(), OPTIMIZER: set()}
+        for row, name in enumerate(atlas.names(range(len(atlas)))):
+            function_name = atlas.parts[atlas.part_of(row)]
+            found[atlas.phase_of(row)].add(f"{function_name}::{name}" if function_name else name)
+        return found
+
+    return find
+
+
+STEP = """
+x = Placeholder()
+w/handle = VarHandleOp()
+w/read = ReadVariableOp(w/handle)
+product = MatMul(x, w/read)
+sigmoid = Sigmoid(product)
+swish = Mul(product, sigmoid)
+mean/axes = Const()
+loss = Mean(swish, mean/axes)
+ones = Const()
+gradient_tape/tile = Tile(ones, gradient_tape/size)
+gradient_tape/size = Shape(swish)
+again = Sigmoid(product, ^gradient_tape/tile)
+slope = Add(again, product)
+custom = Mul(slope, gradient_tape/tile)
+gradient_tape/w = MatMul(x, custom)
+adam/m/handle = VarHandleOp()
+adam/m/read = ReadVariableOp(adam/m/handle)
+adam/delta = Sub(gradient_tape/w, adam/m/read)
+adam/m/update = AssignAddVariableOp(adam/m/handle, adam/delta)
+adam/m/new = ReadVariableOp(adam/m/handle, ^adam/m/update)
+lr/handle = VarHandleOp()
+lr/read = ReadVariableOp(lr/handle)
+adam/scaled = Mul(lr/read, adam/m/new)
+adam/w/update = AssignSubVariableOp(w/handle, adam/scaled)
+steps/handle = VarHandleOp()
+steps/read = ReadVariableOp(steps/handle)
+adam/cast = Cast(steps/read)
+adam/again = AssignSubVariableOp(w/handle, adam/both)
+adam/both = Mul(adam/cast, gradient_tape/w)
+one = Const()
+steps/update = AssignAddVariableOp(steps/handle, one, ^steps/read)
+"""
+FORWARD_OF_STEP = {"x", "w/handle", "w/read", "product", "sigmoid", "swish", "mean/axes", "loss"}
+BACKWARD_OF_STEP = {
+    "ones", "gradient_tape/tile", "gradient_tape/size", "again", "slope", "custom", "gradient_tape/w",
+}  # fmt: skip
+
+
+def test_the_loss_is_forward_its_seed_backward_and_a_custom_gradient_too(phases_of):
+    found = phases_of(STEP + "done = NoOp(^adam/w/update, ^adam/m/update)\nout = Identity(loss, ^done)")
+    assert found[FORWARD] == FORWARD_OF_STEP | {"out"}
+    assert found[BACKWARD] == BACKWARD_OF_STEP
+    assert {"lr/handle", "lr/read", "steps/handle", "steps/read", "steps/update", "one", "done"} <= found[OPTIMIZER]
+
+
+def test_a_loss_that_is_not_returned_is_forward(phases_of):
+    assert phases_of(STEP)[FORWARD] == FORWARD_OF_STEP
+
+
+def test_a_loss_whose_shape_and_value_only_gradients_read_is_forward(phases_of):
+    found = phases_of(
+        """
+        x = Placeholder()
+        w/handle = VarHandleOp()
+        w/read = ReadVariableOp(w/handle)
+        product = MatMul(x, w/read)
+        loss = Exp(product)
+        seed = OnesLike(loss)
+        gradient_tape/mul = Mul(seed, loss)
+        gradient_tape/w = MatMul(x, gradient_tape/mul)
+        rate = Const()
+        step = Mul(rate, gradient_tape/w)
+        update = AssignSubVariableOp(w/handle, step)
+        """
+    )
+    assert found[FORWARD] == {"x", "w/handle", "w/read", "product", "loss"}
+    assert found[BACKWARD] == {"seed", "gradient_tape/mul", "gradient_tape/w"}
+    assert found[OPTIMIZER] == {"rate", "step", "update"}
+
+
+def test_a_step_whose_unread_loss_was_pruned_keeps_its_forward_pass(phases_of):
+    """Grappler removes a loss that nothing reads, and folds the first gradients to constants."""
+    found = phases_of(
+        """
+        x = Placeholder()
+        w/handle = VarHandleOp()
+        w/read = ReadVariableOp(w/handle)
+        logits = MatMul(x, w/read)
+        entropy = SparseSoftmaxCrossEntropyWithLogits(logits, x)
+        gradient_tape/count = Size(x)
+        gradient_tape/seed = Const()
+        gradient_tape/scaled = Div(gradient_tape/seed, gradient_tape/count)
+        gradient_tape/mul = Mul(gradient_tape/scaled, entropy:1)
+        gradient_tape/w = MatMul(x, gradient_tape/mul)
+        update = ResourceApplyGradientDescent(w/handle, gradient_tape/scaled, gradient_tape/w)
+        """
+    )
+    assert found[FORWARD] == {"x", "w/handle", "w/read", "logits", "entropy"}
+    assert found[OPTIMIZER] == {"update"}
+
+
+def test_moving_averages_and_metrics_are_forward(phases_of):
+    found = phases_of(
+        STEP
+        + """
+        average/handle = VarHandleOp()
+        average/read = ReadVariableOp(average/handle)
+        average/new = Sub(product, average/read)
+        average/update = AssignSubVariableOp(average/handle, average/new)
+        done = NoOp(^adam/w/update, ^average/update)
+        """
+    )
+    added = {"average/handle", "average/read", "average/new", "average/update"}
+    assert found[FORWARD] == FORWARD_OF_STEP | added
+
+
+def test_weight_decay_and_averages_of_weights_belong_to_the_optimizer(phases_of):
+    found = phases_of(
+        STEP.replace("adam/w/update = AssignSubVariableOp(w/handle, adam/scaled)", "")
+        + """
+        decay/read = ReadVariableOp(w/handle)
+        decay/rate = Const()
+        decay/product = Mul(decay/read, decay/rate)
+        decay/update = AssignSubVariableOp(w/handle, decay/product, ^w/read)
+        adam/w/update = AssignSubVariableOp(w/handle, adam/scaled, ^decay/update)
+        ema/handle = VarHandleOp()
+        ema/old = ReadVariableOp(ema/handle)
+        ema/weights = ReadVariableOp(w/handle, ^adam/w/update)
+        ema/new = Sub(ema/weights, ema/old)
+        ema/update = AssignAddVariableOp(ema/handle, ema/new)
+        """
+    )
+    assert found[FORWARD] == FORWARD_OF_STEP
+
+
+def test_the_second_loss_of_a_gan_reads_updated_weights_and_is_forward(phases_of):
+    found = phases_of(
+        STEP
+        + """
+        second/read = ReadVariableOp(w/handle, ^adam/w/update)
+        second/product = MatMul(x, second/read)
+        second/loss = Mean(second/product)
+        gradient_tape/second/tile = Tile(ones)
+        gradient_tape/second/w = MatMul(x, gradient_tape/second/tile)
+        second/update = AssignSubVariableOp(w/handle, gradient_tape/second/w)
+        total/handle = VarHandleOp()
+        total/update = AssignAddVariableOp(total/handle, second/loss)
+        """
+    )
+    assert found[FORWARD] == FORWARD_OF_STEP | {
+        "second/read", "second/product", "second/loss", "total/handle", "total/update",
+    }  # fmt: skip
+
+
+def test_a_graph_of_tensorflow_1(phases_of):
+    """Slots are state of the optimizer with their initializers, also if a saver reads them."""
+    found = phases_of(
+        """
+        x = Placeholder()
+        w = VarHandleOp()
+        w/zeros = Const()
+        w/Assign = AssignVariableOp(w, w/zeros)
+        w/Read = ReadVariableOp(w)
+        loss = MatMul(x, w/Read)
+        gradients/Fill = Fill(gradients/Shape, gradients/one)
+        gradients/Shape = Const()
+        gradients/one = Const()
+        gradients/MatMul_grad/MatMul = MatMul(x, gradients/Fill)
+        w/Adam = VarHandleOp()
+        w/Adam/zeros = Const()
+        w/Adam/Assign = AssignVariableOp(w/Adam, w/Adam/zeros)
+        w/Adam/Read = ReadVariableOp(w/Adam)
+        beta = Const()
+        Adam/update_w/ResourceApplyAdam = ResourceApplyAdam(w, w/Adam, beta, gradients/MatMul_grad/MatMul)
+        global_step = VarHandleOp()
+        Adam/value = Const(^Adam/update_w/ResourceApplyAdam)
+        Adam = AssignAddVariableOp(global_step, Adam/value)
+        save/SaveV2 = SaveV2(w/Read, w/Adam/Read)
+        """
+    )
+    assert found == {
+        FORWARD: {"x", "w", "w/zeros", "w/Assign", "w/Read", "loss", "save/SaveV2"},
+        BACKWARD: {"gradients/Fill", "gradients/Shape", "gradients/one", "gradients/MatMul_grad/MatMul"},
+        OPTIMIZER: {
+            "w/Adam", "w/Adam/zeros", "w/Adam/Assign", "w/Adam/Read", "beta", "Adam/update_w/ResourceApplyAdam",
+            "Adam/value", "Adam", "global_step",
+        },
+    }  # fmt: skip
+
+
+def test_loops_with_cycles_and_lists_for_their_gradient(phases_of):
+    found = phases_of(
+        """
+        enter = Enter(x)
+        x = Placeholder()
+        merge = Merge(enter, next)
+        body = Tanh(merge)
+        next = NextIteration(body)
+        loss = Exit(merge)
+        gradient_tape/list = EmptyTensorList()
+        loop = While(loss, gradient_tape/list)
+        loop/out = Identity(loop)
+        gradient_tape/loop = While(loop:1)
+        w/handle = VarHandleOp()
+        update = AssignSubVariableOp(w/handle, gradient_tape/loop)
+        """
+    )
+    assert {"enter", "x", "merge", "body", "next", "loss", "loop", "loop/out"} <= found[FORWARD]
+    assert found[BACKWARD] == {"gradient_tape/list", "gradient_tape/loop"}
+    assert {"update"} <= found[OPTIMIZER]
+
+
+def test_gradients_that_are_returned_and_sums_of_gradients_are_backward(phases_of):
+    found = phases_of(
+        """
+        x = Placeholder()
+        loss = Mean(x)
+        gradient_tape/a = Tile(x)
+        gradient_tape/b = Tile(x)
+        sum = AddN(gradient_tape/a, gradient_tape/b)
+        norm = L2Loss(sum)
+        out = Identity(norm)
+        w/handle = VarHandleOp()
+        clipped = Minimum(sum, limit)
+        limit = Const()
+        update = AssignSubVariableOp(w/handle, clipped)
+        """
+    )
+    assert found[BACKWARD] == {"gradient_tape/a", "gradient_tape/b", "sum", "norm", "out"}
+    assert found[OPTIMIZER] == {"clipped", "limit", "update", "w/handle"}
+
+
+def test_functions_have_the_phase_of_their_callers(phases_of):
+    found = phases_of(
+        """
+        x = Placeholder()
+        call = StatefulPartitionedCall[forward](x)
+        loss = Mean(call)
+        ones = Const()
+        back = PartitionedCall[__backward_forward_1](ones, call:1)
+        w/handle = VarHandleOp()
+        apply = If[apply_if_finite](w/handle, back)
+        """,
+        forward="a = Relu()",
+        __backward_forward_1="b = Mul()\nc = PartitionedCall[helper](b)",
+        helper="d = Neg()",
+        apply_if_finite="e = AssignSubVariableOp()",
+    )
+    assert found == {
+        FORWARD: {"x", "call", "loss", "forward::a"},
+        BACKWARD: {"ones", "back", "__backward_forward_1::b", "__backward_forward_1::c", "helper::d"},
+        OPTIMIZER: {"w/handle", "apply", "apply_if_finite::e"},
+    }
+
+
+def test_without_gradients_everything_is_forward(phases_of):
+    found = phases_of(
+        """
+        x = Placeholder()
+        gradients_of_colour/blend = Mul(x, x)
+        transpose = Conv2DBackpropInput(x, x, x)
+        w/handle = VarHandleOp()
+        w/Assign = AssignVariableOp(w/handle, transpose)
+        """
+    )
+    assert not found[BACKWARD] | found[OPTIMIZER]
+
+
+def test_a_gradient_is_recognised_by_its_op_where_its_scope_has_another_name(phases_of):
+    found = phases_of(
+        """
+        x = Placeholder()
+        loss = Relu(x)
+        my_grads/ReluGrad = ReluGrad(ones, loss)
+        ones = Const()
+        w/handle = VarHandleOp()
+        update = AssignSubVariableOp(w/handle, my_grads/ReluGrad)
+        """
+    )
+    assert found == {
+        FORWARD: {"x", "loss"},
+        BACKWARD: {"ones", "my_grads/ReluGrad"},
+        OPTIMIZER: {"w/handle", "update"},
+    }
