@@ -34,16 +34,19 @@ def answer(options: argparse.Namespace, work: Work) -> None:
         result = work(options)
     except tf.errors.ResourceExhaustedError as error:
         lines = [line for line in error.message.splitlines() if "OOM" in line] or [error.message]
-        so_far = json.loads(options.output.read_text()) if options.output.exists() else {}
-        result = {**so_far, "ran_out": True, "error": lines[0].strip()[:300]}
+        result = {**_so_far(options), "ran_out": True, "error": lines[0].strip()[:300]}
     except LowtideError as error:
-        result = {"refused": str(error)}
+        result = {**_so_far(options), "refused": str(error)}
     except Exception as error:  # what a peer raises belongs in the table
         # Keras says first in which layer it happened, then what.
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         lines = [line for line in lines if "Exception encountered" not in line]
         result = {"failed": f"{type(error).__name__}: {lines[0] if lines else ''}"[:300]}
     write(options, result)
+
+
+def _so_far(options: argparse.Namespace) -> dict[str, Any]:
+    return json.loads(options.output.read_text()) if options.output.exists() else {}
 
 
 def write(options: argparse.Namespace, result: dict[str, Any]) -> None:
