@@ -55,7 +55,7 @@ def make_generator() -> keras.Model:
 
 
 def make_discriminator() -> keras.Model:
-    """Return the model that tells real images from made ones."""
+    """Return the model that distinguishes real images from generated ones."""
     return keras.Sequential(
         [
             keras.Input((28, 28, 1)),

@@ -214,7 +214,7 @@ Make = Callable[..., bytes]
 
 @lru_cache(maxsize=256)
 def find_template(make: Make, widths: tuple[tuple[str, int], ...]) -> Template:
-    """The template of all blocks whose numbers have so many digits: a digit stands where another one changes a byte."""
+    """The template of all blocks whose numbers have these widths; it marks the bytes that depend on a digit."""
     zeros = {name: "0" * width for name, width in widths}
     data = np.frombuffer(make(**zeros), np.uint8)
     places = {}

@@ -1,4 +1,4 @@
-"""Screens that could have too much on them: how soon they are drawn, what is on them, and if they tell the rest."""
+"""Screens of very wide graphs: how soon they are drawn, what they show, and whether they count what they leave out."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def fuzz(
 
 
 def _listen(receiving: Connection, outcome: Outcome, seconds: float) -> int:
-    """Take what a process tells, until it is done, dead or stuck; returns how many inputs it finished."""
+    """Receive the results of a process until it is done, dead or stuck; return how many inputs it finished."""
     done = 0
     while True:
         try:
@@ -136,7 +136,7 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 
 def _limit_memory(more_bytes: int) -> None:
-    """Let this process grow by so much and no more."""
+    """Limit the address space of this process to `more_bytes` beyond what it uses now."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     limit = pages * resource.getpagesize() + more_bytes
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

@@ -41,9 +41,9 @@ _VERSIONS = encode_bytes(4, encode_integer(1, 2164))
 
 
 def write_training(file: BinaryIO, nodes: int, *, flat: bool = False, hub: int = 0, weights_bytes: int = 0) -> int:
-    """A training step of about so many nodes; returns how many they are.
+    """Write a training step of about `nodes` nodes; return their exact number.
 
-    With `hub` one node reads so many others. With `weights_bytes` constants of a fixed number hold so many bytes.
+    With `hub` one node reads that many others. With `weights_bytes` a fixed number of constants holds that many bytes.
     """
     blocks = max(round(nodes / block_nodes()), 1)
     towers = min(max(round(blocks**0.5 / 2), 1), _MOST_TOWERS)
@@ -133,7 +133,7 @@ def _add_groups(sheet: Sheet, order: Iterable[Place]) -> None:
 
 
 def _write_weights(file: BinaryIO, size: int) -> int:
-    """Constants that hold so many bytes together, and a product for each; returns how many nodes that is."""
+    """Write constants of `size` bytes in total and a matrix product for each; return the number of nodes."""
     each = size // _WEIGHTS
     for number in range(_WEIGHTS):
         _write_constant(file, f"frozen/layer_{number}/kernel", each)
@@ -144,7 +144,7 @@ def _write_weights(file: BinaryIO, size: int) -> int:
 
 
 def _write_constant(file: BinaryIO, name: str, size: int) -> None:
-    """A constant of any size: every message around the bytes says its length before they are there."""
+    """Write a constant of any size without holding it: the lengths of the enclosing messages are computed first."""
     size -= size % 4
     shape = encode_bytes(2, encode_bytes(2, encode_integer(1, size // 4)))
     tensor = encode_integer(1, FLOAT) + shape + encode_tag(4) + encode_varint(size)
@@ -160,7 +160,7 @@ def _write_constant(file: BinaryIO, name: str, size: int) -> None:
 
 
 def write_wide(file: BinaryIO, nodes: int) -> int:
-    """One scope of so many nodes: two in three have names in series, one in three a name like no other's."""
+    """Write one scope of `nodes` nodes: two in three have numbered names, one in three has a random name."""
     random, sheet = Random(0), Sheet()
     names: list[str] = []
     counts = dict.fromkeys(_OPS, 0)
@@ -209,8 +209,8 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--nodes", type=int, required=True, help="about how many")
     parser.add_argument("--flat", action="store_true", help="no scopes: everything lies in the root")
-    parser.add_argument("--hub", type=int, default=0, help="one node that reads so many others")
-    parser.add_argument("--weights", type=int, default=0, help="constants of so many bytes together")
+    parser.add_argument("--hub", type=int, default=0, help="how many other nodes one node reads")
+    parser.add_argument("--weights", type=int, default=0, help="bytes of constants in total")
     parser.add_argument("--wide", action="store_true", help="one scope of all nodes")
     parser.add_argument("--events", action="store_true", help="also an event file, in a folder of the same name")
     chosen = parser.parse_args()

@@ -197,8 +197,8 @@ def screens_section(rows: Sequence[Row]) -> Section:
         name = f"{row.case.name}, {words}:"
         bars.append(bar(f"{name} drawn after", drawing, BOUNDED_DRAWING_MS, 1000, "s", 2))
         is_bounded = boxes is not None and boxes.worst <= MOST_BOXES
-        told = f"{cell(boxes)} boxes, {folded} {'told' if said else 'not told'}"
-        bars.append(Bar(f"{name} bounded, and says what is not shown", told, is_bounded and said))
+        counts = f"{cell(boxes)} boxes, {folded} {'counted' if said else 'not counted'}"
+        bars.append(Bar(f"{name} bounded, and says what is not shown", counts, is_bounded and said))
     notes = failures([(f"{row.case.name}, {screen.name}", seen) for row, screen, seen in shown])
     return Section("Bounded screens", SCREEN_COLUMNS, cells, bars, notes)
 

@@ -33,7 +33,7 @@ class Target:
 # A disk of memory where there is one.
 _DISK = next((path for path in ("/dev/shm",) if Path(path).is_dir()), None)
 
-# Of what an index holds so many are asked for: damage shows in the first, and there are many inputs.
+# How many entries of an index are queried: damage shows in the first ones, and there are many inputs.
 _ASKED = 8
 
 
@@ -52,7 +52,7 @@ def _find(name: str) -> Callable[[bytes], object]:
 
 
 def _index(data: bytes) -> object:
-    """Build the index of bytes that may be a graph; whatever they are, it has to be told as far as it goes."""
+    """Build the index of bytes that may be a graph, and query what could be read of them."""
     with tempfile.TemporaryDirectory(prefix="lowtide-fuzz-", dir=_DISK) as folder:
         path = Path(folder) / "graph.pb"
         path.write_bytes(data)

@@ -73,12 +73,12 @@ def sections(chosen: list[Case], parts: list[str], runs: Runs, options: argparse
 
 
 def _each(part: str, chosen: list[Case], measure: Callable[[Case], Row], jobs: int = 1) -> list[Row]:
-    def told(numbered: tuple[int, Case]) -> Row:
+    def measured(numbered: tuple[int, Case]) -> Row:
         print(f"{part} [{numbered[0]}/{len(chosen)}] {numbered[1].name}", flush=True)
         return measure(numbered[1])
 
     with ThreadPoolExecutor(jobs) as pool:
-        return list(pool.map(told, enumerate(chosen, 1)))
+        return list(pool.map(measured, enumerate(chosen, 1)))
 
 
 def solve_exactly() -> None:

@@ -20,7 +20,7 @@ SHARES = (0.5, 0.7, 0.85)
 BATCHES = 4
 # Half a batch asks the same of a plan, in half the time.
 ROWS_SHARE = 2
-# Two runs tell whether bits are the same; how far apart runs are takes three.
+# Two runs show whether bits are the same; three are needed for how far apart runs are.
 PLAIN_RUNS, DETERMINISTIC_RUNS = 3, 2
 # keras.remat is tf.recompute_grad under another name: two programs show it, one with dropout and one with averages.
 SHOWN_IN_FULL = ("transformer24", "resnet50")
@@ -48,7 +48,7 @@ class ExactnessRow:
     share: float | None = None
     """Of the activations, for which the step was planned."""
     pieces: int = 1
-    """Into how many pieces the plan splits the batch: with more than one, nobody expects the same bits."""
+    """Into how many pieces the plan splits the batch. With more than one the same bits are not expected."""
 
     @property
     def is_repeatable(self) -> bool:
@@ -161,12 +161,12 @@ def _compare(case: Case, ways: Sequence[str]) -> Measured:
                 break
         found = {PLANNED: run}
         found |= {way: kept.run("train", case, way, *batches) for way in ways}
-        told = {
+        distances = {
             way: {"distances": nearest(run["values"], references)} if "values" in run else run["without"]
             for way, run in found.items()
         }
         return {
-            "spread": widest(references), "ways": told, "share": share, "budget_bytes": budget, "pieces": pieces,
+            "spread": widest(references), "ways": distances, "share": share, "budget_bytes": budget, "pieces": pieces,
         }  # fmt: skip
 
 
@@ -274,9 +274,9 @@ def _bars(rows: Sequence[ExactnessRow]) -> list[Bar]:
     if exact:
         words = f"losses and variables after {STEPS} steps are the plain bits where kernels are deterministic"
         bars.append(Bar(words, f"{same} of {len(exact)}", same == len(exact)))
-        told = [_distance_words(row.fitted.get(manner, {})) for row in exact for manner in ("whole", "restored")]
-        count = sum(words == "same bits" for words in told)
-        bars.append(Bar("so with callbacks, and with a restored model", f"{count} of {len(told)}", count == len(told)))
+        said = [_distance_words(row.fitted.get(manner, {})) for row in exact for manner in ("whole", "restored")]
+        count = sum(words == "same bits" for words in said)
+        bars.append(Bar("so with callbacks, and with a restored model", f"{count} of {len(said)}", count == len(said)))
     if others:
         words = "elsewhere within what plain runs differ by; averages and seeds too"
         bars.append(Bar(words, f"{within} of {len(others)}", within == len(others)))

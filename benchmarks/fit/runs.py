@@ -32,7 +32,7 @@ class Runs(CachedRuns):
         return super().once(name, work, *stamp, by_lowtide=by_lowtide)
 
     def describe(self, result: Measured) -> str:
-        return tell(result)
+        return describe_result(result)
 
     def train(
         self,
@@ -80,7 +80,7 @@ def ran_out(result: Measured) -> bool | None:
     return False if "peaks" in result else None
 
 
-def tell(result: Measured) -> str:
+def describe_result(result: Measured) -> str:
     """One line for the terminal."""
     for reason in ("failed", "refused"):
         if reason in result:

@@ -58,8 +58,8 @@ def report(rows: Sequence[SpeedRow]) -> Section:
             ]
         )
         words = f"planning {planning.model}'s step takes at most {planning.most_seconds:.0f} s"
-        told = "no answer" if taken is None else f"{taken:.1f} s"
-        bars.append(Bar(words, told, taken is not None and taken <= planning.most_seconds))
+        figure = "no answer" if taken is None else f"{taken:.1f} s"
+        bars.append(Bar(words, figure, taken is not None and taken <= planning.most_seconds))
     notes = [
         f"{row.planning.model}: {row.seen[reason]}"
         for row in rows

@@ -1,1 +1,1 @@
-"""What a recorded run tells, beside TensorFlow's own message and XProf's memory profile."""
+"""What a recorded run shows, compared with TensorFlow's own message and XProf's memory profile."""

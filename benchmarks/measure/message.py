@@ -30,7 +30,7 @@ class Message:
     """How often the allocator said that it had nothing to give."""
     dump_lines: int = 0
     kinds: bool = False
-    """Whether the allocator's dump tells weights from activations."""
+    """Whether the allocator's dump distinguishes weights from activations."""
     advice: tuple[str, ...] = ()
 
 

@@ -87,7 +87,7 @@ def split_xprof(xprof: Measured) -> tuple[float, float, float]:
 
 
 def bars(trainings: Sequence[TrainingRow], exhaustions: Sequence[ExhaustionRow]) -> list[Bar]:
-    """The bars that the rows tell about; a case without an answer does not hold."""
+    """The bars of the rows; a bar whose case has no answer does not hold."""
     return [*(_training_bars(trainings) if trainings else ()), *(_exhaustion_bars(exhaustions) if exhaustions else ())]
 
 

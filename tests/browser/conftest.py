@@ -68,7 +68,7 @@ def complaints(browser) -> list[str]:
 
 @pytest.fixture
 def look(browser):
-    """Look at what a server shows, and see at the end that the page neither complained nor asked anybody else."""
+    """Open pages of a server; check at the end that they logged no error and sent no request to another host."""
     opened: list[Viewer] = []
     complaints(browser)
 

@@ -157,7 +157,7 @@ def test_a_step_that_fits_shows_one_curve_and_nothing_to_do(open_plan):
         assert browser.find_elements("css selector", absent) == []
 
 
-def test_what_changes_results_is_said(open_plan):
+def test_changes_of_results_are_stated(open_plan):
     browser = open_plan(make_changing_plan())
     assert "Changed" in text(browser, ".answers")
     assert 'allow=("microbatch", "bfloat16")' in text(browser, USAGE)

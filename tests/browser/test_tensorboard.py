@@ -98,7 +98,7 @@ def test_other_tabs_and_this_one_are_listed(tensorboard):
     assert b'"tab_name": "Lowtide"' in listing
 
 
-def test_only_below_its_own_address_it_answers(tensorboard):
+def test_the_app_answers_only_below_its_prefix(tensorboard):
     with urllib.request.urlopen(f"{tensorboard}data/plugin/lowtide/api/files", timeout=60) as answer:
         assert answer.headers["X-Content-Type-Options"] == "nosniff"
         assert b"step.tide" in answer.read()

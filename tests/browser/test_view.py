@@ -135,7 +135,7 @@ def test_the_outline_is_a_tree_with_labels(look, site):
     assert (canvas.aria_role, "outline" in canvas.get_attribute("aria-label")) == ("application", True)
 
 
-def test_what_is_selected_is_announced(look, site):
+def test_the_selection_is_announced(look, site):
     viewer = look(site, "#graph/0.0")
     viewer.wait(viewer.drawn)
     viewer.find("[data-id='tower'] .name").click()

@@ -102,7 +102,7 @@ def damaged_graphs() -> dict[str, tuple[bytes, str, int]]:
     }
 
 
-def test_what_is_wrong_with_a_file_is_on_the_screen(view, tmp_path):
+def test_the_damage_of_a_file_is_on_the_screen(view, tmp_path):
     folder = tmp_path / "logs"
     folder.mkdir()
     cases = damaged_graphs()

@@ -266,7 +266,7 @@ def test_colours_by_the_bytes_of_a_tide(graph):
     viewer.wait(lambda: viewer.run("return document.querySelector(arguments[0]).value", choice) == "peak@3")
 
 
-def test_what_is_drawn_is_saved(graph, browser, tmp_path):
+def test_the_saved_picture_is_the_drawn_one(graph, browser, tmp_path):
     import xml.etree.ElementTree as ElementTree
 
     browser.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})

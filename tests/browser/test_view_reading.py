@@ -97,7 +97,7 @@ def test_edges_tell_the_shape_of_their_tensor(graph):
     assert ">5×10 · 200 B</text>" in saved_svg(viewer)
 
 
-def test_a_scope_tells_what_it_reads_and_what_is_read_of_it(graph):
+def test_a_scope_lists_what_it_reads_and_what_reads_it(graph):
     viewer = graph()
     viewer.point("dense")
     said = viewer.wait_for_text(".details", "OUTPUTS")
@@ -133,7 +133,7 @@ def test_long_names_are_cut_where_they_do_not_differ(view, tmp_path):
     assert "…n_bx" in svg
 
 
-def test_a_note_is_not_an_alarm(view, tmp_path):
+def test_notes_are_not_shown_as_alarms(view, tmp_path):
     loop = node("a", "Merge", "b") + node("b", "NextIteration", "a")
     (tmp_path / "graph.pb").write_bytes(b"".join(DENSE) + loop)
     viewer = view(tmp_path / "graph.pb")

@@ -131,7 +131,7 @@ def test_from_a_tensor_to_its_node_and_back(tide_page):
 
 
 def test_a_tensor_that_is_in_no_graph(tide_page):
-    viewer = tide_page("?tensor=nobody:0")
+    viewer = tide_page("?tensor=missing:0")
     viewer.wait_for_text(".selected", "not among the buffers")
     viewer.press("Show in graph")
     viewer.wait_for_text(".graph-choice", "None of the 5 graphs here holds it.")

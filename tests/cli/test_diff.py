@@ -35,7 +35,7 @@ def test_the_exit_code_says_whether_it_grew_too_much(lowtide, tide_file, wider_f
 
 
 @pytest.mark.parametrize(("budget", "code"), [("16KiB", 0), ("15KiB", 1)])
-def test_a_budget_is_held_against_the_later_tide(lowtide, tide_file, wider_file, budget, code):
+def test_a_budget_is_compared_with_the_later_tide(lowtide, tide_file, wider_file, budget, code):
     assert lowtide("explain", tide_file, wider_file, "--budget", budget, "--max-growth", "100%").code == code
 
 

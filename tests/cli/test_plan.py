@@ -98,7 +98,7 @@ def test_times_of_a_recorded_run_are_what_a_plan_costs(
     assert "cannot read the tide" in refused(*target, *budget, "--recorded", tmp_path / "nowhere.tide")
 
 
-def test_a_batch_is_split_where_that_costs_less_beside_the_frontier_of_the_whole(lowtide, target, two_thirds):
+def test_a_batch_is_split_where_that_costs_less_than_the_frontier_of_the_whole_batch(lowtide, target, two_thirds):
     whole = json.loads(lowtide(*target, *two_thirds, "--exact", "--json").out)
     split = json.loads(lowtide(*target, *two_thirds, "--json").out)
     assert split["pieces"] > 1

@@ -28,7 +28,7 @@ def test_json_is_all_that_is_printed(lowtide, plan, plan_file):
     assert json.loads(answer.out) == json.loads(plan.to_json(top=2))
 
 
-def test_so_many_actions_are_listed_as_asked(lowtide, plan_file):
+def test_the_number_of_listed_actions_is_as_given(lowtide, plan_file):
     assert "and 2 more that save 100 B and cost 3.5 µs" in lowtide("explain", plan_file, "--top", "1").out
     assert "recompute  " not in lowtide("explain", plan_file, "--top", "0").out
 
@@ -50,7 +50,7 @@ def test_a_plan_is_known_by_its_content_too(lowtide, plan_file, tmp_path):
     assert "this plan" in lowtide("explain", other).out
 
 
-def test_a_plan_over_its_budget_is_no_yes(lowtide, plan, tmp_path):
+def test_a_plan_over_its_budget_exits_1(lowtide, plan, tmp_path):
     """Planning never makes one; a file may have been."""
     from dataclasses import replace
 

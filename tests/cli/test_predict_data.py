@@ -27,7 +27,7 @@ def program(tmp_path):
     return path
 
 
-def test_what_a_pipeline_will_hold(lowtide, program):
+def test_the_memory_of_a_pipeline(lowtide, program):
     answer = lowtide("predict", f"{program}:build", "--batch-size", 16, "--budget", "64MiB")
     assert answer.code == 1
     assert "Shuffle(400)" in answer.out
@@ -36,7 +36,7 @@ def test_what_a_pipeline_will_hold(lowtide, program):
     assert lowtide("predict", f"{program}:build", "--budget", "1GiB").code == 0
 
 
-def test_the_example_is_told(lowtide, request):
+def test_the_example_is_reported(lowtide, request):
     path = request.config.rootpath / "examples" / "pipeline.py"
     answer = lowtide("predict", f"{path}:build", "--batch-size", 64, "--budget", "1GiB")
     assert answer.code == 1
@@ -63,6 +63,6 @@ def test_json_and_files(lowtide, program, tmp_path):
         (("plan", "--budget", "1GiB"), "the target is a dataset"),
     ],
 )
-def test_what_has_no_sense_for_a_dataset_is_said(refused, program, arguments, message):
+def test_options_without_a_meaning_for_datasets_are_refused(refused, program, arguments, message):
     verb, *options = arguments
     assert message in refused(verb, f"{program}:data", *options)

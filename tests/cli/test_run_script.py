@@ -209,7 +209,7 @@ ENDINGS = {
 
 
 @pytest.mark.parametrize("name", ENDINGS)
-def test_every_ending_is_pythons_own(script, name):
+def test_every_exit_is_that_of_python_alone(script, name):
     assert_no_difference(script(ENDINGS[name]))
 
 
@@ -290,7 +290,7 @@ def test_json_is_all_that_is_printed(script):
     assert data["shortages"] == []
 
 
-def test_a_budget_that_nothing_is_known_about_does_not_hold(script):
+def test_a_budget_without_a_known_peak_does_not_hold(script):
     script("print('no TensorFlow here')")
     assert run("-m", "lowtide", "run", "train.py").code == 0
     assert run("-m", "lowtide", "run", "--budget", "8GiB", "train.py").code == 1
@@ -303,7 +303,7 @@ def test_the_log_is_kept(script, tmp_path):
     assert done.err == "to err\nwrote train.log\n"
 
 
-def test_what_is_written_to_both_keeps_its_order(script, tmp_path):
+def test_output_to_both_channels_keeps_its_order(script, tmp_path):
     script("""
         import os
         for line in range(500):
@@ -323,7 +323,7 @@ def test_what_is_written_to_both_keeps_its_order(script, tmp_path):
 @pytest.mark.parametrize(
     ("number", "words"), [(signal.SIGSEGV, "killed by SIGSEGV after"), (signal.SIGKILL, "killed by SIGKILL")]
 )
-def test_a_signal_that_ended_it_is_told(script, number, words):
+def test_the_signal_that_ended_a_process_is_reported(script, number, words):
     script(f"import os; os.kill(os.getpid(), {int(number)})")
     done = run("-m", "lowtide", "run", "train.py")
     assert done.code == 128 + number

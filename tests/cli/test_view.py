@@ -111,7 +111,7 @@ def test_json_is_one_line_with_the_address_and_the_files(logs):
         assert read(f"{answer['address']}api/graph/0.0")[0] == 200
 
 
-def test_what_is_no_request_is_answered_like_all_else(logs):
+def test_a_malformed_request_is_answered_like_any_other(logs):
     with viewing(logs, "--port", "0", "--json") as (_, line):
         port = int(json.loads(line)["address"].rstrip("/").rpartition(":")[2])
         for sent, status in (

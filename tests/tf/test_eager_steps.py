@@ -94,7 +94,7 @@ def test_a_step_lasts_from_one_update_to_the_next_and_its_peak_is_the_allocators
 
 
 @pytest.mark.parametrize(("name", "batch"), [("out", 256), ("first op", 512)])
-def test_a_step_that_is_too_large_is_no_fragmentation(runs, name, batch):
+def test_a_step_that_is_too_large_is_not_fragmentation(runs, name, batch):
     answer, _, _ = runs[name]
     (shortage,) = answer["shortages"]
     assert (shortage["cause"]["name"], shortage["batch_size"], shortage["step"]) == ("batch", batch, 1)
@@ -109,7 +109,7 @@ def test_a_step_that_is_too_large_is_no_fragmentation(runs, name, batch):
     assert "try " not in advice
 
 
-def test_a_model_that_is_called_without_a_tape_is_no_fragmentation_either(runs):
+def test_a_model_that_is_called_without_a_tape_is_not_fragmentation(runs):
     answer, _, _ = runs["call"]
     (shortage,) = answer["shortages"]
     assert shortage["cause"]["name"] != "fragmentation"

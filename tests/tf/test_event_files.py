@@ -252,7 +252,7 @@ def test_an_event_file_that_is_cut_anywhere(which, request, tmp_path, cache):
 
 
 @pytest.mark.parametrize("which", ["graph_file", "trace_file", "saved_folder"])
-def test_a_flipped_bit_is_told_and_stops_nothing(which, request, tmp_path, cache):
+def test_a_flipped_bit_is_noted_and_stops_nothing(which, request, tmp_path, cache):
     source = request.getfixturevalue(which)
     data = (source / "saved_model.pb" if source.is_dir() else source).read_bytes()
     path = tmp_path / ("saved_model.pb" if source.is_dir() else "events.out.tfevents.1")

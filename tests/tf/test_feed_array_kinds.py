@@ -169,7 +169,7 @@ def test_texts_that_are_not_ascii():
         (np.float32(3), "single number"),
     ],
 )
-def test_what_tensorflow_has_no_type_for_is_refused(given, told, tmp_path):
+def test_types_that_tensorflow_lacks_are_refused(given, told, tmp_path):
     with pytest.raises(lt.LowtideError, match=told):
         lt.feed.arrays(given, batch_size=2, budget="1MiB")
     if not given.dtype.hasobject:

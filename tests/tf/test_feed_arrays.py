@@ -266,7 +266,7 @@ def test_a_loop_of_ones_own_follows_a_bookmark(files, tmp_path):
         ({"x": "x.npy", "budget": "1KiB"}, "at least 2.25 KiB"),
     ],
 )
-def test_what_cannot_be_fed_is_refused_with_what_to_do(files, given, told):
+def test_unsupported_data_is_refused_with_a_cure(files, given, told):
     np.save(files / "short.npy", np.arange(7))
     np.save(files / "scalar.npy", np.float32(3))
     np.save(files / "objects.npy", np.array([{}]), allow_pickle=True)

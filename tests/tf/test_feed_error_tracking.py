@@ -308,7 +308,7 @@ def test_texts_and_dicts_of_a_generator():
     assert batch["count"].numpy().tolist() == [[0, 1], [1, 1], [2, 1]]
 
 
-def test_a_folder_that_goes_away_meanwhile_is_no_short_epoch(tmp_path):
+def test_a_folder_that_is_deleted_meanwhile_is_an_error_and_not_a_short_epoch(tmp_path):
     (tmp_path / "photos").mkdir()
     for number in range(8):
         image = tf.io.encode_png(np.zeros((8, 8, 3), np.uint8)).numpy()

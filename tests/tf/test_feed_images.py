@@ -126,7 +126,7 @@ def test_labels_of_any_shape_come_with_their_images(tmp_path):
         assert seen == 4
 
 
-def test_what_decoding_takes(tmp_path):
+def test_the_memory_of_decoding(tmp_path):
     head = ImageHeader(1600, 2400, is_jpeg=True)
     whole = decoding_bytes(head, 1000, (200, 300), 3, "whole")
     scaled = decoding_bytes(head, 1000, (200, 300), 3, "scaled")

@@ -50,7 +50,7 @@ def test_buffers_are_as_large_as_was_said():
     assert {name.removesuffix("V2") for name in seen} == set(said)
 
 
-def test_a_cache_in_memory_has_all_and_one_in_a_file_nothing(tmp_path):
+def test_a_cache_in_memory_holds_all_elements_and_one_in_a_file_none(tmp_path):
     dataset = rows(120).cache().batch(10).prefetch(2)
     assert told(dataset)["Cache"] == (120, 120 * ROW)
     assert told(rows(120).cache(str(tmp_path / "cache")))["Cache"] == (0, 0)
@@ -79,7 +79,7 @@ def test_functions_with_state_stay_one_after_the_other():
 
 
 @pytest.mark.parametrize(("cycle", "block"), [(2, 1), (3, 4)])
-def test_a_parallel_interleave_holds_what_was_said(cycle, block):
+def test_a_parallel_interleave_holds_its_given_number_of_elements(cycle, block):
     dataset = Data.range(30).interleave(
         lambda number: rows(200), cycle_length=cycle, block_length=block, num_parallel_calls=2
     )
@@ -161,7 +161,7 @@ def test_arrays_are_counted_where_they_are():
     assert stages["Shuffle"].held_bytes == 100 * (644 + 200)
 
 
-def test_what_a_function_brings_along():
+def test_captured_tensors_and_constants_of_a_function():
     table = np.random.default_rng(0).random((300_000,), np.float32)
     tensor = tf.constant(table)
     outside = outline(Data.range(10).map(lambda number: tensor[number]), ElementSamples(4))
@@ -180,7 +180,7 @@ def test_what_a_call_takes_is_simulated():
     assert stage.element.content_bytes == 4_000
 
 
-def test_pipelines_of_every_kind_can_be_told():
+def test_pipelines_of_every_kind_are_predicted():
     left, right = rows(100), rows(100)
     datasets = [
         Data.zip((left, right)).take(3).skip(1).repeat(2),
@@ -204,6 +204,6 @@ def test_pipelines_of_every_kind_can_be_told():
         assert len(found.holdings) >= 2
 
 
-def test_what_is_no_dataset_is_refused():
+def test_an_argument_that_is_not_a_dataset_is_refused():
     with pytest.raises(lt.LowtideError, match=r"give a tf\.data\.Dataset"):
         lt.feed.predict([1, 2, 3])

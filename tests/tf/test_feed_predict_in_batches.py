@@ -63,7 +63,7 @@ def test_the_same_call_goes_on_where_it_was(model, rows, tmp_path, kind, stops):
     assert rest.seen == 63 - stops
 
 
-def test_what_cannot_go_on_is_refused(model, rows, tmp_path):
+def test_a_state_that_cannot_continue_is_refused(model, rows, tmp_path):
     path, to = tmp_path / "rows.npy", tmp_path / "out.npy"
     with pytest.raises(KeyboardInterrupt):
         lt.predict_in_batches(Tired(model, 2), path, to=to, batch_size=16, progress=False)

@@ -229,7 +229,7 @@ def test_fit_goes_on_in_a_new_model(tmp_path, kind, steps_per_execution, until):
     assert [sorted(epoch) for epoch in epochs] == [whole] * EPOCHS
 
 
-def test_keras_is_not_let_shorten_epochs_without_a_word():
+def test_keras_does_not_shorten_epochs_silently():
     bookmark = lt.feed.Bookmark()
     data = lt.feed.arrays(np.zeros((20, 2), np.float32), np.zeros(20), batch_size=4, budget="1MiB", bookmark=bookmark)
     bookmark.move_to(0, 2)

@@ -48,6 +48,6 @@ def test_our_own_pipelines_can_be_looked_at_too():
     assert any(stage.name == "Prefetch" for stage in settled(iterator, 400))
 
 
-def test_what_is_no_iterator_is_refused():
+def test_an_argument_that_is_not_an_iterator_is_refused():
     with pytest.raises(lt.LowtideError, match=r"give iter\(dataset\)"):
         lt.feed.inspect(tf.data.Dataset.range(3))

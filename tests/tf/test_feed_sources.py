@@ -131,7 +131,7 @@ def test_a_broken_image_in_the_rest_of_an_epoch(photos, broken):
         assert (seen, broken in told) == (0 if broken == "cat/08.jpg" else 8, True)
 
 
-def test_an_error_comes_again_when_one_goes_on(photos):
+def test_an_error_is_raised_again_when_iteration_continues(photos):
     (photos / "cat/03.png").write_bytes(b"no image")
     iterator = iter(feed_images(photos))
     for _ in range(3):
@@ -405,7 +405,7 @@ def test_the_order_of_a_generator_is_that_of_its_own_seed(chosen):
         tf.random.set_seed(None)
 
 
-def test_a_generator_goes_on_from_a_bookmark(tmp_path):
+def test_a_generator_continues_from_a_bookmark(tmp_path):
     def feed():
         bookmark = lt.feed.Bookmark(tmp_path / "bookmark.json", every=1)
         return bookmark, feed_generator(shuffle=True, bookmark=bookmark)

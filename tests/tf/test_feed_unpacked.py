@@ -178,7 +178,7 @@ except lt.LowtideError as error:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits are set by resource")
-def test_a_disk_that_fills_up_meanwhile_is_told(tmp_path):
+def test_a_disk_that_fills_up_while_writing_is_reported(tmp_path):
     np.savez_compressed(tmp_path / "zeros.npz", x=np.zeros((1 << 20, 4), np.float32))
     command = [sys.executable, "-c", FULL, str(tmp_path / "zeros.npz")]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout

@@ -165,7 +165,7 @@ def test_networkx_agrees_with_the_definition(written):
         assert bodies <= set(network)
 
 
-def test_a_frozen_graph_computes_the_same_without_what_hands_on(tmp_path):
+def test_a_frozen_graph_computes_the_same_without_pass_through_nodes(tmp_path):
     """Unlike other cuts, the forward part of a frozen graph is a program that gives the same result."""
     with tf.Graph().as_default() as graph:
         x = tf.compat.v1.placeholder(tf.float32, (2, 3), name="x")

@@ -69,7 +69,7 @@ def reports(tmp_path_factory):
         return dict(zip(SCRIPTS, pool.map(run, SCRIPTS), strict=True))
 
 
-def test_a_script_without_a_step_is_told_what_held_its_memory(reports):
+def test_a_script_without_a_step_gets_a_report_of_what_held_its_memory(reports):
     report = reports["copies"]
     assert report["run"]["exit_code"] == 0
     assert report["run"]["problem"] is None
@@ -86,7 +86,7 @@ def test_a_script_without_a_step_is_told_what_held_its_memory(reports):
     assert any("lt.feed.arrays" in line for line in report["advice"])
 
 
-def test_data_is_told_apart_from_the_step_that_is_predicted(reports):
+def test_data_is_distinguished_from_the_step_in_a_prediction(reports):
     report = reports["trains"]
     assert report["recording"]["step"] is not None
     (data, *_) = report["held_outside"]
@@ -107,7 +107,7 @@ def test_small_data_of_a_small_step_has_a_name(reports):
     assert data["requested_bytes"] == 1000 * 10 * 4
 
 
-def test_a_script_that_does_nothing_with_tensorflow_is_told_so(reports):
+def test_a_script_that_runs_nothing_of_tensorflow_gets_a_report_that_says_so(reports):
     assert reports["imports"]["run"]["problem"].endswith("but TensorFlow allocated no memory")
     assert reports["neither"]["run"]["problem"].endswith("did not import TensorFlow")
     assert {report["run"]["exit_code"] for report in reports.values()} == {0}

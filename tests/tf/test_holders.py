@@ -95,7 +95,7 @@ def test_a_closure_and_a_generator():
     assert function
 
 
-def test_a_ring_has_room_for_so_many():
+def test_a_deque_with_a_maximum_length_is_bounded():
     ring = deque([tensor(108)], maxlen=4)
     plain = deque([tensor(109)])
     places = [tensor(110), None]

@@ -96,7 +96,7 @@ def test_the_variables_of_a_model_are_all_there(here):
     assert tide.breakdown()["weights"] >= here.seen["weights"]
 
 
-def test_what_is_being_done_is_told(here):
+def test_the_current_stage_is_shown(here):
     assert here.seen["told"][0] == "running the first step"
     assert "recording 3 steps" in here.seen["told"]
 
@@ -150,7 +150,7 @@ def test_a_step_that_runs_op_by_op(here):
     assert here.seen["eager unchanged"]
 
 
-def test_an_error_is_the_steps_own_and_leaves_no_trace(here):
+def test_an_error_of_the_step_is_raised_unchanged_and_leaves_no_state(here):
     assert here.seen["failing"] == ["ValueError", "this step is broken"]
     assert here.seen["unchanged after an error"]
 
@@ -160,7 +160,7 @@ def test_other_models(here, name):
     assert_holds_together(here.tide(name))
 
 
-def test_what_else_is_in_the_allocator_is_told(here):
+def test_other_contents_of_the_allocator_are_reported(here):
     tide = here.tide("beside")
     assert_holds_together(tide)
     (note,) = tide.notes
@@ -182,7 +182,7 @@ def test_there_is_one_profiler(here):
         ("no batch", "pass batch_size="),
     ],
 )
-def test_asked_wrongly(here, name, line):
+def test_wrong_arguments(here, name, line):
     assert line in here.error(name)
 
 
@@ -198,7 +198,7 @@ def test_functions_and_layers_of_a_module_are_measured_in_a_child(there):
 
 
 @pytest.mark.parametrize("name", ["local", "generator", "local layer"])
-def test_what_cannot_be_rebuilt_elsewhere_is_told_how_to_get_a_record(there, name):
+def test_a_target_that_cannot_be_rebuilt_gets_advice_on_how_to_record_it(there, name):
     line = there.error(name)
     assert "allocator keeps no record" in line
     assert "lowtide run" in line

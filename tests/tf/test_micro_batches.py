@@ -161,7 +161,7 @@ def test_a_step_that_cannot_be_split_is_an_error(build, count, said):
 
 
 @pytest.mark.parametrize("loss", [root_of_mean, Contrast(), losses.Dice(), losses.Circle()])
-def test_a_loss_that_is_no_mean_and_no_sum_is_not_split(loss):
+def test_a_loss_that_is_neither_a_mean_nor_a_sum_is_not_split(loss):
     """Micro-batches would give another loss, so no weight changes."""
     model = mlp(loss)
     before = model.get_weights()

@@ -165,7 +165,7 @@ def compiled_blocks() -> keras.Model:
     return model
 
 
-def test_of_a_compiled_step_what_is_fused_is_not_planned_as_memory():
+def test_fused_values_of_a_compiled_step_take_no_memory_in_a_plan():
     plan = plan_alike(compiled_blocks, 2048, 0.6)
     assert plan.after.peak_bytes < plan.before.peak_bytes
     assert plan.pieces == 1
@@ -197,7 +197,7 @@ def test_fit_evaluate_predict_and_another_batch_size(tmp_path, plain):
     assert np.isfinite(train(model, 1))
 
 
-def test_what_fits_already_is_left_alone(plain):
+def test_a_step_that_fits_is_unchanged(plain):
     plan = lt.plan(blocks(), batch_size=ROWS, budget=plain[0].safe_bytes * 2)
     assert plan.changes_nothing
     assert not plan.rewrite.copies

@@ -69,7 +69,7 @@ def test_layers_with_a_policy_of_their_own_keep_it():
     assert model.optimizer.loss_scale_factor == 8.0
 
 
-def test_what_was_traced_before_is_not_used_again():
+def test_an_earlier_trace_is_not_used_again():
     model = small(layers.Dense(3))
     x, y = np.ones((8, 4), "float32"), np.ones((8, 3), "float32")
     model.fit(x, y, verbose=0)
@@ -90,6 +90,6 @@ def test_what_was_traced_before_is_not_used_again():
         (lambda: keras.Sequential([layers.Dense(3)]), "float16", "not built"),
     ],
 )
-def test_what_cannot_be_is_told(build, policy, said):
+def test_unsupported_policies_are_refused(build, policy, said):
     with pytest.raises(LowtideError, match=said), with_precision(build(), policy):
         pass

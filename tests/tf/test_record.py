@@ -112,7 +112,7 @@ def test_the_program_ends_as_it_would_and_its_step_is_known(runs, name):
 
 
 @pytest.mark.parametrize("name", LIVING)
-def test_what_lies_there_adds_up_to_the_curve(runs, name):
+def test_the_buffers_at_each_event_add_up_to_the_curve(runs, name):
     tide = runs[name].tide
     rows = tide.buffers
     change = np.zeros(len(tide.curve) + 1, np.int64)
@@ -137,7 +137,7 @@ def test_in_fit_a_step_includes_its_callbacks_and_evaluations_are_not_steps(runs
     assert {"weights", "optimizer", "gradients", "input"} <= kinds
 
 
-def test_of_a_short_run_the_first_steps_are_known(runs):
+def test_a_short_run_has_its_first_steps_recorded(runs):
     run = runs["inside"]
     assert list(peaks(run)) == [1, 2]
     # The program's first step makes the variables, too.
@@ -188,7 +188,7 @@ def test_kinds(runs, name):
     assert {"weights", "optimizer", "activations", "gradients", "input"} <= kinds
 
 
-def test_a_compiled_steps_block_is_shown_by_what_fills_it(runs):
+def test_the_block_of_a_compiled_step_is_shown_by_its_contents(runs):
     rows = runs["xla"].tide.buffers
     inside = [row for row in range(len(rows)) if rows.op[row] != "Variable" and rows.kind_of(row) != "input"]
     assert any(rows.kind_of(row) == "activations" and rows.layer[row] in ("wide", "deep") for row in inside)
@@ -255,7 +255,7 @@ def test_a_signature_is_called_as_ever(runs):
         ("code", 3, None),
     ],
 )
-def test_a_process_dies_as_it_would_and_leaves_its_record(runs, name, exit_code, number):
+def test_a_process_ends_as_it_would_and_leaves_its_record(runs, name, exit_code, number):
     run = runs[name]
     assert run.failure is None
     assert (run.exit_code, run.signal) == (exit_code, number)
@@ -271,5 +271,5 @@ def test_a_process_that_has_a_moment_left_says_what_its_step_took(runs):
         assert runs[name].tide is None
 
 
-def test_a_fork_dies_as_it_would(runs):
+def test_a_fork_ends_as_it_would_without_lowtide(runs):
     assert runs["code"].told == signal.SIGABRT

@@ -106,7 +106,7 @@ def test_the_dump_is_in_the_log_and_not_on_the_screen(runs):
     assert all(line in rest for line in kept)
 
 
-def test_a_process_that_dies_is_survived_and_its_signal_told(runs):
+def test_a_killed_process_is_reported_with_its_signal(runs):
     run = runs["kernel"]
     assert run.code == 128 + 11, run
     assert "killed by SIGSEGV" in run.out

@@ -49,7 +49,7 @@ def test_the_cause_is_named(answers, case):
 
 
 @pytest.mark.parametrize("onednn", ["0", "1"])
-def test_a_step_that_is_too_large_is_told_by_layer_and_what_would_have_fitted(answers, onednn):
+def test_a_step_that_is_too_large_is_reported_by_layer_with_the_batch_that_fits(answers, onednn):
     _, answer = answers["out_batch", onednn]
     shortage = answer["shortages"][0]
     assert shortage["batch_size"] == 256
@@ -63,7 +63,7 @@ def test_a_step_that_is_too_large_is_told_by_layer_and_what_would_have_fitted(an
     assert "lowtide plan TARGET" in shortage["cause"]["advice"][1]
 
 
-def test_a_batch_that_a_plan_would_fit_in_is_told_at_what_cost(answers):
+def test_advice_states_the_cost_of_a_plan_that_would_fit_the_batch(answers):
     _, answer = answers[NEARLY]
     # Two threads may ask in vain at once; the last one ended it.
     shortage = answer["shortages"][-1]
@@ -74,7 +74,7 @@ def test_a_batch_that_a_plan_would_fit_in_is_told_at_what_cost(answers):
 
 
 @pytest.mark.parametrize("onednn", ["0", "1"])
-def test_a_leak_is_told_by_who_keeps_the_tensors(answers, onednn):
+def test_a_leak_is_reported_with_the_holder_of_its_tensors(answers, onednn):
     _, answer = answers["out_leak", onednn]
     shortage = answer["shortages"][0]
     assert shortage["largest_batch_size"] is None

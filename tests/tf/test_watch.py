@@ -82,7 +82,7 @@ def test_growth_of_what_is_kept_is_counted(outcomes):
     assert outcomes["leak_arrays"][0][0]["growth_bytes_per_step"] >= 256 * 1024 * 4 * 0.5
 
 
-def test_a_watch_that_does_not_watch_says_so():
+def test_an_inactive_watch_says_so():
     watch = lowtide.Watch(quiet=True)
     assert watch.findings == []
     with pytest.raises(LowtideError, match="is not watching"):

@@ -132,12 +132,14 @@ def test_cache_keeps_the_last_result_of_a_key(tmp_path: Path) -> None:
     assert cache.find("limited", "k") is None
 
 
-def test_limit_is_rounded_up_to_what_the_allocator_takes() -> None:
+def test_the_limit_is_rounded_up_to_whole_mebibytes() -> None:
     assert processes.allocator_environment(2**20)["TF_CPU_BFC_MEM_LIMIT_IN_MB"] == "1"
     assert processes.allocator_environment(2**20 + 1)["TF_CPU_BFC_MEM_LIMIT_IN_MB"] == "2"
 
 
-def test_child_that_fails_crashes_or_hangs_is_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failures_crashes_and_hangs_of_a_child_are_distinguished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scripts = {
         "answers": "import sys; open(sys.argv[-1], 'w').write('{\"peaks\": [1]}')",
         "fails": "raise ValueError('no such layer')",

@@ -12,7 +12,7 @@ def places_done(ancestors, place):
     return {place - count + index for index, done in enumerate(ancestors.finished_before(place)) if done}
 
 
-def test_what_a_path_leads_to_is_done():
+def test_the_task_at_the_end_of_a_path_has_finished():
     ancestors = Ancestors("abcd", {"c": ["a"], "s": ["c"], "d": ["s"]})
     for place in range(4):
         ancestors.record(place, 4)
@@ -22,7 +22,7 @@ def test_what_a_path_leads_to_is_done():
     assert places_done(ancestors, 3) == {0, 2}
 
 
-def test_so_is_all_that_who_is_waited_for_had_to_wait_for():
+def test_ancestors_of_an_ancestor_are_ancestors():
     ancestors = Ancestors("abcd", {"d": ["c"]})
     for place, at_once in enumerate((1, 2, 2, 4)):
         ancestors.record(place, at_once)
@@ -30,7 +30,7 @@ def test_so_is_all_that_who_is_waited_for_had_to_wait_for():
     assert places_done(ancestors, 3) == {0, 2}
 
 
-def test_a_past_reaches_back_so_far_and_no_further():
+def test_ancestors_reach_back_a_limited_distance():
     schedule = range(3 * SPAN)
     ancestors = Ancestors(schedule, {SPAN: [0], SPAN + 1: [0, 1], 2 * SPAN: [5], 2 * SPAN + 3: [2 * SPAN]})
     for place in schedule:
@@ -57,6 +57,6 @@ def test_as_a_search_along_all_paths_finds_it(seed):
         assert {schedule[other] for other in places_done(ancestors, place)} == before[node] & set(schedule)
 
 
-def test_what_runs_in_a_cycle_is_refused():
+def test_a_cycle_is_refused():
     with pytest.raises(ValueError, match="cycle"):
         Ancestors(["a"], {"a": ["s"], "s": ["t"], "t": ["s"]}).latest("a")

@@ -28,7 +28,7 @@ def test_an_answer_is_found_again(folder):
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_answer_is_not_there(folder, damage):
+def test_a_damaged_answer_counts_as_missing(folder, damage):
     add_answer("key", b"content" * 1000, {})
     DAMAGES[damage](folder / "key")
     assert find_answer("key") is None
@@ -45,7 +45,7 @@ def test_a_damaged_answer_is_not_there(folder, damage):
         lambda path: (path.unlink(), path.mkdir()),
     ],
 )
-def test_an_answer_from_a_file_that_has_changed_is_not_there(folder, tmp_path, change):
+def test_an_answer_computed_from_a_file_that_has_changed_counts_as_missing(folder, tmp_path, change):
     path = tmp_path / "units.txt"
     path.write_text("4")
     add_answer("key", b"answer", {str(path): state_of(str(path))})
@@ -74,7 +74,7 @@ def test_the_least_recently_used_answers_make_room(folder, monkeypatch):
     assert {file.name for file in folder.iterdir()} == {"first", "third", "fourth"}
 
 
-def test_a_cache_that_cannot_be_written_is_no_error(tmp_path, monkeypatch):
+def test_a_cache_that_cannot_be_written_is_not_an_error(tmp_path, monkeypatch):
     blocked = tmp_path / "file"
     blocked.write_text("")
     monkeypatch.setenv("LOWTIDE_CACHE", str(blocked))

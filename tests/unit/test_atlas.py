@@ -26,7 +26,7 @@ def test_every_scope_is_a_range_and_a_scopes_own_node_lies_in_it(atlas_of):
     assert (atlas.scope_first[dense], atlas.scope_last[dense], atlas.scope_direct[dense]) == (2, 6, 2)
     assert [atlas.scope_name(int(child)) for child in atlas.children(dense)] == ["dense/kernel"]
     assert atlas.position.tolist() == [0, 6, 3, 4, 1, 2, 5, 7]
-    assert [atlas.find(name) for name in ("dense/kernel", "dense/kernel/Read", "x", "dense", "nobody")] == [4, 5, 0, None, None]  # noqa: E501  # fmt: skip
+    assert [atlas.find(name) for name in ("dense/kernel", "dense/kernel/Read", "x", "dense", "missing")] == [4, 5, 0, None, None]  # noqa: E501  # fmt: skip
 
 
 def test_inputs_ports_waits_and_readers(atlas_of):
@@ -85,7 +85,7 @@ def test_functions_are_parts_with_arguments_and_results(atlas_of):
     assert atlas.part_of(3) == 1
 
 
-def test_what_is_wrong_is_noted_and_the_rest_is_there(atlas_of):
+def test_damage_is_noted_and_the_rest_is_read(atlas_of):
     atlas = atlas_of(node("a", "Relu", "nowhere"), node("b", "Relu", "a"), node("b", "Relu"), node("", "NoOp"))
     assert atlas.inputs_of(0).tolist() == [MISSING]
     assert atlas.notes == (
@@ -104,7 +104,7 @@ def test_circles_are_counted(atlas_of):
     )
 
 
-def test_nodes_in_any_order_are_no_circle(atlas_of):
+def test_nodes_in_any_order_are_not_a_cycle(atlas_of):
     assert atlas_of(node("b", "Relu", "a"), node("a", "Const")).notes == ()
 
 
@@ -137,7 +137,7 @@ def test_names_longer_than_the_table_of_hashes(atlas_of):
     assert [atlas.find(name) for name in names] == [0, 1, 2, 3]
 
 
-def test_large_constants_are_told_by_their_size(atlas_of):
+def test_large_constants_are_shown_by_their_size(atlas_of):
     content = np.arange(4000, dtype=np.float32).tobytes()
     tensor = number(1, FLOAT) + message(2, shape(4000)) + message(4, content)
     value = attribute("value", message(8, tensor)) + attribute("dtype", number(6, FLOAT))

@@ -75,12 +75,12 @@ def rewrite_of(
     return build_rewrite(work, problem, schedule, tied, concurrency).rewrite
 
 
-def test_a_plain_course_of_a_chain_changes_nothing():
+def test_the_plain_schedule_of_a_chain_changes_nothing():
     rewrite = rewrite_of(CHAIN, {})
     assert rewrite.copies == rewrite.inputs == rewrite.controls == ()
 
 
-def test_who_reads_later_reads_the_copy_through_a_copy_of_its_view():
+def test_later_readers_read_the_copy_through_a_copy_of_its_view():
     rewrite = rewrite_of(CHAIN, {"a": "h"})
     assert rewrite.copies == (("a/again", "a"), ("view/again", "view"))
     assert rewrite.inputs == (("view/again", 0, "a/again"), ("h", 1, "view/again"))
@@ -108,7 +108,7 @@ def test_branches_are_held_in_their_order():
 BRANCHES = "\n".join(["x _Arg", *(f"b{index} Exp x" for index in range(6)), "s AddN b0 b1 b2 b3 b4 b5", "r _Retval s"])
 
 
-def test_with_leeway_all_run_at_once_that_memory_has_room_for():
+def test_with_concurrency_all_tasks_that_fit_in_memory_run_at_once():
     assert rewrite_of(BRANCHES, {}, concurrency=LOOSE).controls == ()
     # There is no room for two, and yet three may be under way.
     one_by_one = "\n".join(f"b{index} Exp x\ns{index} Sum b{index} x" for index in range(6))
@@ -117,7 +117,7 @@ def test_with_leeway_all_run_at_once_that_memory_has_room_for():
     assert ("s0", "b1") not in controls
 
 
-def test_barriers_stand_for_many():
+def test_one_barrier_replaces_many_edges():
     many = [f"b{index}" for index in range(40)]
     lines = ["x _Arg", *(f"{name} Exp x" for name in many), *(f"c{name} Sum {name} x" for name in many)]
     late = [f"l{index}" for index in range(60)]
@@ -165,7 +165,7 @@ t _Retval other
     assert waits["b/again"] == ["other"]
 
 
-def test_under_a_compiler_copies_hang_on_values():
+def test_copies_under_a_compiler_have_data_dependencies():
     rewrite = rewrite_of(CHAIN, {"a": "h"}, tied=True)
     assert rewrite.controls == ()
     ((tie, handed_on, trigger),) = rewrite.ties
@@ -196,7 +196,7 @@ r _Retval h
 """
 
 
-def test_what_is_computed_on_the_fly_is_read_through():
+def test_fused_values_are_replaced_by_their_inputs():
     graph = make_graph(FUSED)
     work = build_workload(graph, fold=False)
     problem = build_problem(work, range(len(graph)), frozenset(), 1 << 10, 0, fused_nodes(work, ["c", "e", "g", "m"]))
@@ -227,7 +227,7 @@ def test_random_numbers_wait_through_their_key():
     assert inputs["c/again", 1] == "m/again"
 
 
-def test_who_reads_through_reads_what_was_made_last():
+def test_readers_through_a_fused_value_read_the_latest_version():
     rewrite = rewrite_of(FUSED, {"a": "g"}, tied=True, written="c e g m")
     assert dict(rewrite.copies) == {"a/again": "a", "b/again": "b"}
     inputs = {(name, position): reference for name, position, reference in rewrite.inputs}
@@ -259,7 +259,7 @@ def test_each_device_is_held_to_an_order_of_its_own():
     assert rewrite.controls == (("g", "a/again"), ("other", "across"))
 
 
-def test_who_is_not_counted_makes_no_window_wider():
+def test_uncounted_tasks_do_not_widen_the_window():
     """Of three that may be under way with c one is not counted, so c waits for all but the one other."""
     at_once = {"a": 1, "twin": 2, "b": 3, "c": 3, "d": 9}
     assert _limits_without(list(at_once), at_once, {"twin"}) == {"a": 1, "b": 2, "c": 2, "d": 8}

@@ -81,14 +81,14 @@ def test_fragmentation_needs_enough_bytes_and_no_block(free, largest):
     assert find_cause(evidence(in_use=1000 - free, free=free, largest=largest)).name != "fragmentation"
 
 
-def test_a_first_step_that_never_fitted_is_no_fragmentation():
+def test_a_first_step_that_never_fitted_is_not_fragmentation():
     facts = evidence(in_use=850, free=150, largest=90, holders=held(activations=700, weights=150), step=1)
     assert find_cause(facts).name == "batch"
     assert find_cause(replace(facts, step=9)).name == "fragmentation"
     assert find_cause(replace(facts, step=9, step_peak_bytes=1200 * MIB)).name == "batch"
 
 
-def test_an_eager_step_that_never_was_complete_is_no_fragmentation():
+def test_an_eager_step_that_was_never_complete_is_not_fragmentation():
     holders = held(activations=40, weights=10, other=60)
     facts = evidence(in_use=110, free=890, largest=90, holders=holders, batch_size=64, is_eager=True, is_recorded=True)
     for step in (1, 2):
@@ -101,7 +101,7 @@ def test_an_eager_step_that_never_was_complete_is_no_fragmentation():
     assert find_cause(replace(facts, step=2, request_kind=None)).name == "fragmentation"
 
 
-def test_a_model_that_is_called_outside_of_a_step_is_no_fragmentation():
+def test_a_model_that_is_called_outside_of_a_step_is_not_fragmentation():
     """As a forward pass without a tape: what the rest of it needs is not known."""
     facts = evidence(request=Request(140 * MIB, op="Mul"), in_use=840, free=159, largest=91, holders=held(other=400))
     cause = find_cause(replace(facts, is_eager=True, is_recorded=True))
@@ -134,7 +134,7 @@ def test_advice_for_an_eager_step_promises_nothing_that_was_not_computed():
         Evidence(Request(), exhausted="container"),
     ],
 )
-def test_a_recorded_run_is_not_told_to_be_recorded(facts):
+def test_a_recorded_run_gets_no_advice_to_record(facts):
     assert not any("lowtide run" in line for line in find_cause(replace(facts, is_recorded=True)).advice)
 
 
@@ -174,7 +174,7 @@ def test_a_leak_under_steps_that_differ():
     ],
     ids=["flat", "hardly", "too few", "first step", "one jump", "swinging", "sawtooth"],
 )
-def test_what_is_no_leak(samples):
+def test_programs_without_a_leak(samples):
     assert find_cause(evidence(samples=samples)).name != "leak"
 
 
@@ -223,7 +223,7 @@ def test_one_array_that_is_held(kind):
     assert "data:0" in cause.sentence
 
 
-def test_a_batch_of_rows_is_no_constant():
+def test_a_batch_of_rows_is_not_a_constant():
     holder = Owner(bytes=600 * MIB, kind="input", shape=(4096, 3072))
     assert find_cause(evidence(holders=(holder, *held(activations=300)), batch_size=4096)).name == "batch"
 
@@ -253,7 +253,7 @@ def test_one_request_that_is_larger_than_all():
     assert find_cause(created).name == "constant"
 
 
-def test_what_a_log_says_of_a_step_is_told_with_care():
+def test_a_log_supports_only_cautious_statements_about_a_step():
     cause = find_cause(evidence(request=Request(100 * MIB, (64, 1024), "float32", node="model/dense/MatMul")))
     assert cause.name == "batch"
     assert cause.sentence == (

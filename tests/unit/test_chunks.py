@@ -94,7 +94,7 @@ def test_a_later_window_begins_in_the_middle():
     assert_adds_up(stretch)
 
 
-def test_what_lies_at_an_old_address_is_another_thing_if_its_size_is_another():
+def test_a_buffer_of_another_size_at_an_old_address_is_another_buffer():
     stream = Stream()
     address = stream.allocate("old", 1000)
     early = stream.cut()
@@ -107,7 +107,7 @@ def test_what_lies_at_an_old_address_is_another_thing_if_its_size_is_another():
     assert_adds_up(stretch)
 
 
-def test_what_was_left_is_gone_where_the_window_allocates_in_its_place():
+def test_an_old_chunk_ends_where_the_window_allocates_at_its_address():
     stream = Stream()
     stream.allocate("small", 200)
     address = stream.allocate("old", 1000)
@@ -161,7 +161,7 @@ def test_an_argument_may_be_a_variables_own_value():
     assert names(stretch) == {"a": "kernel", "b": "bias"}
 
 
-def test_what_is_larger_than_the_chunk_does_not_lie_in_it():
+def test_a_value_larger_than_a_chunk_is_not_in_it():
     stream = Stream()
     stream.allocate("a", 1000)
     stream.begin(1, places=[replace(stream.place("a"), bytes=4096)])
@@ -186,7 +186,7 @@ def test_an_array_outside_of_the_allocator_is_not_counted(kind, was_seen):
     assert_adds_up(stretch)
 
 
-def test_places_never_add_up_to_more_than_there_is():
+def test_named_bytes_never_exceed_the_allocated_bytes():
     stream = Stream()
     stream.allocate("kernel", 1000)
     early = stream.cut()
@@ -197,7 +197,7 @@ def test_places_never_add_up_to_more_than_there_is():
     assert_adds_up(stretch)
 
 
-def test_a_window_that_heard_nothing():
+def test_a_window_without_events():
     stretches = follow_stream(Stream().cut(), Stream().cut())
     assert [(stretch.chunks, stretch.bytes_before) for stretch in stretches] == [([], 0), ([], 0)]
 
@@ -213,7 +213,7 @@ def test_marks_lie_between_the_events_by_time():
     assert stretch.marks == {call.begin_mark: 0, call.end_mark: 2}
 
 
-def test_a_clock_that_disagrees_moves_a_mark_by_that_one_event():
+def test_a_mark_with_another_clock_moves_by_one_event():
     stream = Stream()
     for name in "abc":
         stream.allocate(name, 256)

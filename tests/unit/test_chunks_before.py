@@ -77,12 +77,12 @@ def test_two_marks_without_an_event_between_them():
     assert [chunk.allocated for chunk in stretch.chunks if chunk.born is None] == [1024]
 
 
-def test_a_variable_that_lies_somewhere_is_counted():
+def test_a_variable_with_an_address_is_counted():
     held = alive_before(2048, place("table", None, 1000), place("kernel", 0x1000, 768))
     assert held == {"kernel": 768, "table": 1024, None: 256}
 
 
-def test_a_variable_that_lies_somewhere_is_what_stays_and_has_its_size():
+def test_a_variable_with_an_address_lasts_and_has_its_size():
     first = events((True, 0x1000, 1024, 1024), (True, 0x4000, 512, 1536))
     second = events((True, 0x2000, 256, 1792), (False, 0x2000, 256, 1536))
     later = Call(2, 2, "step")

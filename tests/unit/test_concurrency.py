@@ -35,11 +35,11 @@ def ancestors_of(problem):
 TRUNK = make_problem([[], [0], [0], [2], [2], [1, 3, 4]], [4, 1, 4, 1, 4, 1])
 
 
-def test_without_leeway_one_follows_the_other():
+def test_without_concurrency_tasks_run_one_after_the_other():
     assert running_limits(TRUNK, range(6), NONE, ancestors_of(TRUNK)) == [1] * 6
 
 
-def test_who_waits_anyway_takes_no_room():
+def test_a_task_that_waits_anyway_takes_no_slot():
     """The limit is 9.5. No task runs beside 0, and 2 may run beside 1; all of 1, 2 and 3 at once would be 10."""
     assert profile_schedule(TRUNK, range(6)).bytes_in_use.tolist() == [4, 5, 9, 6, 10, 7]
     tight = dataclasses.replace(FIRM, share=0.95)
@@ -47,13 +47,13 @@ def test_who_waits_anyway_takes_no_room():
     assert running_limits(TRUNK, range(6), tight) == [1, 2, 3, 1, 1, 1]
 
 
-def test_some_may_always_be_under_way():
+def test_some_tasks_may_always_be_running():
     problem = make_problem([[], [], [], []], [10, 10, 10, 10])
     assert running_limits(problem, range(4), FIRM) == [1, 1, 1, 1]
     assert running_limits(problem, range(4), LOOSE) == [1, 2, 3, 3]
 
 
-def test_who_is_alone_loses_time():
+def test_an_exclusive_task_costs_time():
     problem = make_problem([[], [], []], [10, 10, 10])
     assert ordering_cost_us(problem, range(3), [1, 2, 3], []) < ordering_cost_us(problem, range(3), [1, 1, 1], [])
     assert ordering_cost_us(problem, range(3), [1, 2, 3], [("slot", (1000, 1000))]) > ordering_cost_us(

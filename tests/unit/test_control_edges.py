@@ -14,7 +14,7 @@ def ordering_edges(schedule, waits_for, at_once=None):
     return holding.edges
 
 
-def test_neighbours_that_nothing_ties_are_tied():
+def test_unordered_neighbours_get_a_control_edge():
     assert ordering_edges(["a", "b", "c"], {}) == [("a", "b"), ("b", "c")]
 
 
@@ -46,7 +46,7 @@ def test_short_courses():
 
 
 @pytest.mark.parametrize("waits_for", [{"a": ["b"]}, {"a": ["s"], "s": ["t"], "t": ["b"]}])
-def test_a_course_against_the_graph_is_refused(waits_for):
+def test_a_schedule_that_violates_the_graph_is_refused(waits_for):
     with pytest.raises(ValueError, match="'a' wait for 'b'"):
         ordering_edges(["a", "b"], waits_for)
 
@@ -66,17 +66,17 @@ def test_a_long_path_of_small_nodes():
     assert ordering_edges(["a", "b"], waits_for) == []
 
 
-def test_of_several_at_once_each_waits_for_who_is_further_ahead():
+def test_concurrent_tasks_wait_for_the_one_that_is_further_ahead():
     two = dict.fromkeys("abcd", 2)
     assert ordering_edges(["a", "b", "c", "d"], {}, two) == [("a", "c"), ("b", "d"), ("a", "d")]
     assert ordering_edges(["a", "b", "c", "d"], {"d": ["c"]}, two) == [("a", "c"), ("b", "d")]
 
 
-def test_who_has_to_be_alone_waits_for_all_before_it():
+def test_an_exclusive_task_waits_for_all_tasks_before_it():
     assert ordering_edges(["a", "b", "c"], {}, {"a": 3, "b": 3, "c": 1}) == [("b", "c"), ("a", "c")]
 
 
-def test_many_are_waited_for_by_way_of_joints():
+def test_many_predecessors_are_joined_by_barriers():
     """Without them the last of these alone would wait for a hundred."""
     schedule = list(range(200))
     holding = enforce_order(schedule, {}, dict.fromkeys(schedule, 100), lambda node: f"{node} done")
@@ -104,7 +104,7 @@ def test_every_required_node_has_finished_in_any_graph(seed, windows):
         assert before[node] >= set(range(node - at_once.get(node, 0) + 1 if node in at_once else int(node)))
 
 
-def test_who_waits_for_itself():
+def test_a_task_that_waits_for_itself():
     assert not has_cycle([("a", "b"), ("a", "c"), ("b", "d"), ("c", "d"), ("b", "d")])
     assert has_cycle([("a", "b"), ("b", "c"), ("c", "b")])
     assert has_cycle([("a", "a")])

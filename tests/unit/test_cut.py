@@ -59,7 +59,7 @@ def test_without_connection_nothing_is_joined(chain):
     assert edges_of(keep_nodes(chain, np.array([True, False, True, False]))) == set()
 
 
-def test_a_second_choice_knows_of_the_first(chain):
+def test_a_second_choice_depends_on_the_first(chain):
     first = keep_nodes(chain, np.array([True, False, True, True]), connected=True)
     second = keep_nodes(first, np.array([True, False, True]), connected=True)
     assert edges_of(second) == {("a", "d")}
@@ -67,7 +67,7 @@ def test_a_second_choice_knows_of_the_first(chain):
     assert through_of(third) == {("a", "c")}
 
 
-def test_a_sample_takes_one_in_so_many_of_each_kind(tmp_path):
+def test_a_sample_takes_every_nth_node_of_each_kind(tmp_path):
     nodes = [node("x", "Placeholder")]
     for block in range(6):
         before = f"block_{block - 1}/out" if block else "x"
@@ -90,7 +90,7 @@ def test_a_sample_of_every_node_is_all(chain):
         choose.sample(chain, 0)
 
 
-def test_crowds_are_bounded_and_told(tmp_path):
+def test_contracted_edges_are_bounded_and_the_rest_is_counted(tmp_path):
     many = [node(f"s{number}", "Relu") for number in range(MOST_SOURCES + 3)]
     hub = node("hub", "Exp", *(f"s{number}" for number in range(MOST_SOURCES + 3)))
     cut = choose.with_ops(cut_of(tmp_path, *many, hub, node("end", "Relu", "hub")), ["Relu"])
@@ -133,7 +133,7 @@ def test_names_that_are_not_there_are_guessed(tmp_path):
         choose.with_ops(cut, ["matmul"])
 
 
-def test_forward_only_is_without_training_and_what_hands_on(tmp_path):
+def test_forward_only_leaves_out_training_and_pass_through_nodes(tmp_path):
     cut = cut_of(
         tmp_path,
         node("x", "Placeholder"),
@@ -152,7 +152,7 @@ def test_forward_only_is_without_training_and_what_hands_on(tmp_path):
     assert forward.notes == ("without training: 2 of 8 nodes left out, and 1 that only pass on their input",)
 
 
-def test_an_identity_behind_a_switch_stays(tmp_path):
+def test_an_identity_after_a_switch_is_kept(tmp_path):
     cut = cut_of(tmp_path, node("s", "Switch"), node("i", "Identity", "s:1"), node("y", "Relu", "i"))
     assert choose.forward_only(cut).names() == ["s", "i", "y"]
 
@@ -250,7 +250,7 @@ def test_missing_inputs_and_circles_do_no_harm(tmp_path):
         )
     )
 )
-def test_who_reached_whom_still_does(graph):
+def test_reachability_is_unchanged(graph):
     """In any graph, circles too: of the kept nodes one reaches another if and only if it did before."""
     size, pairs, kept = graph
     if not any(kept):

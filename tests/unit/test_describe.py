@@ -74,7 +74,7 @@ def test_kinds(described, name, size, kind):
     assert buffers.kind_of(row(buffers, name, size)) == kind
 
 
-def test_what_follows_from_a_gradient_is_a_gradient():
+def test_values_computed_from_a_gradient_are_gradients():
     text = """
     x = _Arg() [100]
     gradients/a = FancyOp(x) [100]

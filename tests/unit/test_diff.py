@@ -114,7 +114,7 @@ def test_a_limit_is_a_share_of_the_peak_before_or_an_amount(difference, limit, e
         assert difference.exceeds(limit) is exceeded
 
 
-def test_from_nothing_there_is_no_share(tide):
+def test_growth_from_zero_has_no_share(tide):
     empty = make_tide([("x:0", "Arg", None, "input", "int32", (), 0, 0, 0, 1, None)], [0], [0], [], peak_bytes=0)
     difference = diff(empty, tide)
     assert difference.growth is None
@@ -141,7 +141,7 @@ def test_a_peak_at_another_place_is_noted(tide):
     assert_adds_up(diff(tide, early))
 
 
-def test_what_is_no_tide_is_refused_in_one_line(tide):
+def test_a_file_that_is_not_a_tide_is_refused_in_one_line(tide):
     for wrong in ("main.tide", None, diff):
         with pytest.raises(LowtideError, match=r"two tides .*given: .*; give what"):
             diff(tide, wrong)
@@ -262,14 +262,14 @@ def test_the_terminal_says_all_it_knows_and_never_exceeds_the_width(shown, width
     assert max(len(line) for line in text.splitlines()) <= width
 
 
-def test_at_80_columns_layers_and_tensors_are_told_with_their_numbers(shown):
+def test_at_80_columns_layers_and_tensors_are_shown_with_their_numbers(shown):
     text = printed(shown)
     assert re.search(r"↑ dense_3 \(was dense\) +7\.81 KiB +12\.6 KiB +\+4\.79 KiB", text)
     assert re.search(r"\+ norm +0 B +100 B +\+100 B", text)
     assert re.search(r"↑ █ Relu +f32 100×10 -> 200×10 +\+3\.91 KiB +train\.py:8", text)
 
 
-def test_bars_go_right_for_what_grew_and_left_for_what_shrank(tide, wider):
+def test_bars_point_right_for_growth_and_left_for_shrinkage(tide, wider):
     lines = printed(DifferenceReport(diff(wider, tide), TideReport(tide)), 100).splitlines()
     activations, gradients = (next(line for line in lines if f"█ {kind}" in line) for kind in ("act", "grad"))
     # The first block of a line is the colour of the kind.

@@ -121,7 +121,7 @@ def test_other_bytes_pass_unchanged(pieces):
         st.sampled_from([b"I0000 ", b"I0000 00:00:17.", b"5 7 port.cc:1] hello", b"2025-", b"11", b"\r", b"\n", b"W"])
     )
 )
-def test_what_begins_like_a_record_passes_unchanged(pieces):
+def test_text_that_resembles_a_record_passes_unchanged(pieces):
     assert sift(pieces) == b"".join(pieces)
 
 
@@ -157,7 +157,7 @@ def test_a_progress_bar_on_the_same_line_stays():
     assert sift([b"\r 5/10" + dump + b"\r 6/10"]) == b"\r 5/10\r 6/10"
 
 
-def test_a_line_of_the_dump_that_was_begun_on_the_screen_is_ended_there():
+def test_a_line_of_the_dump_that_started_on_the_screen_ends_there():
     written, _ = parts(YESTERDAY)
     dump = written.splitlines(keepends=True)[3]
     dump_filter = DumpFilter()

@@ -45,7 +45,7 @@ def test_cheap_nodes_run_first_and_then_the_newest_task():
     ) == ["x", "i", "j", "c", "b", "a"]
 
 
-def test_what_follows_a_cheap_node_waits_behind_the_queue_of_cheap_ones():
+def test_successors_of_a_cheap_node_wait_behind_the_queue_of_cheap_nodes():
     assert order(
         """
         x = _Arg() [4]

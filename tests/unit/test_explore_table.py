@@ -206,7 +206,7 @@ def test_a_browser_beside_the_measured_one_is_noted() -> None:
     assert note.endswith("not comparable: scopes-1m")
 
 
-def test_a_screen_has_to_be_bounded_and_to_tell_the_rest() -> None:
+def test_a_screen_must_be_bounded_and_count_what_it_leaves_out() -> None:
     screen = Screen("wide")
     for seen, holds in (
         ({"drawing_ms": [1000.0], "boxes": [120], "not_shown": [9880], "said": [True]}, [True, True]),
@@ -224,7 +224,7 @@ def test_weights_must_not_grow_what_is_held() -> None:
     assert [(each.seen, each.holds) for each in bars] == [("+11 MB", False), ("+10 MB", True)]
 
 
-def test_a_peer_that_draws_nothing_in_time_is_told_from_one_that_was_not_run() -> None:
+def test_a_peer_that_is_too_slow_is_distinguished_from_one_that_was_not_run() -> None:
     row = Row(MILLION_CASE, INDEX, page(), peer=runs(drawing_ms=[None], server_bytes=[1]))
     assert [cells[2] for cells in sections.peers_section([row]).cells] == ["1.50", "not within the limit"]
     assert sections.peers_section([Row(MILLION_CASE, INDEX, page())]).cells == []

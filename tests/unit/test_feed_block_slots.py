@@ -46,7 +46,7 @@ def test_every_row_is_found_with_any_number_of_slots(slots):
         assert sorted(read) == list(range(len(SIZES)))
 
 
-def test_what_was_not_used_for_longest_goes_first():
+def test_the_least_recently_used_block_goes_first():
     read = []
     kept = make(2, read)
     for block in (0, 1, 0, 3, 0, 1):
@@ -54,7 +54,7 @@ def test_what_was_not_used_for_longest_goes_first():
     assert read == [0, 1, 3, 1]
 
 
-def test_of_many_blocks_those_that_are_there_come_first():
+def test_cached_blocks_come_first():
     read = []
     kept = make(2, read)
     take(kept, FIRST[[5, 6]])

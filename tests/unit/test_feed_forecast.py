@@ -79,7 +79,7 @@ def test_an_interleave_holds_blocks_of_all_that_it_has_opened():
     assert [each.times for each in hold(one_by_one, PROCESSORS)] == [1, 4, 1]
 
 
-def test_of_what_comes_one_after_the_other_the_largest_counts():
+def test_of_consecutive_stages_the_largest_counts():
     parts = tuple(over("Shuffle", source(), buffer_size=size) for size in (30, 50))
     stages = hold(Stage("Concatenate", element(1), parts), PROCESSORS)
     assert round(sum(each.bytes for each in stages) / MEBIBYTE) == 50
@@ -148,7 +148,7 @@ def test_constants_in_a_function_take_most_while_a_pipeline_starts():
     assert "tensor outside of it" in told.advice[0].what
 
 
-def test_what_is_not_known_is_said():
+def test_unknown_facts_are_stated():
     endless = forecast(over("Cache", source(count=None)), PROCESSORS)
     assert "how many elements it will keep is not known" in endless.notes[1]
     tuned = forecast(over("Prefetch", source(), buffer_size=AUTOTUNE), PROCESSORS)

@@ -130,7 +130,7 @@ def test_runs_are_within_the_budget_too(budget, batch, processors):
         assert sizing.peak_bytes == batch * ((sizing.readers + 2) * sizing.batches_per_read + sizing.prefetched + 2)
 
 
-def test_windows_of_so_many_blocks():
+def test_windows_of_several_blocks():
     order = WindowedOrder([3, 9, 9, 1, 9, 4, 9], 18, 5, most_blocks=2)
     first = np.concatenate([[0], np.cumsum(order.blocks)])
     found = whole(order)

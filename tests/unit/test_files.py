@@ -14,7 +14,7 @@ def names(root):
     return [str(path.relative_to(root)) for path in find_files(root)]
 
 
-def test_what_can_be_read_is_found_in_natural_order(tmp_path):
+def test_readable_files_are_found_in_natural_order(tmp_path):
     expected = [
         "export/saved_model.pb",
         "graph.pbtxt",
@@ -43,7 +43,7 @@ def test_links_out_of_the_folder_are_not_followed(tmp_path):
     assert names(inside) == ["a.pb", "same.pb"]
 
 
-def test_a_cache_that_is_asked_for_is_looked_into(tmp_path):
+def test_the_named_cache_folder_is_inspected(tmp_path):
     write(tmp_path, "CACHEDIR.TAG", "a.pb")
     assert names(tmp_path) == ["a.pb"]
 

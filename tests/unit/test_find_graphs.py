@@ -47,7 +47,7 @@ def test_an_event_file_is_known_by_its_content(find):
     assert find("log", events(event(message(4, GRAPH))))[0] == "events"
 
 
-def test_graphs_of_one_name_are_told_apart(find):
+def test_graphs_of_one_name_are_distinguished(find):
     graphs = find("tfevents", events(event(message(4, GRAPH)), event(message(4, OTHER))))[1]
     assert graphs == [("graph", GRAPH, ()), ("graph (2)", OTHER, ())]
 
@@ -89,7 +89,7 @@ def test_other_summaries_are_passed_over(find):
     assert find("tfevents", events(summary("loss", "scalars", message(3, GRAPH)))) == ("events", [], ())
 
 
-def test_a_bad_checksum_is_told_of_the_graph(find):
+def test_a_bad_checksum_is_noted_on_the_graph(find):
     data = bytearray(events(event(message(4, GRAPH)), event(message(4, OTHER))))
     at = data.index(GRAPH)
     damaged = GRAPH.replace(b"Relu", b"Selu")
@@ -201,7 +201,7 @@ def test_other_files_are_refused_in_one_line(find, data):
         find("model.pb", data)
 
 
-def test_what_is_not_there_is_refused(tmp_path):
+def test_missing_files_are_refused(tmp_path):
     with pytest.raises(LowtideError, match="cannot read the file: No such file"):
         find_graphs(tmp_path / "nothing.pb", tmp_path)
     with pytest.raises(LowtideError, match="no SavedModel is in this folder"):

@@ -34,14 +34,14 @@ def test_the_suite_has_what_the_bars_ask_for() -> None:
     assert [case.name for case in select(["NET"], quick=False)] == ["resnet50", "unet", "densenet121", "mobilenetv2"]
 
 
-def test_a_budget_is_what_is_there_and_a_share_of_the_steady_steps_on_top() -> None:
+def test_the_budget_is_the_held_bytes_plus_a_share_of_the_steady_steps() -> None:
     seen = run(900, 900, 900, 900, 300, 301, 302)
     assert activation_bytes(seen) == 201 * MIB
     assert budget_for(seen, 0.5) == 200 * MIB
     assert budget_for({"failed": "no"}, 0.5) is None
 
 
-def test_a_crash_is_running_out_and_a_failure_is_no_answer() -> None:
+def test_a_crash_counts_as_running_out_of_memory_and_a_failure_as_no_answer() -> None:
     assert ran_out({"ran_out": True}) is True
     assert ran_out({"crashed": "SIGSEGV"}) is True
     assert ran_out(run(1)) is False
@@ -61,7 +61,7 @@ def test_a_promise_holds_if_every_step_stays_below_it_and_the_plain_step_runs_ou
     assert [bar.holds for bar in promise.report([died]).bars] == [False, True, False]
 
 
-def test_a_program_without_a_plan_breaks_the_bar_and_is_told() -> None:
+def test_a_program_without_a_plan_breaks_the_bar_and_is_reported() -> None:
     row = promise.PromiseRow(CASE, 0.35, 300 * MIB, 500 * MIB, {"refused": "the smallest is 310 MiB"})
     section = promise.report([row])
     assert [bar.holds for bar in section.bars] == [False, False, False]

@@ -72,7 +72,7 @@ def test_a_process_that_dies_or_hangs_loses_one_input():
     assert (failure.number, failure.what) == (8, "it did not end")
 
 
-def test_every_reader_stands_some_damage():
+def test_every_reader_is_fuzzed_with_damaged_files():
     seeds = {"tfevents": SEEDS[0], "frozen.pb": SEEDS[1]}
     for target in TARGETS:
         outcome = fuzz(target, seeds_for(target, seeds), range(20))

@@ -69,11 +69,11 @@ def test_an_argument_is_an_input():
         (made_by(None, 3200, identified=False), ("from before the recording", "unknown", None, "other")),
     ],
 )
-def test_who_made_it(chunk, expected):
+def test_the_owner_of_a_chunk(chunk, expected):
     assert identity(chunk) == expected
 
 
-def test_with_nothing_known_names_speak_for_themselves():
+def test_without_known_origins_the_names_are_used():
     assert identity(made_by("a/gradient_tape/b"), GraphNames()) == ("a/gradient_tape/b:0", "b", None, "gradients")
     assert identity(made_by("model/dense/Relu"), GraphNames()) == ("model/dense/Relu:0", "Relu", None, "other")
 
@@ -97,7 +97,7 @@ def test_the_values_of_a_block_fill_it():
     assert all(row.bytes >= row.requested_bytes for row in rows)
 
 
-def test_a_variable_of_a_blocks_size_is_no_block():
+def test_a_variable_of_the_size_of_a_block_is_not_a_block():
     names = GraphNames(blocks={1000: (part("a", 300),)})
     place = Owner(
         name="dense/kernel", layer="dense", kind="weights", dtype="float32", shape=(25, 10), bytes=1000, address=4096

@@ -45,7 +45,7 @@ def test_samples_may_be_sparse(every):
         pytest.param(lambda step: MIB * (100 - step), id="a fall"),
     ],
 )
-def test_what_is_not_growth(function):
+def test_series_without_growth(function):
     assert find_growth(series(function)) is None
 
 

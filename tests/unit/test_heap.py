@@ -60,14 +60,14 @@ def test_a_dump_is_read_in_the_order_of_addresses(dump_file):
     assert (heap.bytes_in_use, heap.peak_bytes, heap.limit_bytes) == (12 * MIB, 20 * MIB, None)
 
 
-def test_what_could_be_had_is_not_known_without_the_limit(dump_file):
+def test_the_available_bytes_are_unknown_without_the_limit(dump_file):
     heap = read_memory_dump(dump_file)
     assert heap.reserved_bytes == 32 * MIB
     assert (heap.extension_bytes, heap.free_bytes, heap.largest_free_bytes) == (None, None, None)
 
 
 @pytest.mark.parametrize(("limit", "free", "largest"), [(32, 20, 12), (40, 28, 12), (50, 38, 18), (20, 20, 12)])
-def test_what_is_not_yet_fetched_is_free_too(dump_file, limit, free, largest):
+def test_memory_that_is_not_yet_fetched_counts_as_free(dump_file, limit, free, largest):
     heap = read_memory_dump(dump_file, limit_bytes=limit * MIB)
     assert (heap.free_bytes, heap.largest_free_bytes) == (free * MIB, largest * MIB)
 

@@ -207,7 +207,7 @@ def looping_step(loop: tuple[int, bytes] | None) -> bytes:
         (None, "Pack", "model/start"),
     ],
 )
-def test_what_enters_a_loop_is_named_after_the_loop(loop: tuple[int, bytes] | None, op_type: str, op_name: str) -> None:
+def test_inputs_of_a_loop_are_named_after_the_loop(loop: tuple[int, bytes] | None, op_type: str, op_name: str) -> None:
     copy = read_compiled_module(looping_step(loop)).instructions["copy.2"].origin
     assert copy is not None
     assert (copy.op_type, copy.op_name, copy.parameter_number) == (op_type, op_name, None)
@@ -227,7 +227,7 @@ def test_a_value_outside_the_heap_simulation_is_held_all_the_time() -> None:
     assert block.held[0].instruction is None
 
 
-def test_a_block_without_a_trace_is_filled_by_all_that_lies_apart() -> None:
+def test_a_block_without_a_trace_is_filled_by_the_other_allocations() -> None:
     assignment = message(logical(1, 64, MATMUL), allocation(0, 64, assigned(1, 0, 64)))
     module = read_compiled_module(message((1, message((1, "step"))), (3, assignment)))
     block = open_block(module, module.allocations[0])
@@ -235,7 +235,7 @@ def test_a_block_without_a_trace_is_filled_by_all_that_lies_apart() -> None:
     assert [value.size for value in block.held] == [64]
 
 
-def test_a_module_without_buffer_assignment_says_what_to_ask_for() -> None:
+def test_a_module_without_buffer_assignment_names_the_option_to_set() -> None:
     with pytest.raises(LowtideError, match="optimized_hlo_proto_serialized"):
         read_compiled_module(message((1, message((1, "step")))))
 

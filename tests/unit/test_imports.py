@@ -182,7 +182,7 @@ def test_view_starts_without_tensorflow(arguments):
         "view.server.tensorboard_plugin",
     ],
 )
-def test_what_shows_graphs_does_without_tensorflow(module):
+def test_verbs_for_graphs_need_no_tensorflow(module):
     assert loaded_by(f"import lowtide.{module}").isdisjoint({"tensorflow", "keras"})
 
 

@@ -38,36 +38,36 @@ def test_a_slot_is_written_in_place_and_read_when_its_gradient_is_there():
     assert ("scaled", "rm") in found.controls
 
 
-def test_who_is_larger_than_a_limit_may_move():
+def test_a_task_above_the_limit_may_move():
     assert in_place(largest_bytes=40_000).assignments == [("am", (100, 100))]
     assert in_place(largest_bytes=39_999).assignments == []
 
 
-def test_a_small_update_waits_for_all_who_read_the_old_value():
+def test_a_small_update_waits_for_all_readers_of_the_old_value():
     found = in_place(copies={"back/again": "back"})
     assert {("y", "aw"), ("back", "aw"), ("back/again", "aw")} <= set(found.controls)
 
 
-def test_what_has_a_place_in_the_order_is_read_just_before_it():
+def test_a_reader_in_the_order_is_placed_just_before_its_task():
     found = in_place(schedules=(("y", "g", "back", "scaled", "kept", "sum", "am", "aw"),))
     assert ("scaled", "rm") in found.controls
     found = in_place(schedules=(("y", "g", "kept", "back", "scaled", "sum", "am", "aw"),))
     assert ("g", "rm") in found.controls
 
 
-def test_an_update_in_the_order_waits_for_those_before_it_who_read_the_old_value():
+def test_an_update_in_the_order_waits_for_earlier_readers_of_the_old_value():
     found = in_place(schedules=(("y", "g", "back", "scaled", "kept", "sum", "am", "aw"),))
     assert {before for before, after in found.controls if after == "aw"} == {"y", "back"}
     found = in_place(schedules=(("y", "g", "scaled", "kept", "sum", "am", "aw", "back"),))
     assert {before for before, after in found.controls if after == "aw"} == {"y"}
 
 
-def test_who_is_read_in_parts_is_copied_anyway():
+def test_a_variable_that_is_read_in_parts_is_copied_anyway():
     text = MOMENTUM.replace("m = _Arg() resource", "m = _Arg() resource\nidle = ResourceGather(m, x) [8, 100]")
     assert in_place(text).assignments == []
 
 
-def test_who_leads_to_the_change_of_many_variables_is_a_weight():
+def test_an_input_of_the_update_of_many_variables_is_a_weight():
     names = [f"v{index}" for index in range(5)]
     more = [
         line for name in names for line in (f"{name} = _Arg() resource", f"a{name} = AssignAddVariableOp({name}, kept)")
@@ -82,7 +82,7 @@ def test_a_weight_that_is_assigned_is_not_copied_on_every_read():
     assert [name for name, _ in in_place(text).assignments] == ["am"]
 
 
-def test_who_gets_another_shape_is_left_alone():
+def test_updates_with_another_shape_are_unchanged():
     assert in_place(variables={"w": (100, 100), "m": ()}).assignments == []
 
 
@@ -102,7 +102,7 @@ def test_copying_a_counter_costs_nothing():
     assert in_place(large, variables={"c": (100,)}).assignments == []
 
 
-def test_who_reads_the_old_value_in_another_shape_is_waited_for():
+def test_an_update_waits_for_readers_of_the_old_value_in_another_shape():
     text = MOMENTUM.replace(
         "back = MatMul(y, rw) [8, 100]",
         "shape = Const() [2] int32\nflat = Reshape(rw, shape) [100, 100]\nback = MatMul(y, flat) [8, 100]",

@@ -77,7 +77,7 @@ def test_an_index_of_another_version_is_replaced(source, tmp_path):
     assert len(open_atlas(source, cache=tmp_path)) > 0
 
 
-def test_a_file_in_the_place_of_the_index_is_replaced(source, tmp_path):
+def test_a_file_at_the_path_of_the_index_is_replaced(source, tmp_path):
     folder = open_atlas(source, cache=tmp_path).folder
     shutil.rmtree(folder)
     folder.write_text("no folder")

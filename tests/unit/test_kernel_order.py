@@ -89,7 +89,7 @@ def test_gradients_pile_up_where_the_state_comes_last():
     assert max(waiting[False]) < max(waiting[True]) <= 9
 
 
-def test_a_hoarding_step_lets_the_loop_run_ahead_as_far_as_it_may():
+def test_a_step_that_keeps_tensors_lets_the_loop_run_ahead_to_its_limit():
     work = backward()
     stream = execute_hoarding(work)
     assert alive(stream) == lasting(stream)

@@ -77,7 +77,7 @@ def test_a_script_is_launched_from_python(tmp_path, capfd):
 HOLLOW = "print('imported')"
 
 
-def test_what_goes_wrong_in_the_recorder_is_written_down_and_nothing_else(tmp_path, capfd):
+def test_an_error_of_the_recorder_is_logged_and_has_no_other_effect(tmp_path, capfd):
     (tmp_path / "tensorflow").mkdir()
     (tmp_path / "tensorflow" / "__init__.py").write_text(HOLLOW)
     path = tmp_path / "train.py"

@@ -30,12 +30,12 @@ def test_a_circle_is_drawn_with_one_edge_up():
     assert up[0][1] > up[-1][1]
 
 
-def test_what_is_read_late_stands_near_its_reader():
+def test_a_value_that_is_read_late_is_computed_near_its_reader():
     layout = lay_out(5, [(0, 1), (1, 2), (2, 3), (4, 3)])
     assert layout.boxes[4][1] == layout.boxes[2][1]
 
 
-def test_nothing_is_nothing():
+def test_an_empty_graph_has_no_boxes():
     assert lay_out(0, []).boxes == []
 
 

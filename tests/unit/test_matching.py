@@ -137,7 +137,7 @@ def test_nodes_are_matched_in_the_order_of_their_numbers():
     }
 
 
-def test_where_some_nodes_are_missing_only_equal_names_are_matched():
+def test_if_nodes_are_missing_only_equal_names_are_matched():
     assert match_nodes(["a/Mul", "a/Mul_2", "b/Sum"], ["a/Mul", "a/Mul_1", "a/Mul_2", "b_1/Sum"]) == {
         "a/Mul": "a/Mul",
         "a/Mul_2": "a/Mul_2",

@@ -94,7 +94,7 @@ def test_overhead_takes_medians_and_shows_the_noise() -> None:
     assert cost.recording_noise == pytest.approx((0.9, 1.2))
 
 
-def test_what_lies_in_the_noise_is_not_measurable() -> None:
+def test_a_difference_below_the_noise_is_not_measurable() -> None:
     assert overhead.is_unmeasurable(1.05, (0.97, 1.06))
     assert overhead.is_unmeasurable(1.009, (1.0, 1.0))
     assert not overhead.is_unmeasurable(1.05, (0.9, 1.02))
@@ -215,7 +215,7 @@ def test_ending_in_a_word() -> None:
     assert ways == ["well", "code 1", "SIGSEGV", "SIGSEGV"]
 
 
-def test_explanation_is_right_if_each_one_is() -> None:
+def test_an_explanation_is_right_if_each_cause_is() -> None:
     case = exhaustion()
     assert ExhaustionRow(case, {}, explained("batch", "batch")).right is True
     assert ExhaustionRow(case, {}, explained("leak", "batch")).right is False

@@ -68,7 +68,7 @@ def test_a_value_that_is_added_without_being_read_again():
         ("inertia = Const() []", "inertia = Const() [100, 100]"),
     ],
 )
-def test_what_is_no_such_update(old, new):
+def test_updates_of_another_form(old, new):
     assert old in KERAS
     assert updates(KERAS.replace(old, new)) == []
 

@@ -76,7 +76,7 @@ def test_the_first_step_of_all_does_not_count_where_there_are_others():
     assert as_dict(op_times(stretch, {1})) == {"product": 900.0}
 
 
-def test_of_two_functions_the_longer_one_names_the_node():
+def test_a_name_in_two_functions_has_the_time_of_the_longer_one():
     stream = Stream()
     for step in (11, 12, 13):
         run_step(stream, step, [("add", 3), ("critic/product", 5)], "critic")
@@ -131,7 +131,7 @@ def work():
     return made
 
 
-def test_what_was_measured_costs_that_and_the_rest_in_proportion(work):
+def test_measured_ops_cost_their_time_and_others_in_proportion(work):
     times = measured_times(timed({"call/dense_1/mul": 300.0, "call/dense_2/mul": 500.0, "call/other": 9.0}))
     step = make_tide()
     assert times.costs_of(work, step) == [0.0, 300.0, 500.0, 120.0]
@@ -153,7 +153,7 @@ def test_names_may_have_other_numbers_and_be_called_from_outside(work, names):
     assert times.costs_of(work, make_tide())[1:3] == [300.0, 500.0]
 
 
-def test_another_batch_is_taken_in_proportion_and_told(work, tmp_path):
+def test_another_batch_is_scaled_in_proportion_and_noted(work, tmp_path):
     path = tmp_path / "run.tide"
     timed({"call/dense_1/mul": 300.0, "call/dense_2/mul": 500.0}, batch_size=20).save(path)
     times = measured_times(path)

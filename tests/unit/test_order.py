@@ -92,7 +92,7 @@ def test_one_branch_after_the_other():
     assert [nodes.index(large) - nodes.index(small) for large, small in ("ap", "bq", "cr")] == [-1, -1, -1]
 
 
-def test_what_is_needed_late_is_made_late():
+def test_a_value_that_is_needed_late_is_computed_late():
     nodes, peak = order(
         """
         x = _Arg() [10]
@@ -106,7 +106,7 @@ def test_what_is_needed_late_is_made_late():
     assert peak == 40 + 8000 + 40
 
 
-def test_what_lets_go_is_run_early():
+def test_tasks_that_free_memory_run_early():
     nodes, peak = order(
         """
         x = _Arg() [10]
@@ -260,7 +260,7 @@ def test_wide_graphs_keep_one_branch_alive():
     assert lowest_order(work).peak_bytes == 400_000 + 400_000 + 40
 
 
-def test_a_gauge_tells_what_a_replay_tells():
+def test_a_profile_of_lifetimes_agrees_with_a_replay():
     tasks, names = tasks_of(BRANCHES)
     assert names == ["c", "r", "b", "q", "a", "p"] or set(names) == set("abcpqr")
     bytes_per_task = OrderProfiler(tasks).bytes_per_task([names.index(name) for name in "abcpqr"])
@@ -275,7 +275,7 @@ def test_sweeps():
     assert [names[task] for task in growing_last(tasks, wish)] == list("apbqcr")
 
 
-def test_a_cut_runs_before_a_task_what_leaves_the_least():
+def test_the_minimum_cut_leaves_the_least_memory_before_a_task():
     tasks, names = tasks_of(BRANCHES)
     ids = {name: names.index(name) for name in names}
     before = lowest_before(tasks, ids["c"], [ids[name] for name in "abcpqr"], set())

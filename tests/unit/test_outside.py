@@ -58,7 +58,7 @@ def tide():
     return tide_of(stream)
 
 
-def test_what_stays_and_is_not_the_steps_is_held_outside_of_it(tide):
+def test_lasting_memory_that_is_not_of_the_step_is_held_outside_of_it(tide):
     named, unnamed = tide.held_outside
     assert (named.name, named.source) == ("global `data` of train.py", "train.py:12")
     assert (named.requested_bytes, unnamed.requested_bytes) == (64 * MIB, 8 * MIB)

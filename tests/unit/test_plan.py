@@ -25,14 +25,14 @@ def test_a_plan_in_one_line(plan):
     assert make_changing_plan().summary() == "16 KiB -> 9 KiB, +14% time: 4 micro-batches, mixed_bfloat16"
 
 
-def test_many_and_one_are_told_apart():
+def test_singular_and_plural_nouns_differ():
     again = Action(RECOMPUTE, "a", "Relu", None, 1, 1.0, "")
     waits = Action(ORDER, "b", "Relu", None, 0, 0.0, "")
     assert "1 tensor recomputed;" in make_plan(actions=(again,)).summary()
     assert ": 1,200 operations reordered; results unchanged" in make_plan(actions=(waits,) * 1200).summary()
 
 
-def test_what_a_plan_knows_of_itself(plan):
+def test_the_summary_of_a_plan(plan):
     assert (plan.peak_bytes, plan.batch_size, plan.recomputed, plan.count(ORDER)) == (9216, 5, 2, 1)
     assert not plan.changes_nothing
     assert not plan.changes_results

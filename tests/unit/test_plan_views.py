@@ -121,7 +121,7 @@ def test_a_wide_terminal_also_names_the_nodes(plan):
     assert "gradient_tape/MatMul" not in printed(TerminalPlan(PlanReport(plan)), 80)
 
 
-def test_what_is_changed_is_said_and_how_to_ask_for_it():
+def test_a_change_of_results_is_named_with_the_option_that_allows_it():
     text = words(TerminalPlan(PlanReport(make_changing_plan())))
     assert 'lt.fit_in(model, budget="10KiB", allow=("microbatch", "bfloat16"))' in text
     assert "computed in 4 micro-batches" in text

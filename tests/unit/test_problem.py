@@ -21,18 +21,18 @@ def in_use(text, schedule, base_bytes=0):
     return profile_schedule(make_problem(text, base_bytes), schedule).bytes_in_use.tolist()
 
 
-def test_a_plain_course():
+def test_a_plain_schedule():
     profile = profile_schedule(make_problem(THREE_LAYERS), range(6))
     assert profile.bytes_in_use.tolist() == [100, 200, 300, 310, 220, 120]
     assert profile.peak_bytes == 310
     assert profile.extra_us == 0
 
 
-def test_what_is_there_throughout_is_added_everywhere():
+def test_memory_that_is_held_throughout_is_added_everywhere():
     assert in_use(THREE_LAYERS, range(6), base_bytes=1000) == [1100, 1200, 1300, 1310, 1220, 1120]
 
 
-def test_what_runs_again_is_not_held_meanwhile():
+def test_a_rematerialized_value_is_not_held_in_between():
     profile = profile_schedule(make_problem(THREE_LAYERS), [0, 1, 2, 3, ~1, 4, 5])
     assert profile.bytes_in_use.tolist() == [100, 200, 300, 210, 210, 220, 120]
     assert profile.extra_us == 20
@@ -44,7 +44,7 @@ def test_a_copy_keeps_what_it_reads_alive():
     assert in_use(THREE_LAYERS, [0, 1, 2, 3, ~1, 4, ~0, 5]) == [100, 200, 300, 210, 210, 120, 110, 120]
 
 
-def test_what_is_read_must_be_there():
+def test_a_value_must_be_in_memory_when_it_is_read():
     with pytest.raises(ValueError, match="task 1 reads a value that is not there at position 0"):
         profile_schedule(make_problem(THREE_LAYERS), [1, 0])
 
@@ -57,11 +57,11 @@ def test_a_result_stays():
     assert in_use("a = () 100 lasts\n b = (a) 50\n c = (b) 20", range(3)) == [100, 150, 170]
 
 
-def test_of_a_result_that_is_made_again_the_new_one_stays():
+def test_the_newest_version_of_a_recomputed_result_is_kept():
     assert in_use("a = () 100 lasts\n b = () 50\n c = () 20", [0, 1, ~0, 2]) == [100, 50, 100, 120]
 
 
-def test_what_is_borrowed_counts_while_the_task_runs():
+def test_temporary_memory_counts_while_the_task_runs():
     assert in_use("a = () 100 work=30\n b = (a) 50 work=7", [0, 1, ~0]) == [130, 157, 130]
 
 
@@ -70,7 +70,7 @@ def test_in_place():
     assert in_use(text, range(3)) == [100, 100, 120]
 
 
-def test_in_place_only_if_no_other_task_needs_the_value():
+def test_an_update_is_in_place_only_if_no_other_task_needs_the_value():
     text = "a = () 100\n b = (a) 100 takes=a\n c = (a, b) 20"
     assert in_use(text, range(3)) == [100, 200, 220]
     # The copy of a is what c reads, so b takes the place of the first.

@@ -52,7 +52,7 @@ def test_the_gap_to_the_prediction(recorded_tide, tide, peak, line):
     assert data == {"peak_bytes": peak, "safe_bytes": 9216, "gap": peak / 8704 - 1}
 
 
-def test_without_a_prediction_nothing_is_said_about_one(recorded_tide):
+def test_without_a_prediction_the_report_has_none(recorded_tide):
     report = TideReport(recorded_tide)
     assert report.gap_line is None
     assert report.to_dict()["predicted"] is None
@@ -71,7 +71,7 @@ def test_which_step_it_was_and_how_the_steps_differ(recorded_tide, tide):
     assert TideReport(tide).recorded_line is None
 
 
-def test_what_is_free_at_the_peak(recorded_tide, tide):
+def test_free_memory_at_the_peak(recorded_tide, tide):
     holes = "of the 512 B that are free between the buffers at the peak, the largest block is 512 B"
     own = "of all that the allocator has free, 25% is outside its largest block"
     report = TideReport(recorded_tide)
@@ -96,7 +96,7 @@ def fragmented(tide: Tide, share: float) -> Tide:
     return recorded(replace(tide, buffers=replace(tide.buffers, address=address, died=died)), fragmentation=share)
 
 
-def test_what_pins_the_holes_is_named_when_it_matters(recorded_tide):
+def test_the_buffers_between_holes_are_named_when_they_matter(recorded_tide):
     report = TideReport(fragmented(recorded_tide, 0.6))
     assert report.fragmented
     assert report.pinning_line == "x:0 (512 B) splits 4.5 KiB"
@@ -106,14 +106,14 @@ def test_what_pins_the_holes_is_named_when_it_matters(recorded_tide):
     assert TideReport(fragmented(recorded_tide, 0.1)).pinning_line is None
 
 
-def test_a_limit_is_told(recorded_tide):
+def test_a_limit_is_reported(recorded_tide):
     limited = TideReport(recorded(recorded_tide, limit_bytes=10240))
     assert limited.limit_line == "10 KiB, of which 1.5 KiB were not in use at the peak"
     assert limited.limit_line in printed(limited)
     assert TideReport(recorded_tide).limit_line is None
 
 
-def test_what_is_not_known_about_building_is_left_out(recorded_tide):
+def test_unknown_facts_about_building_are_left_out(recorded_tide):
     assert TideReport(recorded_tide).building_line is None
     assert "building" not in printed(TideReport(recorded_tide))
     some = replace(recorded_tide, building=Building(0, 21, 0, None))

@@ -64,7 +64,7 @@ def test_several_calls_make_one_step():
     ]
 
 
-def test_a_call_that_raised_is_no_step():
+def test_a_call_that_raised_is_not_a_step():
     stream = Stream()
     run_step(stream, 1, 1000)
     stream.begin(2)
@@ -100,7 +100,7 @@ def test_before_the_first_call_no_step_was_running():
     assert step_until(stretch_of(stream), 0) is None
 
 
-def test_a_call_whose_mark_was_lost_is_passed_over():
+def test_a_call_whose_mark_was_lost_is_skipped():
     stream = Stream()
     run_step(stream, 1, 1000)
     run_step(stream, 2, 1000)
@@ -108,7 +108,7 @@ def test_a_call_whose_mark_was_lost_is_passed_over():
     assert [step.step for step in steps_of(stretch_of(stream))] == [2]
 
 
-def test_of_two_threads_a_step_lasts_to_its_own_end():
+def test_steps_of_two_threads_last_to_their_own_ends():
     stream = Stream()
     first = stream.begin(1)
     second = stream.begin(2)
@@ -153,7 +153,7 @@ def test_the_middle_peak_of_the_last_window_is_chosen():
     assert choose_step(stretches[2:]) is None
 
 
-def test_of_steps_with_different_shapes_the_largest_are_chosen():
+def test_the_largest_of_steps_with_different_shapes_are_chosen():
     stream = Stream()
     for step, size in ((11, 4000), (12, 4000), (13, 400), (14, 400), (15, 400)):
         run_step(stream, step, size)
@@ -225,7 +225,7 @@ def test_lines_are_looked_up_for_what_is_there_at_the_peak(tide):
     assert sources["stays:0"] is None
 
 
-def test_what_is_known_beside_the_events(tide):
+def test_the_facts_of_a_recording(tide):
     assert tide.method == "recorded"
     assert (tide.recording.allocator, tide.recording.limit_bytes, tide.recording.step) == ("cpu", 1 << 20, 1)
     assert [(peak.step, peak.peak_bytes) for peak in tide.recording.steps] == [(1, 4352)]
@@ -359,7 +359,7 @@ def max_requested(script):
     return most
 
 
-def test_what_is_there_before_the_step_is_in_the_limit():
+def test_memory_from_before_the_step_is_in_the_limit():
     stream = Stream()
     stream.allocate("kernel", 8 << 20)
     run_step(stream, 1, 1 << 20)

@@ -38,7 +38,7 @@ def test_a_length_whose_checksum_is_bad_counts_if_it_leads_to_the_next_record():
     assert notes == []
 
 
-def test_behind_a_bad_length_the_next_record_is_looked_for():
+def test_after_a_bad_length_the_next_record_is_found():
     records, notes = read(flip(FILE, 21))
     assert records == [RECORDS[0], RECORDS[2]]
     assert notes == ["the bytes 21 to 47 are no record"]

@@ -25,7 +25,7 @@ def found(text, budget_bytes, base_bytes=0):
     return solution.schedule, solution.profile.peak_bytes, solution.profile.extra_us, solution.within
 
 
-def test_a_budget_that_is_met_already_changes_nothing():
+def test_a_budget_that_already_holds_changes_nothing():
     assert found(THREE_LAYERS, 310) == ([0, 1, 2, 3, 4, 5], 310, 0, True)
 
 
@@ -35,7 +35,7 @@ def test_the_cheapest_that_is_enough():
     assert found(THREE_LAYERS, 299) == ([0, 1, 2, 3, 4, ~0, 5], 210, 30, True)
 
 
-def test_what_is_there_throughout_is_part_of_the_budget():
+def test_memory_that_is_held_throughout_is_part_of_the_budget():
     assert found(THREE_LAYERS, 1300, base_bytes=1000) == ([0, 1, 2, 3, ~1, 4, 5], 1300, 20, True)
 
 
@@ -48,12 +48,12 @@ def test_what_is_saved_and_what_it_costs():
     assert solution.remats == (RematTask(0, saves_bytes=100, cost_us=30.0),)
 
 
-def test_what_must_not_run_twice_does_not():
+def test_stateful_tasks_do_not_run_twice():
     text = THREE_LAYERS.replace("us=30", "us=30 fixed")
     assert found(text, 299) == ([0, 1, 2, 3, ~1, 4, 5], 300, 20, False)
 
 
-def test_what_reads_nothing_needs_nothing():
+def test_a_task_without_inputs_needs_nothing():
     # x is cheap, but it reads a, which would have to be held or made again with it.
     text = """
         a = () 100 us=1
@@ -67,7 +67,7 @@ def test_what_reads_nothing_needs_nothing():
     assert found(text, 310) == ([0, 1, 2, 3, 4, ~0, ~1, 5], 310, 2, True)
 
 
-def test_what_is_read_is_held_where_there_is_room():
+def test_an_expensive_input_is_held_where_there_is_room():
     # a is expensive and small, so it stays for the copy of x.
     text = """
         a = () 20 us=100
@@ -142,7 +142,7 @@ def test_never_worse_than_square_root_checkpoints(count):
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_every_answer_is_a_course(seed):
+def test_every_answer_is_a_valid_schedule(seed):
     problem = random_problem(seed)
     plain = profile_schedule(problem, range(len(problem))).peak_bytes
     for share in (0.9, 0.6, 0.1):
@@ -215,7 +215,7 @@ def test_the_work_is_bounded_and_there_is_a_plan_all_the_same(text):
     assert solution.tried <= 40_000 + 20_000 + (4 + 1) * len(problem) + 2 * 500
 
 
-def test_a_budget_that_nothing_reaches_takes_a_bounded_effort_too():
+def test_the_search_for_an_unreachable_budget_is_bounded():
     problem = make_problem(layers(100))
     solution = find_schedule(problem, 1, effort=500)
     assert not solution.within

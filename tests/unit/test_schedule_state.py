@@ -40,7 +40,7 @@ def test_many_copies_at_once():
     assert state.remat_tasks() == list(range(1, 35))
 
 
-def test_a_course_has_every_task_once_and_copies_before_their_slot():
+def test_a_schedule_has_every_task_once_and_copies_before_their_slot():
     state = ScheduleState(make_problem("a = () 10\n b = (a) 10\n c = (b) 10\n d = (a, b) 10"), 0)
     state.commit({0: 3, 1: 3})
     assert state.schedule() == [0, 1, 2, ~0, ~1, 3]

@@ -49,7 +49,7 @@ def test_a_screen_of_a_small_graph_has_each_child_and_bundled_edges(atlas_of):
     assert (screen.nodes, screen.children, screen.hidden_edges) == (8, 5, 0)
 
 
-def test_edges_across_the_border_are_told(atlas_of):
+def test_edges_across_the_border_are_counted(atlas_of):
     screen = make_screen(atlas_of(*TRAINING), path="dense")
     assert labels(screen) == ["MatMul", "Less", "kernel"]
     assert [(labels(screen)[row], count) for row, count, _ in screen.incoming] == [("MatMul", 1), ("Less", 1)]
@@ -212,7 +212,7 @@ def test_values_are_summed_over_items(atlas_of):
         (Query(phase="backward"), {"gradient_tape/MatMul"}),
         (Query(least_bytes=40), {"x", "dense/kernel"}),
         (Query("mat", phase="forward"), {"dense/MatMul"}),
-        (Query("nobody"), set()),
+        (Query("missing"), set()),
         (Query(phase="sideways"), set()),
     ],
     ids=lambda given: ", ".join(sorted(given)) if isinstance(given, set) else str(given),
@@ -288,7 +288,7 @@ def constants_in(scope):
     return [node(f"{scope}/c{number}", "Const") for number in range(3)]
 
 
-def test_what_enters_and_leaves_a_scope(atlas_of):
+def test_inputs_and_outputs_of_a_scope(atlas_of):
     borders = group_borders(atlas_of(*TRAINING), 0, "dense")
     assert [(each["name"], each["port"], each["shape"], each["edges"]) for each in borders["inputs"]] == [
         ("x", 0, "4×3", 1),

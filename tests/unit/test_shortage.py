@@ -73,7 +73,7 @@ def test_shares_by_kind_and_layer():
     assert make_shortage(holders=(Owner(bytes=5),)).by_layer() == ()
 
 
-def test_holders_that_are_alike_are_put_together():
+def test_holders_of_the_same_kind_are_grouped():
     one, other = Owner(bytes=20, kind="other", shape=(5,)), Owner(bytes=20, kind="weights", shape=(5,))
     grouped = group_alike([one, other, Owner(bytes=40, count=2, kind="other", shape=(5,)), Owner(bytes=99)])
     assert [(holder.bytes, holder.count, holder.kind) for holder in grouped] == [
@@ -147,7 +147,7 @@ def test_numbers_and_lines_are_never_cut():
     assert any(line.split() == ["held", "blocks", "each", "by", "shape", "line"] for line in lines)
 
 
-def test_what_is_not_known_is_left_out():
+def test_unknown_facts_are_left_out():
     shortage = Shortage(request=Request(), target="train.log", cause=OomCause("unknown", "out of memory"))
     text = show(shortage)
     assert "asked for  not known" in text

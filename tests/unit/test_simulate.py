@@ -49,7 +49,7 @@ def test_variables_that_the_step_does_not_use_count():
     assert simulate(work, Residents(extra=(1000, 4))).peak_bytes == 8192 + 1024 + 256
 
 
-def test_what_a_real_process_holds_more_counts():
+def test_additional_memory_of_a_real_process_counts():
     work = make_work("x = _Arg() [1000]\ny = FancyOp(x) [1000]")
     found = simulate(work, Residents(held_bytes=50_000))
     # 50,000 less the 4,096 of x, in chunks of 256.
@@ -89,7 +89,7 @@ def test_a_chunk_is_not_split_when_the_rest_is_too_small():
 
 
 @pytest.mark.parametrize(("no", "yes"), [(3000, 1000), (1000, 3000)])
-def test_of_two_branches_that_depend_on_the_data_the_larger_is_returned(no, yes):
+def test_the_larger_of_two_data_dependent_branches_is_returned(no, yes):
     text = f"""
     x = _Arg() [64]
     p = _Arg() bool[]
@@ -131,7 +131,7 @@ def test_the_safe_bound_is_at_least_the_peak_and_is_enough(sizes, threads):
     assert survives(work, found.safe_bytes, steps=4)
 
 
-def test_of_steps_that_run_together_the_highest_counts():
+def test_of_concurrent_steps_the_highest_counts():
     text = "x = _Arg() [1000]\n" + "\n".join(
         f"a{i} = FancyOp(x) [{1000 * i + 1}]\nb{i} = FancyOp(a{i}) [{300 * i + 9}]" for i in range(9)
     )

@@ -55,13 +55,13 @@ def test_without_logs_on_this_machine_there_is_no_tab():
 
 def test_folders_are_those_that_tensorboard_was_given(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOME", "/home/somebody")
+    monkeypatch.setenv("HOME", "/home/user")
     assert [(root.path, root.display_name) for root in log_roots("logs,1")] == [(tmp_path / "logs,1", "")]
     assert [
         (root.path, root.display_name) for root in spec_roots("one:logs/1,two:/logs/2,~/3,/with:colon,gs://x,,b:s3://y")
     ] == [
         (tmp_path / "logs/1", "one"),
         (Path("/logs/2"), "two"),
-        (Path("/home/somebody/3"), "~/3"),
+        (Path("/home/user/3"), "~/3"),
         (Path("/with:colon"), "/with:colon"),
     ]

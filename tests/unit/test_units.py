@@ -93,7 +93,7 @@ def test_formats_for_people(count, expected):
 
 
 @given(st.integers(min_value=1, max_value=2**60))
-def test_what_is_printed_can_be_parsed_and_is_nearly_the_same(count):
+def test_a_printed_amount_can_be_parsed_and_is_nearly_the_same(count):
     assert parse_bytes(format_bytes(count)) == pytest.approx(count, rel=0.006)
 
 

@@ -39,7 +39,7 @@ def test_how_low_more_pieces_may_get(smallest, pieces, expected):
     assert expected_bytes(smallest, pieces, held_bytes=100) == pytest.approx(expected)
 
 
-def test_nothing_is_gone_before_anything_was_tried():
+def test_nothing_is_pruned_before_the_first_trial():
     assert gone(VariantPruning(1)) == []
 
 
@@ -53,7 +53,7 @@ def test_where_pieces_do_not_help_no_more_are_tried():
     assert gone(tried(HELD + 210, HELD + 1600, HELD + 1500), "mixed_bfloat16") == []
 
 
-def test_what_is_there_before_no_variant_lowers():
+def test_no_variant_lowers_the_memory_from_before_the_step():
     assert gone(tried(HELD, HELD), "mixed_bfloat16") == [2, 4, 8, 16, 32, 64]
 
 

@@ -148,7 +148,7 @@ def test_search_finds_nodes_and_scopes(site):
     ]
 
 
-def test_walks_are_screens_of_nodes(site):
+def test_neighbours_and_paths_are_screens_of_nodes(site):
     answer = site.ask("graph/0.0/around", "name=dense/MatMul&hops=1&direction=inputs")
     assert {item["key"] for item in answer["items"]} == {"dense/MatMul", "x", "dense/kernel/Read"}
     answer = site.ask("graph/0.0/paths", "from=x&to=adam/apply")
@@ -158,7 +158,7 @@ def test_walks_are_screens_of_nodes(site):
 
 def test_a_tensor_of_a_tide_is_found_in_the_graph(site):
     assert site.ask("graph/0.0/locate", "tensor=dense/MatMul:0") == {"part": 0, "name": "dense/MatMul"}
-    assert site.ask("graph/0.0/locate", "tensor=nobody:0") == {"name": None}
+    assert site.ask("graph/0.0/locate", "tensor=missing:0") == {"name": None}
 
 
 def test_the_way_to_a_node_is_what_to_open(site):
@@ -170,7 +170,7 @@ def test_the_way_to_a_node_is_what_to_open(site):
         "kind": "scope",
         "trail": ["dense"],
     }
-    assert site.refused("/api/graph/0.0/trail", "name=nobody&kind=scope")[0] == 404
+    assert site.refused("/api/graph/0.0/trail", "name=missing&kind=scope")[0] == 404
 
 
 def test_two_graphs_are_compared(site):
@@ -208,13 +208,13 @@ def test_tides_and_plans_are_what_the_pages_draw(site):
         ("/api/tide/x", "", 404),
         ("/api/tide/99999999999999999999", "", 404),
         ("/api/graph/0.0/node", "", 400),
-        ("/api/graph/0.0/node", "name=nobody", 404),
+        ("/api/graph/0.0/node", "name=missing", 404),
         ("/api/graph/0.0/node", "name=x&part=1", 400),
         ("/api/graph/0.0/node", "name=x&inputs_from=-1", 400),
         ("/api/graph/0.0/node", "name=x&tide=0", 404),
         ("/api/graph/0.0/screen", "part=\u0661", 400),
-        ("/api/graph/0.0/screen", "path=nobody", 422),
-        ("/api/graph/0.0/screen", "fold=nobody", 422),
+        ("/api/graph/0.0/screen", "path=missing", 422),
+        ("/api/graph/0.0/screen", "fold=missing", 422),
         ("/api/graph/0.0/screen", "tide=5&colour=red", 400),
         ("/api/graph/0.0/around", "name=x&hops=1000", 400),
         ("/api/graph/0.0/around", "name=x&direction=up", 400),
@@ -226,7 +226,7 @@ def test_tides_and_plans_are_what_the_pages_draw(site):
         ("/api/files", "&".join(f"a{number}=1" for number in range(100)), 400),
     ],
 )
-def test_what_cannot_be_answered_is_refused_with_a_cure(site, path, query, status):
+def test_a_question_without_an_answer_is_refused_with_a_cure(site, path, query, status):
     assert site.refused(path, query)[0] == status
 
 

@@ -103,7 +103,7 @@ def test_an_index_that_is_gone_is_built_again(own_cache, tmp_path):
         site.until("graph/0.0", lambda answer: answer["state"] == "ready")
 
 
-def test_a_process_that_dies_is_told_and_the_next_one_works(own_cache):
+def test_a_process_that_dies_is_reported_and_the_next_one_works(own_cache):
     (own_cache / "one.pb").write_bytes(GRAPH)
     (own_cache / "two.pb").write_bytes(GRAPH)
     with open_site(own_cache) as site:

@@ -32,7 +32,7 @@ def test_a_walk_gives_values_and_offsets():
     assert list(walk_inside(DATA, 0, len(DATA), 3)) == [(14, 17), (19, 19)]
 
 
-def test_a_walk_starts_and_ends_where_it_is_told():
+def test_a_walk_starts_and_ends_at_the_given_offsets():
     assert list(walk(DATA, 3, 12)) == [(2, FIXED64, 4, 12)]
 
 
@@ -60,7 +60,7 @@ def test_reading_gives_what_lies_at_the_offsets():
 
 
 @given(st.lists(st.tuples(st.integers(1, 2**29 - 1), st.one_of(st.integers(0, 2**64 - 1), st.binary(max_size=300)))))
-def test_what_was_written_is_read(fields):
+def test_written_files_are_read_back(fields):
     written = b"".join(
         number(field, value) if isinstance(value, int) else message(field, value) for field, value in fields
     )

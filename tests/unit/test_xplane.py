@@ -210,7 +210,7 @@ def test_a_mark_without_a_number_is_none() -> None:
     assert len(profile.allocations) == 0
 
 
-def test_kernels_are_told_from_all_else_by_their_names() -> None:
+def test_kernels_are_recognised_by_their_names() -> None:
     writer = PlaneWriter()
     names = [
         "call/dense/MatMul:_MklMatMul",
@@ -236,7 +236,7 @@ def test_kernels_are_told_from_all_else_by_their_names() -> None:
     assert len(parse_profile(PlaneWriter().space()).kernels) == 0
 
 
-def test_what_is_not_a_profile_is_refused() -> None:
+def test_a_file_that_is_not_a_profile_is_refused() -> None:
     with pytest.raises(WireError, match="not a profile"):
         parse_profile(number(1, 5))
     with pytest.raises(WireError, match="end in the middle"):
@@ -262,6 +262,6 @@ def test_fields_come_back(fields: list[tuple[int, bytes | int]]) -> None:
 
 
 @pytest.mark.parametrize("data", [b"\x80", b"\x80" * 11])
-def test_a_number_without_an_end_is_refused(data: bytes) -> None:
+def test_a_varint_without_an_end_is_refused(data: bytes) -> None:
     with pytest.raises(WireError):
         read_varint(data, 0)

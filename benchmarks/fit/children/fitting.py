@@ -48,7 +48,7 @@ def fit(options: argparse.Namespace) -> dict[str, Any]:
 
 
 class _Seen(keras.callbacks.Callback):
-    """What a callback is told after each batch."""
+    """The logs that a callback receives after each batch."""
 
     def __init__(self) -> None:
         super().__init__()

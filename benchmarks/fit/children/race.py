@@ -31,7 +31,7 @@ def race(options: argparse.Namespace) -> dict[str, Any]:
             runners[lane] = prepare(case, way, int(budget) if budget else None, options.batch_size)
         except LowtideError as error:
             without[lane] = f"refused: {error}"
-        except Exception as error:  # a peer that cannot be built is told, and the others go on
+        except Exception as error:  # a peer that cannot be built is reported, and the others continue
             without[lane] = f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"
     meters = {lane: Meter() for lane in runners}
     for lane, runner in list(runners.items()):

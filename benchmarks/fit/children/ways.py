@@ -44,7 +44,7 @@ def prepare(
     batches: int = 1,
     descent: bool = False,
 ) -> Trainee:
-    """The program of a case, built anew, that trains in this way on so many batches in turn."""
+    """Build the program of a case anew, to train in this way on `batches` batches in turn."""
     program = build_in(case, way, batch_size, descent)
     made = [make_batch(program.specs, seed) for seed in range(batches)]
     if way not in (PLANNED, RECOMPUTED, ORDERED):

@@ -98,7 +98,7 @@ def _runner(
         values = dict(zip(entering, given, strict=True))
         for node in segment:
             positional, named = node.arguments.fill_in(values)
-            # When a segment runs again nobody calls the model, so each layer is told whether it trains.
+            # When a segment runs again the model is not called, so each layer receives `training` here.
             if "training" in getattr(node.operation, "_call_context_args", ()):
                 named["training"] = training
             results = keras.tree.flatten(node.operation(*positional, **named))

@@ -20,7 +20,7 @@ from benchmarks.common.cache import CachedRuns, Measured, digest, setting
 from benchmarks.common.processes import AMPLE_BYTES, ROOT, allocator_environment, run_module
 from benchmarks.common.report import Bar, Section, bars_markdown, mebibytes, percent, to_markdown
 from benchmarks.fit.promise import outcome
-from benchmarks.fit.runs import PLANNING_ROOMS, budget_for, ran_out, tell
+from benchmarks.fit.runs import PLANNING_ROOMS, budget_for, describe_result, ran_out
 from benchmarks.fit.suite import PROMISED_SHARES, STEPS
 
 HERE = Path(__file__).parent
@@ -42,7 +42,7 @@ class ScriptRuns(CachedRuns):
         super().__init__(options, digest(*programs), digest(*programs, *rooms))
 
     def describe(self, result: Measured) -> str:
-        return tell(result)
+        return describe_result(result)
 
     def train(self, name: str, budget_bytes: int | None = None) -> Measured:
         """Train plainly without a limit that is felt, or with a plan under a limit of exactly its budget."""

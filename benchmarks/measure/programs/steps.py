@@ -24,7 +24,7 @@ def read_options():
 
 
 class Batches(keras.utils.PyDataset):
-    """Data that comes batch by batch, as from files: a whole array in memory would count as held by nobody."""
+    """Data that arrives in batches, as from files: an array in memory would count as held outside of the step."""
 
     def __init__(self, make, steps):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Short labels for nodes of several scopes: what tells a name from the other names is kept, the rest is left out."""
+"""Short labels for nodes of several scopes: the parts that distinguish a name from the others, without the rest."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The files that a result was computed from, and whether they are still the same.
 
-While a program is loaded and traced, Python's audit events tell which files it opens and which folders it lists, and
-the loaded modules tell what was imported. A program that asked another process or the network cannot be checked later.
+While a program is loaded and traced, Python's audit events give the files that it opens and the folders that it lists,
+and the loaded modules give what it imported. A program that asked another process or the network cannot be checked
+later.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class Answers:
         """How many answers came from the cache."""
 
     def identify(self, target: Target) -> None:
-        """Tell which program it is, once it is loaded."""
+        """Set the program of the question, once it is loaded."""
         if self._observation is not None and self.needs_program:
             from lowtide.tf.program_key import program_digest
 
@@ -94,7 +94,7 @@ def answers_about(name: str, *, use: bool) -> Iterator[Answers]:
         yield Answers(name, observation, around)
 
 
-def tell_origin(answers: Answers) -> None:
+def print_origin(answers: Answers) -> None:
     """Say on standard error that an answer is not new."""
     if answers.found:
         click.echo("answered from the cache; --no-cache computes it again", err=True)

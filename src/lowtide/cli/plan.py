@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lowtide.cache.dependencies import state_of
-from lowtide.cli.cached import answers_about, cache_option, tell_origin
+from lowtide.cli.cached import answers_about, cache_option, print_origin
 from lowtide.cli.options import batch_size_option, check_batch_size, check_writable, output_options
 from lowtide.planning.allowance import ALLOWANCES
 from lowtide.progress import Progress, ProgressCallback
@@ -94,7 +94,7 @@ def command(
             )
     except NoPlanError as error:
         return emit_no_plan(error, target, as_json=as_json)
-    tell_origin(answers)
+    print_origin(answers)
     if save is not None:
         plan.save(save)
     written = [] if save is None else [save]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lowtide.cli.cached import Answers, answers_about, cache_option, pack_data, tell_origin, unpack_data
+from lowtide.cli.cached import Answers, answers_about, cache_option, pack_data, print_origin, unpack_data
 from lowtide.cli.differences import check_one_form, difference_options, emit_against, load_against
 from lowtide.cli.options import batch_size_option, check_batch_size, check_writable, report_options
 from lowtide.errors import LowtideError
@@ -82,7 +82,7 @@ def command(
             report = _predict(load, answers, batch_size, budget, top, on_progress)
     if forecast is not None:
         return emit_forecast(forecast, as_json=as_json, html=html, svg=svg)
-    tell_origin(answers)
+    print_origin(answers)
     written = []
     if save is not None:
         report.tide.save(save)

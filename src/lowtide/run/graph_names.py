@@ -90,7 +90,7 @@ def _identify(known: Owner, chunk: RecordedChunk, names: GraphNames) -> Owner:
 
 
 def _constant_or_variable(node: str) -> Owner | None:
-    """Return the constant that TensorFlow folded, or the variable of a session's graph, that a node's name tells of.
+    """Return the constant that TensorFlow folded, or the variable of a session's graph, that a node's name refers to.
 
     A variable of version 1 takes over the buffer of its initial value, or of its first assignment.
     """

@@ -68,7 +68,7 @@ def program_digest(target: Any, *specs: Any) -> str | None:
     """Return a digest of a model or a step with its specs; None if it refers to something that cannot be seen."""
     digest = _Digest()
     try:
-        # What TensorFlow and Keras were told for the whole process.
+        # The settings of TensorFlow and Keras for the whole process.
         digest.add(context.context().config.SerializeToString(deterministic=True))
         digest.add([keras.config.floatx(), keras.config.image_data_format(), keras.config.epsilon()])
         digest.add(keras.config.dtype_policy().get_config())

@@ -46,7 +46,7 @@ def _find_data_descendants(graph: PhaseGraph, control: ControlEdges) -> Mask:
             following = sorted_unique(following[~seen[following]])
             waits = control.is_reader[following]
             if waits.any():
-                # The columns of readers do not tell control edges from data edges; the inputs do.
+                # The columns of readers do not distinguish control edges from data edges; the inputs do.
                 reader, source, _ = graph.data_edges(following[waits])
                 following = np.concatenate([following[~waits], sorted_unique(reader[seen[source]])])
             seen[following] = True

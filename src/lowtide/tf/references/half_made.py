@@ -16,7 +16,7 @@ from tensorflow.python.framework.ops import EagerTensor
 _MAKING = "convert_to_eager_tensor"
 _WORD = ctypes.sizeof(ctypes.c_void_p)
 _HEAD_BYTES = object.__basicsize__
-# How many tensors tell where the number of a tensor is stored.
+# How many tensors are inspected to find where a tensor stores its number.
 _SAMPLED = 8
 
 

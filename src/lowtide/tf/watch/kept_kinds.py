@@ -1,4 +1,4 @@
-"""What kept tensors are, as far as their shapes and the name of their holder tell, and what to keep instead."""
+"""What kept tensors are, judged by their shapes and the name of their holder, and what to keep instead."""
 
 from __future__ import annotations
 
