@@ -25,10 +25,10 @@ from benchmarks.explore.graphs import prepare
 from benchmarks.explore.index import measure_index
 from benchmarks.explore.page import measure_opened, measure_page
 from benchmarks.explore.peers import measure_tensorboard
-from benchmarks.explore.runs import Runs, surroundings
-from benchmarks.explore.sections import Row
-from benchmarks.explore.suite import FUZZED_INPUTS, Case, select
-from benchmarks.explore.targets import TARGETS, Target
+from benchmarks.explore.runs import ExploreRuns, surroundings
+from benchmarks.explore.sections import GraphRow
+from benchmarks.explore.suite import FUZZED_INPUTS, GraphCase, select
+from benchmarks.explore.targets import TARGETS, FuzzTarget
 
 RESULTS = Path(__file__).parent / "results"
 GRAPHS = ROOT / "out" / "explore"
@@ -56,7 +56,7 @@ class Bench:
     """All that is measured of one graph after the other."""
 
     def __init__(self, options: argparse.Namespace, parts: list[str]) -> None:
-        self.runs = Runs(options)
+        self.runs = ExploreRuns(options)
         self._parts = parts
         self._graphs: Path = options.graphs.resolve()
         self._assemble = options.assemble
@@ -64,13 +64,13 @@ class Bench:
         self._peers = () if options.without_peers else ("always", "large") if options.peers_large else ("always",)
         self._inputs = _QUICK_INPUTS if options.quick else options.inputs
 
-    def measure(self, case: Case) -> Row:
+    def measure(self, case: GraphCase) -> GraphRow:
         """What is asked for of a graph. The page needs an index, so that is measured whatever is asked for."""
         path = Path() if self._assemble else prepare(case, self._graphs)
         cache = self._graphs / "indexes" / case.name
         index = self._once(f"index {case.name}", case, lambda: measure_index(path, cache, self._repetitions))
         if not index.get("runs"):
-            return Row(case, index)
+            return GraphRow(case, index)
         if not self._assemble and not cache.exists():
             # The figures are known, but the index they are of is gone.
             measure_index(path, cache, 1)
@@ -83,9 +83,9 @@ class Bench:
         if "crowd" in self._parts and case.is_crowded:
             work = lambda: measure_crowd(path, graph, cache, self._repetitions)  # noqa: E731
             crowd = self._once(f"crowd {case.name}", case, work)
-        return Row(case, index, page, crowd, self._screens(case, path, graph, cache), self._peer(case, path))
+        return GraphRow(case, index, page, crowd, self._screens(case, path, graph, cache), self._peer(case, path))
 
-    def _screens(self, case: Case, path: Path, graph: str, cache: Path) -> list[tuple[Any, Measured]]:
+    def _screens(self, case: GraphCase, path: Path, graph: str, cache: Path) -> list[tuple[Any, Measured]]:
         found = []
         for screen in case.screens if "screens" in self._parts else ():
             name = f"screen {case.name} {screen.kind} {screen.name}"
@@ -94,14 +94,14 @@ class Bench:
             found.append((screen, self._once(name, case, lambda given=given: measure_screen(*given))))
         return found
 
-    def _peer(self, case: Case, path: Path) -> Measured:
+    def _peer(self, case: GraphCase, path: Path) -> Measured:
         if "peers" not in self._parts or case.peer is None or (not self._assemble and case.peer not in self._peers):
             return {}
         repetitions = 1 if case.peer == "large" else min(self._repetitions, 3)
         work = lambda: measure_tensorboard(path, repetitions)  # noqa: E731
         return self.runs.once(f"tensorboard {case.name}", work, repr(case), repetitions, by_lowtide=False)
 
-    def _once(self, name: str, case: Case, work: Any) -> Measured:
+    def _once(self, name: str, case: GraphCase, work: Any) -> Measured:
         return self.runs.once(name, work, repr(case), self._repetitions)
 
     def damage(self) -> dict[str, Measured]:
@@ -110,7 +110,7 @@ class Bench:
         with tempfile.TemporaryDirectory() as folder:
             seeds: dict[str, bytes] = {}
 
-            def work(target: Target) -> Measured:
+            def work(target: FuzzTarget) -> Measured:
                 if not seeds:
                     make_seeds(Path(folder))
                     seeds.update(read_seeds(Path(folder)))
@@ -131,7 +131,7 @@ class Bench:
             }
 
 
-def report(rows: list[Row], bench: Bench, parts: list[str]) -> Iterator[Section]:
+def report(rows: list[GraphRow], bench: Bench, parts: list[str]) -> Iterator[Section]:
     """The sections that have something to say."""
     yield sections.index_section(rows)
     yield sections.page_section(rows)

@@ -12,18 +12,20 @@ from urllib.parse import quote
 from benchmarks.common.cache import Measured
 from benchmarks.explore.browser import Browser, open_browser
 from benchmarks.explore.page import joined, open_graph
-from benchmarks.explore.servers import Server, lowtide_view
-from benchmarks.explore.suite import Screen
+from benchmarks.explore.servers import PageServer, lowtide_view
+from benchmarks.explore.suite import BoundedScreen
 
 _DETAILS_SECONDS = 10.0
 
 
-def measure_screen(screen: Screen, path: Path, graph: str, cache: Path, repetitions: int, picture: Path) -> Measured:
+def measure_screen(
+    screen: BoundedScreen, path: Path, graph: str, cache: Path, repetitions: int, picture: Path
+) -> Measured:
     """Open it several times, each with a server and a browser that have seen nothing."""
     return {"runs": [_open(screen, path, graph, cache, picture) for _ in range(repetitions)]}
 
 
-def _open(screen: Screen, path: Path, graph: str, cache: Path, picture: Path) -> Measured:
+def _open(screen: BoundedScreen, path: Path, graph: str, cache: Path, picture: Path) -> Measured:
     with lowtide_view(path, cache) as server, open_browser() as browser:
         seen = open_graph(browser, server, graph, _query(screen, server, graph))
         boxes = browser.call("window.lowtide.drawn()")
@@ -42,7 +44,7 @@ def _open(screen: Screen, path: Path, graph: str, cache: Path, picture: Path) ->
         }
 
 
-def _query(screen: Screen, server: Server, graph: str) -> str:
+def _query(screen: BoundedScreen, server: PageServer, graph: str) -> str:
     name = quote(screen.name, safe="/:")
     if screen.kind == "inputs":
         return f"around={name}&hops=1&direction=inputs"
@@ -52,7 +54,7 @@ def _query(screen: Screen, server: Server, graph: str) -> str:
     return f"open={joined([*trail, screen.name])}"
 
 
-def _trail(screen: Screen, server: Server, graph: str) -> list[str]:
+def _trail(screen: BoundedScreen, server: PageServer, graph: str) -> list[str]:
     """What has to be open for it to be seen."""
     kind = "node" if screen.kind == "details" else "scope"
     with contextlib.suppress(HTTPError):
@@ -61,7 +63,9 @@ def _trail(screen: Screen, server: Server, graph: str) -> list[str]:
     return ["/".join(parts[:length]) for length in range(1, len(parts))]
 
 
-def _expected(screen: Screen, server: Server, graph: str, browser: Browser, boxes: list[dict[str, Any]]) -> int:
+def _expected(
+    screen: BoundedScreen, server: PageServer, graph: str, browser: Browser, boxes: list[dict[str, Any]]
+) -> int:
     """The number that has to be on the screen: of nodes in groups, of inputs that are left out, or of all inputs."""
     if screen.kind == "details":
         return screen.members or 0

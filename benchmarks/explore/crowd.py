@@ -8,7 +8,7 @@ from typing import Any
 from benchmarks.common.cache import Measured
 from benchmarks.explore.browser import open_browser
 from benchmarks.explore.page import joined, open_graph
-from benchmarks.explore.servers import Server, lowtide_view
+from benchmarks.explore.servers import PageServer, lowtide_view
 from benchmarks.explore.suite import MOST_BOXES
 
 _PANNING_MS = 3000
@@ -40,7 +40,7 @@ def _crowd(path: Path, graph: str, cache: Path) -> Measured:
         }
 
 
-def choose_open(server: Server, graph: str) -> list[str]:
+def choose_open(server: PageServer, graph: str) -> list[str]:
     """What to open so that nearly as many boxes are drawn as the page allows, the larger things first."""
     waiting = [("", "")]
     keys: list[str] = []

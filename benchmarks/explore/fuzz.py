@@ -23,7 +23,7 @@ from pathlib import Path
 from types import FrameType
 
 from benchmarks.explore.mutate import mutate
-from benchmarks.explore.targets import TARGETS, Target
+from benchmarks.explore.targets import TARGETS, FuzzTarget
 
 _SECONDS = 5.0
 _MEMORY_BYTES = 256 << 20
@@ -46,7 +46,7 @@ class Failure:
 
 
 @dataclass
-class Outcome:
+class FuzzOutcome:
     """How many inputs were given to a target, and what went wrong."""
 
     target: str
@@ -58,14 +58,14 @@ class Outcome:
 
 
 def fuzz(
-    target: Target,
+    target: FuzzTarget,
     seeds: Sequence[bytes],
     numbers: range,
     seconds: float = _SECONDS,
     memory_bytes: int = _MEMORY_BYTES,
-) -> Outcome:
+) -> FuzzOutcome:
     """Give the inputs of these numbers to a target. A process that dies loses one input, and the next one goes on."""
-    outcome = Outcome(target.name, 0, 0, 0.0, 0, [])
+    outcome = FuzzOutcome(target.name, 0, 0, 0.0, 0, [])
     context = multiprocessing.get_context("fork")
     left = numbers
     while left:
@@ -87,7 +87,7 @@ def fuzz(
     return outcome
 
 
-def _listen(receiving: Connection, outcome: Outcome, seconds: float) -> int:
+def _listen(receiving: Connection, outcome: FuzzOutcome, seconds: float) -> int:
     """Receive the results of a process until it is done, dead or stuck; return how many inputs it finished."""
     done = 0
     while True:
@@ -107,7 +107,7 @@ def _listen(receiving: Connection, outcome: Outcome, seconds: float) -> int:
 
 
 def _work(
-    target: Target, seeds: Sequence[bytes], numbers: range, seconds: float, memory_bytes: int, sending: Connection
+    target: FuzzTarget, seeds: Sequence[bytes], numbers: range, seconds: float, memory_bytes: int, sending: Connection
 ) -> None:
     signal.signal(signal.SIGALRM, _stop)
     before = _peak_bytes()
@@ -152,7 +152,7 @@ def read_seeds(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
-def seeds_for(target: Target, seeds: Mapping[str, bytes]) -> list[bytes]:
+def seeds_for(target: FuzzTarget, seeds: Mapping[str, bytes]) -> list[bytes]:
     """Every seed, and those that the target is made for as often as all others together."""
     own = [data for name, data in seeds.items() if target.seeds in name]
     return [*seeds.values(), *own * (len(seeds) // len(own) if own else 0)]
@@ -194,7 +194,7 @@ def main() -> int:
     return 1 if failed else 0
 
 
-def _print(outcome: Outcome) -> None:
+def _print(outcome: FuzzOutcome) -> None:
     print(
         f"{outcome.target:12} {outcome.inputs:>9,} inputs, {outcome.accepted:>9,} accepted, "
         f"slowest {outcome.slowest_seconds:.3f} s, {outcome.peak_bytes / (1 << 20):.0f} MiB more at most, "

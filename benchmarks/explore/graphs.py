@@ -8,7 +8,7 @@ from pathlib import Path
 from benchmarks.common.cache import digest
 from benchmarks.common.processes import run_module
 from benchmarks.explore.generate import wrap_in_events, write_training, write_wide
-from benchmarks.explore.suite import Case
+from benchmarks.explore.suite import GraphCase
 
 HERE = Path(__file__).parent
 GENERATORS = (HERE / "block.py", HERE / "generate.py")
@@ -18,7 +18,7 @@ _KERAS_SECONDS = 3600.0
 _REAL = {"step": "step/*tfevents*", "trace": "trace/*tfevents*", "saved": "saved", "frozen": "frozen.pb"}
 
 
-def prepare(case: Case, folder: Path) -> Path:
+def prepare(case: GraphCase, folder: Path) -> Path:
     """What is given to `lowtide view`; TensorBoard is given the folder of an event file."""
     if case.is_real:
         return next(_keras_graphs(folder).glob(_REAL[case.form]))
@@ -35,7 +35,7 @@ def prepare(case: Case, folder: Path) -> Path:
     return path
 
 
-def _write(case: Case, path: Path) -> None:
+def _write(case: GraphCase, path: Path) -> None:
     with path.open("wb") as file:
         if case.form == "wide":
             write_wide(file, case.nodes)

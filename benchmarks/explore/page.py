@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from benchmarks.common.cache import Measured
 from benchmarks.explore.browser import Browser, open_browser
-from benchmarks.explore.servers import Server, lowtide_view
+from benchmarks.explore.servers import PageServer, lowtide_view
 
 DRAWING = "window.lowtide?.firstDrawing"
 DRAWING_SECONDS = 120.0
@@ -48,7 +48,7 @@ def _use(path: Path, graph: str, cache: Path) -> Measured:
         return seen | {**used, "server_resident_bytes": server.resident_bytes}
 
 
-def open_graph(browser: Browser, server: Server, graph: str, query: str = "") -> Measured:
+def open_graph(browser: Browser, server: PageServer, graph: str, query: str = "") -> Measured:
     """Go to a graph and wait until it is drawn."""
     browser.open(address_of(server, graph, query))
     drawing = browser.wait_for(DRAWING, DRAWING_SECONDS)
@@ -59,7 +59,7 @@ def open_graph(browser: Browser, server: Server, graph: str, query: str = "") ->
     return {"drawing_ms": drawing, "start_seconds": server.start_seconds}
 
 
-def address_of(server: Server, graph: str, query: str = "") -> str:
+def address_of(server: PageServer, graph: str, query: str = "") -> str:
     return f"{server.address}#graph/{graph}{f'?{query}' if query else ''}"
 
 

@@ -20,7 +20,7 @@ def surroundings() -> dict[str, str]:
     return {**setting(), "chromium": browser_version()}
 
 
-class Runs(CachedRuns):
+class ExploreRuns(CachedRuns):
     """Measurements of graphs, servers and pages; a failure of one is kept, and the others go on."""
 
     def __init__(self, options: argparse.Namespace) -> None:

@@ -26,22 +26,22 @@ from benchmarks.explore.suite import (
     MEGABYTE,
     MOST_BOXES,
     MOST_GROWTH_BYTES,
-    Case,
-    Screen,
+    BoundedScreen,
+    GraphCase,
 )
 
 Measured = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Row:
+class GraphRow:
     """A graph, and all that was measured of it; what was not is empty."""
 
-    case: Case
+    case: GraphCase
     index: Measured = field(default_factory=dict)
     page: Measured = field(default_factory=dict)
     crowd: Measured = field(default_factory=dict)
-    screens: Sequence[tuple[Screen, Measured]] = ()
+    screens: Sequence[tuple[BoundedScreen, Measured]] = ()
     peer: Measured = field(default_factory=dict)
 
     @property
@@ -56,7 +56,7 @@ INDEX_COLUMNS = (
 )  # fmt: skip
 
 
-def index_section(rows: Sequence[Row]) -> Section:
+def index_section(rows: Sequence[GraphRow]) -> Section:
     cells = []
     for row in rows:
         given = row.index
@@ -79,7 +79,7 @@ def index_section(rows: Sequence[Row]) -> Section:
     return Section("Indexes", INDEX_COLUMNS, cells, bars, failures([(row.case.name, row.index) for row in rows]))
 
 
-def _index_bars(row: Row) -> Iterator[Bar]:
+def _index_bars(row: GraphRow) -> Iterator[Bar]:
     limits = row.case.limits
     if limits is None:
         return
@@ -95,7 +95,7 @@ PAGE_COLUMNS = (
 )  # fmt: skip
 
 
-def page_section(rows: Sequence[Row]) -> Section:
+def page_section(rows: Sequence[GraphRow]) -> Section:
     shown = [row for row in rows if row.page]
     cells = []
     for row in shown:
@@ -126,7 +126,7 @@ def _held(page: Measured, place: str) -> Figure | None:
     return highest(page, f"{place}_bytes", f"used_{place}_bytes") or figure(page, f"{place}_bytes")
 
 
-def _page_bars(row: Row) -> Iterator[Bar]:
+def _page_bars(row: GraphRow) -> Iterator[Bar]:
     limits, page, name = row.case.limits, row.page, row.case.name
     if limits is None:
         return
@@ -145,7 +145,7 @@ CROWD_COLUMNS = (
 )  # fmt: skip
 
 
-def crowd_section(rows: Sequence[Row]) -> Section:
+def crowd_section(rows: Sequence[GraphRow]) -> Section:
     shown = [row for row in rows if row.crowd]
     cells, bars = [], []
     for row in shown:
@@ -184,7 +184,7 @@ SCREEN_COLUMNS = (
 SCREEN_WORDS = {"scope": "`{}` open", "inputs": "what `{}` reads", "details": "`{}` selected"}
 
 
-def screens_section(rows: Sequence[Row]) -> Section:
+def screens_section(rows: Sequence[GraphRow]) -> Section:
     shown = [(row, screen, seen) for row in rows for screen, seen in row.screens if seen]
     cells, bars = [], []
     for row, screen, seen in shown:
@@ -214,7 +214,7 @@ WEIGHT_COLUMNS = (
 )
 
 
-def weights_section(rows: Sequence[Row]) -> Section:
+def weights_section(rows: Sequence[GraphRow]) -> Section:
     heavy = [row for row in rows if row.case.weights_bytes or row.case.form == "frozen"]
     cells = [
         [
@@ -233,7 +233,7 @@ def weights_section(rows: Sequence[Row]) -> Section:
     return Section("Weights", WEIGHT_COLUMNS, cells, bars)
 
 
-def _growth_bars(light: Row, heavy: Row) -> Iterator[Bar]:
+def _growth_bars(light: GraphRow, heavy: GraphRow) -> Iterator[Bar]:
     times = f"{heavy.case.weights_bytes / light.case.weights_bytes:,.0f} times the weights"
     for place, measured, name in (("index", "index", "peak_bytes"), ("server", "page", "server_bytes")):
         before, after = (figure(getattr(row, measured), name) for row in (light, heavy))
@@ -250,7 +250,7 @@ PEER_COLUMNS = (
 )  # fmt: skip
 
 
-def peers_section(rows: Sequence[Row]) -> Section:
+def peers_section(rows: Sequence[GraphRow]) -> Section:
     shown = [row for row in rows if row.peer]
     cells = []
     for row in shown:

@@ -26,7 +26,7 @@ _END_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
-class Server:
+class PageServer:
     """A server that answers."""
 
     address: str
@@ -61,7 +61,7 @@ def environment(cache: Path | None = None) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def lowtide_view(path: Path, cache: Path) -> Iterator[Server]:
+def lowtide_view(path: Path, cache: Path) -> Iterator[PageServer]:
     """`lowtide view PATH`."""
     command = [sys.executable, "-m", "lowtide", "view", str(path), "--port", "0", "--json"]
     with _running(command, environment(cache), r'"address": "(http://[^"]+)"') as server:
@@ -69,7 +69,7 @@ def lowtide_view(path: Path, cache: Path) -> Iterator[Server]:
 
 
 @contextlib.contextmanager
-def tensorboard(folder: Path) -> Iterator[Server]:
+def tensorboard(folder: Path) -> Iterator[PageServer]:
     """`tensorboard --logdir FOLDER`, once it has read the graph: the page has nothing to wait for."""
     command = [sys.executable, "-m", "tensorboard.main", "--logdir", str(folder), "--host", "127.0.0.1", "--port", "0"]
     with _running(command, environment(), r"(http://127\.0\.0\.1:\d+/)") as server:
@@ -80,7 +80,7 @@ def tensorboard(folder: Path) -> Iterator[Server]:
 
 
 @contextlib.contextmanager
-def _running(command: list[str], surroundings: dict[str, str], address: str) -> Iterator[Server]:
+def _running(command: list[str], surroundings: dict[str, str], address: str) -> Iterator[PageServer]:
     start = time.perf_counter()
     process = subprocess.Popen(
         command, env=surroundings, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -88,7 +88,7 @@ def _running(command: list[str], surroundings: dict[str, str], address: str) -> 
     )  # fmt: skip
     try:
         found = _wait_for_address(process, address)
-        yield Server(found, process.pid, time.perf_counter() - start)
+        yield PageServer(found, process.pid, time.perf_counter() - start)
     finally:
         _end(process)
 

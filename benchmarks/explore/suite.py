@@ -36,7 +36,7 @@ FUZZED_INPUTS = 100_000
 
 
 @dataclass(frozen=True)
-class Screen:
+class BoundedScreen:
     """A screen that could have too much on it: a scope that is opened, or what a node reads."""
 
     name: str
@@ -47,7 +47,7 @@ class Screen:
 
 
 @dataclass(frozen=True)
-class Case:
+class GraphCase:
     """A graph: its form, its size, and what is measured of it."""
 
     name: str
@@ -58,7 +58,7 @@ class Case:
     weights_bytes: int = 0
     as_events: bool = False
     limits: Limits | None = None
-    screens: tuple[Screen, ...] = ()
+    screens: tuple[BoundedScreen, ...] = ()
     has_page: bool = False
     """Whether it is opened, expanded and searched; the others are only opened."""
     is_crowded: bool = False
@@ -74,32 +74,38 @@ class Case:
 HUB_INPUTS = 10_059
 
 CASES = (
-    Case("scopes-20k", nodes=20_000, as_events=True, has_page=True, peer="always"),
-    Case("scopes-100k", nodes=100_000, as_events=True, has_page=True, is_crowded=True, peer="always"),
-    Case("scopes-1m", nodes=1_000_000, as_events=True, has_page=True, limits=MILLION, peer="large"),
-    Case("scopes-10m", nodes=10_000_000, has_page=True, limits=TEN_MILLION),
-    Case("flat-100k", "flat", nodes=100_000, has_page=True),
-    Case("wide-10k", "wide", nodes=10_000, screens=(Screen("wide"),), is_crowded=True),
-    Case("wide-1m", "wide", nodes=1_000_000, has_page=True, screens=(Screen("wide"),)),
-    Case(
+    GraphCase("scopes-20k", nodes=20_000, as_events=True, has_page=True, peer="always"),
+    GraphCase("scopes-100k", nodes=100_000, as_events=True, has_page=True, is_crowded=True, peer="always"),
+    GraphCase("scopes-1m", nodes=1_000_000, as_events=True, has_page=True, limits=MILLION, peer="large"),
+    GraphCase("scopes-10m", nodes=10_000_000, has_page=True, limits=TEN_MILLION),
+    GraphCase("flat-100k", "flat", nodes=100_000, has_page=True),
+    GraphCase("wide-10k", "wide", nodes=10_000, screens=(BoundedScreen("wide"),), is_crowded=True),
+    GraphCase("wide-1m", "wide", nodes=1_000_000, has_page=True, screens=(BoundedScreen("wide"),)),
+    GraphCase(
         "hub-10059",
         nodes=20_000,
         hub=HUB_INPUTS,
-        screens=(Screen("hub"), Screen("hub/AddN", "inputs", HUB_INPUTS), Screen("hub/AddN", "details", HUB_INPUTS)),
+        screens=(
+            BoundedScreen("hub"),
+            BoundedScreen("hub/AddN", "inputs", HUB_INPUTS),
+            BoundedScreen("hub/AddN", "details", HUB_INPUTS),
+        ),
     ),
-    Case("weights-10mb", nodes=20_000, weights_bytes=10 * MEGABYTE),
-    Case("weights-1gb", nodes=20_000, weights_bytes=1000 * MEGABYTE),
-    Case("efficientnet-step", "step", has_page=True, screens=(Screen("adam"),), is_crowded=True, peer="always"),
-    Case("efficientnet-trace", "trace"),
-    Case("efficientnet-saved", "saved"),
-    Case("efficientnet-frozen", "frozen"),
+    GraphCase("weights-10mb", nodes=20_000, weights_bytes=10 * MEGABYTE),
+    GraphCase("weights-1gb", nodes=20_000, weights_bytes=1000 * MEGABYTE),
+    GraphCase(
+        "efficientnet-step", "step", has_page=True, screens=(BoundedScreen("adam"),), is_crowded=True, peer="always"
+    ),
+    GraphCase("efficientnet-trace", "trace"),
+    GraphCase("efficientnet-saved", "saved"),
+    GraphCase("efficientnet-frozen", "frozen"),
 )
 
 # A part that takes a few minutes.
 QUICK = ("scopes-20k", "wide-10k", "hub-10059", "weights-10mb")
 
 
-def select(parts: list[str], quick: bool) -> list[Case]:
+def select(parts: list[str], quick: bool) -> list[GraphCase]:
     """The cases that were asked for by a part of their name; all of them where nothing was named."""
     chosen = [case for case in CASES if not parts or any(part.lower() in case.name for part in parts)]
     return [case for case in chosen if not quick or case.name in QUICK]

@@ -20,7 +20,7 @@ from lowtide.sources.graphs.find_graphs import find_graphs
 
 
 @dataclass(frozen=True)
-class Target:
+class FuzzTarget:
     """A function of bytes that must end, in bounded time and memory, with an answer or with one of `refusals`."""
 
     name: str
@@ -85,13 +85,13 @@ def _ask_for_screens(atlas: Atlas, part: int) -> None:
 
 # The name of a file decides how it is read when its content does not, so every name gets every content.
 TARGETS = [
-    Target("events", _find("events.out.tfevents.1"), "tfevents"),
-    Target("saved_model", _find("saved_model.pb"), "saved_model"),
-    Target("graph", _find("graph.pb"), "frozen.pb"),
-    Target("meta", _find("model.meta"), ".meta"),
-    Target("text", _find("graph.pbtxt"), ".pbtxt"),
-    Target("keras", _find("model.keras"), ".keras"),
-    Target("unnamed", _find("file")),
-    Target("index", _index, "frozen.pb"),
-    Target("answers", _ask, "frozen.pb"),
+    FuzzTarget("events", _find("events.out.tfevents.1"), "tfevents"),
+    FuzzTarget("saved_model", _find("saved_model.pb"), "saved_model"),
+    FuzzTarget("graph", _find("graph.pb"), "frozen.pb"),
+    FuzzTarget("meta", _find("model.meta"), ".meta"),
+    FuzzTarget("text", _find("graph.pbtxt"), ".pbtxt"),
+    FuzzTarget("keras", _find("model.keras"), ".keras"),
+    FuzzTarget("unnamed", _find("file")),
+    FuzzTarget("index", _index, "frozen.pb"),
+    FuzzTarget("answers", _ask, "frozen.pb"),
 ]

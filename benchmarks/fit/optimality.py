@@ -46,7 +46,7 @@ GRAPHS: dict[str, Net] = {
 
 
 @dataclass
-class Row:
+class OptimalityRow:
     """One graph and budget; costs are extra microseconds, None where a method has no schedule within the budget."""
 
     graph: str
@@ -97,7 +97,7 @@ def slots_of(solution: RematSolution) -> dict[int, int]:
     return slots
 
 
-def compare(name: str, problem: PlanningProblem, seconds: float) -> Iterable[Row]:
+def compare(name: str, problem: PlanningProblem, seconds: float) -> Iterable[OptimalityRow]:
     plain = profile_schedule(problem, range(len(problem))).peak_bytes
     root_peak, root_cost = root_course(problem)
     for budget in budgets(problem, root_peak):
@@ -108,10 +108,10 @@ def compare(name: str, problem: PlanningProblem, seconds: float) -> Iterable[Row
         ended = time.perf_counter()
         cost = solution.profile.extra_us if solution.within else None
         root = root_cost if root_peak <= budget else None
-        yield Row(name, len(problem), budget, plain, cost, exact, root, found - began, ended - found)
+        yield OptimalityRow(name, len(problem), budget, plain, cost, exact, root, found - began, ended - found)
 
 
-def table(rows: list[Row]) -> str:
+def table(rows: list[OptimalityRow]) -> str:
     lines = [
         "| graph | tasks | budget, of the plain peak | lowtide, µs | exact, µs | ratio | square root, µs | search, s |",
         "|---|--:|--:|--:|--:|--:|--:|--:|",
@@ -130,7 +130,7 @@ def table(rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
-def summary(rows: list[Row]) -> str:
+def summary(rows: list[OptimalityRow]) -> str:
     ratios = [row.ratio for row in rows if row.ratio is not None]
     within = sum(ratio <= 1.05 for ratio in ratios)
     missed = sum(row.cost is None and row.exact.cost_us is not None for row in rows)
@@ -152,7 +152,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0, help="at most this long for each exact solution")
     parser.add_argument("--only", default="", help="graphs whose name contains this; writes no table")
     arguments = parser.parse_args()
-    rows: list[Row] = []
+    rows: list[OptimalityRow] = []
     for name, net in GRAPHS.items():
         if arguments.only not in name:
             continue

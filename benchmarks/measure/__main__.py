@@ -27,7 +27,7 @@ from benchmarks.measure.training import measure_plain, measure_recorded, measure
 RESULTS = Path(__file__).parent / "results"
 
 
-class Runs(CachedRuns):
+class MeasureRuns(CachedRuns):
     """Plain and recorded runs of programs. A plain run does not depend on lowtide's source."""
 
     def __init__(self, options: argparse.Namespace) -> None:
@@ -52,7 +52,7 @@ class Runs(CachedRuns):
         return "" if seconds is None else f"{seconds:.1f} s"
 
 
-def run_training(case: Training, runs: Runs, options: argparse.Namespace) -> TrainingRow:
+def run_training(case: Training, runs: MeasureRuns, options: argparse.Namespace) -> TrainingRow:
     """Plain and recorded runs in turn, so that what else the machine does falls on both."""
     plain, recorded = [], []
     for pair in range(1, options.pairs + 1):
@@ -64,7 +64,7 @@ def run_training(case: Training, runs: Runs, options: argparse.Namespace) -> Tra
     return TrainingRow(case, tuple(plain), tuple(recorded), xprof)
 
 
-def run_exhaustion(case: Exhaustion, runs: Runs) -> ExhaustionRow:
+def run_exhaustion(case: Exhaustion, runs: MeasureRuns) -> ExhaustionRow:
     """The message, the explanation, and for a batch that is too large the one that is said to fit, and twice that."""
     plain = runs.once(f"{case.name} plain", lambda: exhaust_plain(case))
     recorded = runs.once(f"{case.name} recorded", lambda: exhaust_recorded(case), by_lowtide=True)
@@ -93,7 +93,7 @@ def main() -> None:
     exhaustions = [case for case in EXHAUSTIONS if matches(case.name, options.only)]
     if not trainings and not exhaustions:
         raise SystemExit(f"error: no case matches {options.only}; see benchmarks/measure/cases.py")
-    runs = Runs(options)
+    runs = MeasureRuns(options)
     rows = []
     for index, case in enumerate(trainings, 1):
         print(f"[{index}/{len(trainings)}] {case.name}", flush=True)

@@ -12,7 +12,7 @@ from keras import layers
 
 
 @dataclass
-class Case:
+class StepCase:
     """A step to predict and to run. `inputs` are specs without the batch: ((shape, dtype), ...)."""
 
     target: Any
@@ -55,10 +55,10 @@ def compiled(model: keras.Model, loss: Any = "sparse_categorical_crossentropy", 
     return model
 
 
-def mlp() -> Case:
+def mlp() -> StepCase:
     hidden = [layers.Dense(512, activation="relu") for _ in range(3)]
     model = keras.Sequential([keras.Input((256,)), *hidden, layers.Dense(10, activation="softmax")])
-    return Case(compiled(model, metrics=["accuracy"]), 512, (((256,), "float32"), LABEL))
+    return StepCase(compiled(model, metrics=["accuracy"]), 512, (((256,), "float32"), LABEL))
 
 
 def conv_layers(blocks: int = 3) -> list[Any]:
@@ -68,22 +68,22 @@ def conv_layers(blocks: int = 3) -> list[Any]:
     return [*made, layers.GlobalAveragePooling2D(), layers.Dense(10, activation="softmax")]
 
 
-def conv() -> Case:
-    return Case(compiled(keras.Sequential([keras.Input((20, 20, 3)), *conv_layers()])), 32, (IMAGE, LABEL))
+def conv() -> StepCase:
+    return StepCase(compiled(keras.Sequential([keras.Input((20, 20, 3)), *conv_layers()])), 32, (IMAGE, LABEL))
 
 
-def gru() -> Case:
+def gru() -> StepCase:
     model = keras.Sequential([keras.Input((24, 32)), layers.GRU(96), layers.Dense(10, activation="softmax")])
-    return Case(compiled(model), 64, (((24, 32), "float32"), LABEL))
+    return StepCase(compiled(model), 64, (((24, 32), "float32"), LABEL))
 
 
-def embedding() -> Case:
+def embedding() -> StepCase:
     made = [layers.Embedding(20000, 48), layers.GlobalAveragePooling1D(), layers.Dense(10, activation="softmax")]
     model = keras.Sequential([keras.Input((64,), dtype="int32"), *made])
-    return Case(compiled(model), 64, (((64,), "int32"), LABEL), high=20000)
+    return StepCase(compiled(model), 64, (((64,), "int32"), LABEL), high=20000)
 
 
-def step_of(loss_of: Callable[..., Any], weights: list[tf.Variable], *inputs: Any, batch_size: int) -> Case:
+def step_of(loss_of: Callable[..., Any], weights: list[tf.Variable], *inputs: Any, batch_size: int) -> StepCase:
     """A step written by hand: a loss, its gradients and a plain update."""
 
     @tf.function
@@ -94,10 +94,10 @@ def step_of(loss_of: Callable[..., Any], weights: list[tf.Variable], *inputs: An
             weight.assign_sub(0.01 * gradient)
         return loss
 
-    return Case(step, batch_size, tuple(inputs), variables=tuple(weights))
+    return StepCase(step, batch_size, tuple(inputs), variables=tuple(weights))
 
 
-def cond() -> Case:
+def cond() -> StepCase:
     weights = [tf.Variable(tf.random.normal((512, 512))) for _ in range(2)]
 
     def loss_of(x: tf.Tensor) -> tf.Tensor:
@@ -109,7 +109,7 @@ def cond() -> Case:
     return step_of(loss_of, weights, ((512,), "float32"), batch_size=1024)
 
 
-def while_loop() -> Case:
+def while_loop() -> StepCase:
     weights = [tf.Variable(tf.random.normal((256, 256), stddev=0.05))]
 
     def loss_of(x: tf.Tensor) -> tf.Tensor:
@@ -122,7 +122,7 @@ def while_loop() -> Case:
     return step_of(loss_of, weights, ((256,), "float32"), batch_size=1024)
 
 
-def nested_function() -> Case:
+def nested_function() -> StepCase:
     weights = [tf.Variable(tf.random.normal((384, 384), stddev=0.05)) for _ in range(3)]
 
     @tf.function
@@ -138,13 +138,13 @@ def nested_function() -> Case:
     return step_of(lambda x: tf.reduce_mean(tf.square(network(x))), weights, ((384,), "float32"), batch_size=1024)
 
 
-def kept_constant() -> Case:
+def kept_constant() -> StepCase:
     """Half of what lasts is the gradient of the mean: 4 MiB that depend on nothing but the batch size."""
     weights = [tf.Variable(tf.random.normal((32, 1024)))]
     return step_of(lambda x: tf.reduce_mean(x @ weights[0]), weights, ((32,), "float32"), batch_size=1024)
 
 
-def gan() -> Case:
+def gan() -> StepCase:
     generator = keras.Sequential([keras.Input((64,)), layers.Dense(512, activation="relu"), layers.Dense(784)])
     discriminator = keras.Sequential([keras.Input((784,)), layers.Dense(512, activation="relu"), layers.Dense(1)])
     optimizers = [keras.optimizers.Adam(), keras.optimizers.Adam()]
@@ -166,10 +166,10 @@ def gan() -> Case:
 
     held = [weight.value for model in (generator, discriminator) for weight in model.variables]
     held += [variable.value for optimizer in optimizers for variable in optimizer.variables]
-    return Case(step, 512, (((784,), "float32"),), variables=tuple(held))
+    return StepCase(step, 512, (((784,), "float32"),), variables=tuple(held))
 
 
-def several_inputs() -> Case:
+def several_inputs() -> StepCase:
     image, flat = keras.Input((16, 16, 8), name="image"), keras.Input((128,), name="flat")
     left = layers.GlobalAveragePooling2D()(layers.Conv2D(32, 3, activation="relu")(image))
     joined = layers.Concatenate()([left, layers.Dense(256, activation="relu")(flat)])
@@ -177,51 +177,51 @@ def several_inputs() -> Case:
     model = keras.Model({"image": image, "flat": flat}, outputs)
     compiled(model, {"kind": "sparse_categorical_crossentropy", "size": "mse"})
     inputs = {"image": ((16, 16, 8), "float32"), "flat": ((128,), "float32")}
-    return Case(model, 128, (inputs, {"kind": LABEL, "size": ((1,), "float32")}))
+    return StepCase(model, 128, (inputs, {"kind": LABEL, "size": ((1,), "float32")}))
 
 
-def shared_layer() -> Case:
+def shared_layer() -> StepCase:
     first, second = keras.Input((400,)), keras.Input((400,))
     tower = keras.Sequential([layers.Dense(512, activation="relu"), layers.Dense(512)])
     model = keras.Model([first, second], layers.Dense(1)(layers.Multiply()([tower(first), tower(second)])))
     pair = (((400,), "float32"), ((400,), "float32"))
-    return Case(
+    return StepCase(
         compiled(model, "mse", optimizer=keras.optimizers.SGD(0.1, momentum=0.9)), 512, (pair, ((1,), "float32"))
     )
 
 
-def conv3d() -> Case:
+def conv3d() -> StepCase:
     made = [
         layers.Conv3D(16, 3, activation="relu"),
         layers.MaxPooling3D(),
         layers.Flatten(),
         layers.Dense(4, "softmax"),
     ]
-    return Case(
+    return StepCase(
         compiled(keras.Sequential([keras.Input((12, 12, 12, 4)), *made])), 16, (((12, 12, 12, 4), "float32"), LABEL)
     )
 
 
-def attention() -> Case:
+def attention() -> StepCase:
     x = keras.Input((48, 64))
     attended = layers.LayerNormalization()(x + layers.MultiHeadAttention(4, 16)(x, x))
     output = layers.Dense(64)(layers.Dense(128, activation="gelu")(attended)) + attended
     model = keras.Model(x, layers.Dense(10, activation="softmax")(layers.GlobalAveragePooling1D()(output)))
-    return Case(compiled(model), 32, (((48, 64), "float32"), LABEL))
+    return StepCase(compiled(model), 32, (((48, 64), "float32"), LABEL))
 
 
-def half_precision() -> Case:
+def half_precision() -> StepCase:
     policy = keras.mixed_precision.DTypePolicy("mixed_bfloat16")
     hidden = [layers.Dense(512, activation="relu", dtype=policy) for _ in range(3)]
     model = keras.Sequential([keras.Input((256,)), *hidden, layers.Dense(10, activation="softmax")])
-    return Case(compiled(model), 512, (((256,), "float32"), LABEL))
+    return StepCase(compiled(model), 512, (((256,), "float32"), LABEL))
 
 
-def accumulated() -> Case:
+def accumulated() -> StepCase:
     hidden = [layers.Dense(512, activation="relu") for _ in range(2)]
     model = keras.Sequential([keras.Input((256,)), *hidden, layers.Dense(10, activation="softmax")])
     compiled(model, optimizer=keras.optimizers.Adam(gradient_accumulation_steps=3))
-    return Case(model, 256, (((256,), "float32"), LABEL))
+    return StepCase(model, 256, (((256,), "float32"), LABEL))
 
 
 class Penalised(keras.Model):
@@ -236,24 +236,24 @@ class Penalised(keras.Model):
         return {"loss": loss}
 
 
-def custom_train_step() -> Case:
+def custom_train_step() -> StepCase:
     x = keras.Input((300,))
     model = Penalised(x, layers.Dense(20)(layers.Dense(600, activation="relu")(x)))
-    return Case(compiled(model, "mse"), 512, (((300,), "float32"), ((20,), "float32")))
+    return StepCase(compiled(model, "mse"), 512, (((300,), "float32"), ((20,), "float32")))
 
 
-def several_steps() -> Case:
+def several_steps() -> StepCase:
     hidden = [layers.Dense(512, activation="relu") for _ in range(3)]
     model = keras.Sequential([keras.Input((256,)), *hidden, layers.Dense(10, activation="softmax")])
-    return Case(compiled(model, steps_per_execution=4), 256, (((256,), "float32"), LABEL))
+    return StepCase(compiled(model, steps_per_execution=4), 256, (((256,), "float32"), LABEL))
 
 
-def tiny() -> Case:
+def tiny() -> StepCase:
     model = keras.Sequential([keras.Input((8,)), layers.Dense(16, activation="relu"), layers.Dense(1)])
-    return Case(compiled(model, "mse"), 32, (((8,), "float32"), ((1,), "float32")))
+    return StepCase(compiled(model, "mse"), 32, (((8,), "float32"), ((1,), "float32")))
 
 
-CASES: dict[str, Callable[[], Case]] = {
+CASES: dict[str, Callable[[], StepCase]] = {
     function.__name__: function
     for function in (
         mlp, conv, gru, embedding, cond, while_loop, nested_function, kept_constant, gan, several_inputs, shared_layer,

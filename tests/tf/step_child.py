@@ -31,14 +31,14 @@ def in_use(key: str = "current") -> int:
     return tf.config.experimental.get_memory_info(DEVICE)[key]
 
 
-def contents(case: step_cases.Case) -> list[np.ndarray]:
+def contents(case: step_cases.StepCase) -> list[np.ndarray]:
     """All that a step would change."""
     if isinstance(case.target, keras.Model):
         return [variable.numpy() for variable in (*case.target.variables, *case.target.optimizer.variables)]
     return [variable.numpy() for variable in case.variables]
 
 
-def predict(case: step_cases.Case) -> dict[str, Any]:
+def predict(case: step_cases.StepCase) -> dict[str, Any]:
     """The prediction, what it changed, and what it took from the allocator."""
     if isinstance(case.target, keras.Model):
         case.target.optimizer.build(case.target.trainable_variables)
@@ -63,7 +63,7 @@ def predict(case: step_cases.Case) -> dict[str, Any]:
     }
 
 
-def measure(case: step_cases.Case) -> dict[str, list[int]]:
+def measure(case: step_cases.StepCase) -> dict[str, list[int]]:
     """The allocator's peaks of some steady steps, and what it held before each."""
     batch = case.batch()
     if isinstance(case.target, keras.Model):

@@ -14,8 +14,8 @@ from benchmarks.explore.bounded import folded_nodes
 from benchmarks.explore.figures import Figure, bar, figure, highest, lowest
 from benchmarks.explore.generate import block_nodes, wrap_in_events, write_training, write_wide
 from benchmarks.explore.page import joined, openable
-from benchmarks.explore.sections import Row
-from benchmarks.explore.suite import CASES, MEGABYTE, MILLION, QUICK, TEN_MILLION, Case, Screen, select
+from benchmarks.explore.sections import GraphRow
+from benchmarks.explore.suite import CASES, MEGABYTE, MILLION, QUICK, TEN_MILLION, BoundedScreen, GraphCase, select
 
 from lowtide.atlas.atlas import Atlas, Source
 from lowtide.atlas.index_cache import build_atlas
@@ -176,7 +176,7 @@ def test_nodes_in_groups_that_are_not_open_are_folded() -> None:
 # -- the table -----------------------------------------------------------------------------------------
 
 
-MILLION_CASE = Case("scopes-1m", nodes=1_000_000, limits=MILLION, has_page=True)
+MILLION_CASE = GraphCase("scopes-1m", nodes=1_000_000, limits=MILLION, has_page=True)
 INDEX = runs(nodes=[10**6], edges=[2 * 10**6], seconds=[9.0], peak_bytes=[140 * MEGABYTE], disk_bytes=[90 * MEGABYTE])
 
 
@@ -190,44 +190,48 @@ def page(**changes: object) -> dict[str, object]:
 
 
 def test_the_bars_of_a_million_nodes() -> None:
-    row = Row(MILLION_CASE, INDEX, page())
+    row = GraphRow(MILLION_CASE, INDEX, page())
     assert [each.holds for each in sections.index_section([row]).bars] == [True, True]
     assert [each.holds for each in sections.page_section([row]).bars] == [True] * 6
-    slow = Row(MILLION_CASE, INDEX, page(middle_ms=301.0, used_server_bytes=251 * MEGABYTE, gap_ms=201.0))
+    slow = GraphRow(MILLION_CASE, INDEX, page(middle_ms=301.0, used_server_bytes=251 * MEGABYTE, gap_ms=201.0))
     assert [each.holds for each in sections.page_section([slow]).bars] == [True, False, True, False, True, False]
-    missing = Row(MILLION_CASE, {"failed": "no"}, {"failed": "no"})
+    missing = GraphRow(MILLION_CASE, {"failed": "no"}, {"failed": "no"})
     assert not any(each.holds for each in sections.index_section([missing]).bars)
     assert not any(each.holds for each in sections.page_section([missing]).bars)
     assert sections.page_section([missing]).notes == ["scopes-1m: no"]
 
 
 def test_a_browser_beside_the_measured_one_is_noted() -> None:
-    (note,) = sections.page_section([Row(MILLION_CASE, INDEX, page(other_browsers=3))]).notes
+    (note,) = sections.page_section([GraphRow(MILLION_CASE, INDEX, page(other_browsers=3))]).notes
     assert note.endswith("not comparable: scopes-1m")
 
 
 def test_a_screen_must_be_bounded_and_count_what_it_leaves_out() -> None:
-    screen = Screen("wide")
+    screen = BoundedScreen("wide")
     for seen, holds in (
         ({"drawing_ms": [1000.0], "boxes": [120], "not_shown": [9880], "said": [True]}, [True, True]),
         ({"drawing_ms": [2100.0], "boxes": [120], "not_shown": [9880], "said": [False]}, [False, False]),
         ({"drawing_ms": [1000.0], "boxes": [10_000], "not_shown": [0], "said": [True]}, [True, False]),
     ):
-        row = Row(Case("wide-10k"), INDEX, screens=[(screen, runs(**seen))])
+        row = GraphRow(GraphCase("wide-10k"), INDEX, screens=[(screen, runs(**seen))])
         assert [each.holds for each in sections.screens_section([row]).bars] == holds
 
 
 def test_weights_must_not_grow_what_is_held() -> None:
-    light = Row(Case("light", weights_bytes=10), runs(peak_bytes=[60 * MEGABYTE]), runs(server_bytes=[30 * MEGABYTE]))
-    heavy = Row(Case("heavy", weights_bytes=1000), runs(peak_bytes=[71 * MEGABYTE]), runs(server_bytes=[40 * MEGABYTE]))
+    light = GraphRow(
+        GraphCase("light", weights_bytes=10), runs(peak_bytes=[60 * MEGABYTE]), runs(server_bytes=[30 * MEGABYTE])
+    )
+    heavy = GraphRow(
+        GraphCase("heavy", weights_bytes=1000), runs(peak_bytes=[71 * MEGABYTE]), runs(server_bytes=[40 * MEGABYTE])
+    )
     bars = sections.weights_section([light, heavy]).bars
     assert [(each.seen, each.holds) for each in bars] == [("+11 MB", False), ("+10 MB", True)]
 
 
 def test_a_peer_that_is_too_slow_is_distinguished_from_one_that_was_not_run() -> None:
-    row = Row(MILLION_CASE, INDEX, page(), peer=runs(drawing_ms=[None], server_bytes=[1]))
+    row = GraphRow(MILLION_CASE, INDEX, page(), peer=runs(drawing_ms=[None], server_bytes=[1]))
     assert [cells[2] for cells in sections.peers_section([row]).cells] == ["1.50", "not within the limit"]
-    assert sections.peers_section([Row(MILLION_CASE, INDEX, page())]).cells == []
+    assert sections.peers_section([GraphRow(MILLION_CASE, INDEX, page())]).cells == []
 
 
 def test_damaged_files_are_all_given_and_none_fails() -> None:
@@ -252,7 +256,7 @@ def test_damaged_files_are_all_given_and_none_fails() -> None:
 
 
 def test_the_report_is_one_document() -> None:
-    found = [sections.index_section([Row(MILLION_CASE, INDEX)])]
+    found = [sections.index_section([GraphRow(MILLION_CASE, INDEX)])]
     text = to_markdown(found, {"cpu": "x"}, title="Graphs of any size", unit="MB")
     assert text.startswith("# Graphs of any size\n\nMeasured with cpu x. Sizes are in MB.\n")
     assert "| scopes-1m | 1,000,000 | 2,000,000 | n/a | 9.00 |" in text

@@ -5,7 +5,7 @@ import signal
 
 from benchmarks.explore.fuzz import fuzz, seeds_for
 from benchmarks.explore.mutate import mutate
-from benchmarks.explore.targets import TARGETS, Target
+from benchmarks.explore.targets import TARGETS, FuzzTarget
 
 from tests.unit.protos import GRAPH, event, events, message
 
@@ -13,7 +13,7 @@ SEEDS = [events(event(message(4, GRAPH))), GRAPH]
 
 
 def run(call, count=1, **limits):
-    return fuzz(Target("tried", call, refusals=(KeyError,)), SEEDS, range(7, 7 + count), **limits)
+    return fuzz(FuzzTarget("tried", call, refusals=(KeyError,)), SEEDS, range(7, 7 + count), **limits)
 
 
 def test_an_input_is_the_same_every_time():

@@ -1,9 +1,9 @@
 """The figures and the table of the benchmark of steps with loops."""
 
-from benchmarks.accuracy.loops.table import Program, to_markdown
+from benchmarks.accuracy.loops.table import LoopProgram, to_markdown
 
 MIB = 2**20
-PROGRAM = Program(
+PROGRAM = LoopProgram(
     "lstm", ((30 * MIB, 34 * MIB, 40 * MIB), (90 * MIB, 91 * MIB, 33 * MIB)), 38 * MIB, 90 * MIB, 89 * MIB
 )
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from benchmarks.accuracy.__main__ import source_digest
 from benchmarks.accuracy.loops.programs import PROGRAMS
-from benchmarks.accuracy.loops.table import Program, to_markdown
+from benchmarks.accuracy.loops.table import LoopProgram, to_markdown
 from benchmarks.common.cache import Cache, digest, key_of, setting
 from benchmarks.common.processes import AMPLE_BYTES, allocator_environment, run_module
 
@@ -99,7 +99,7 @@ def main() -> None:
         if not runs or "failed" in prediction:
             continue
         peaks = [tuple(run["peaks"][WARM_UP_STEPS:]) for run in runs]
-        program = Program(
+        program = LoopProgram(
             name, tuple(peaks), prediction["peak_bytes"], prediction["highest_bytes"], prediction["safe_bytes"]
         )
         programs.append(program)

@@ -14,7 +14,7 @@ MOST_ERROR = 0.03
 
 
 @dataclass(frozen=True)
-class Program:
+class LoopProgram:
     """The recorded peaks of one program, by process, and its prediction."""
 
     name: str
@@ -50,7 +50,7 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-def to_markdown(programs: Sequence[Program], setting: Mapping[str, str]) -> str:
+def to_markdown(programs: Sequence[LoopProgram], setting: Mapping[str, str]) -> str:
     """Return the whole report."""
     errors = [abs(program.error) for program in programs]
     exceeded = sum(program.exceeded for program in programs)
@@ -68,7 +68,7 @@ def to_markdown(programs: Sequence[Program], setting: Mapping[str, str]) -> str:
     return report_markdown([section], setting, title="Steps with loops")
 
 
-def _cells(program: Program) -> list[str]:
+def _cells(program: LoopProgram) -> list[str]:
     recorded = program.recorded
     medians = sorted(statistics.median(process) for process in program.peaks)
     sizes = (min(recorded), statistics.median(recorded), max(recorded))
