@@ -112,13 +112,10 @@ def _record(events: list[Event]) -> AllocationRecord:
         requested_bytes=np.array(requested, np.int64),
         allocated_bytes=np.array(allocated, np.int64),
         bytes_in_use=np.array(in_use, np.int64),
-        peak_bytes_in_use=np.maximum.accumulate(np.array(in_use, np.int64)),
-        available_bytes=np.zeros(count, np.int64),
         fragmentation=np.full(count, 0.25),
         allocator=allocator,
         operation=operation,
         region_type=region,
         dtype=dtype,
         shape=shape,
-        step_id=[None] * count,
     )

@@ -23,15 +23,12 @@ def events(*rows: tuple[bool, int, int, int]) -> AllocationRecord:
         requested_bytes=size,
         allocated_bytes=size,
         bytes_in_use=in_use,
-        peak_bytes_in_use=in_use,
-        available_bytes=zeros,
         fragmentation=np.zeros(count),
         allocator=["cpu"] * count,
         operation=["MatMul"] * count,
         region_type=["output"] * count,
         dtype=["float32"] * count,
         shape=[None] * count,
-        step_id=[None] * count,
     )
 
 

@@ -32,7 +32,6 @@ def chain(tmp_path):
 
 
 def test_the_whole_is_as_in_the_file(chain):
-    assert chain.is_whole
     assert edges_of(chain) == {("a", "b"), ("b", "c"), ("c", "d"), ("a", "d")}
     assert [edge.bytes for edge in chain.bundles() if edge.source == 0] == [8, 8]
     assert through_of(chain) == set()

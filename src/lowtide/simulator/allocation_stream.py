@@ -34,7 +34,5 @@ class AllocationStream:
     """
     order: list[int] = field(default_factory=list)
     """The nodes in the order in which they finished."""
-    duration_us: float = 0.0
-    """Estimated duration of the step."""
     guesses: set[int] = field(default_factory=set)
     """Switch nodes whose condition depends on the data."""

@@ -112,7 +112,6 @@ class _ThreadPool:
         while self.clock:
             time, _, thread, running, temporaries = heapq.heappop(self.clock)
             self._work(time, thread, running, temporaries)
-        self.memory.stream.duration_us = time
         return self.memory.close()
 
     def _draw_costs(self) -> list[float]:

@@ -151,11 +151,6 @@ class Cut:
         """The edges between the boxes."""
         return _edges_of_file(self.atlas, self.nodes) if self.own_edges is None else self.own_edges
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether this is the complete graph of the file."""
-        return len(self.nodes) == len(self.atlas) and self.own_edges is None and self.grouping is None
-
     @cached_property
     def first(self) -> Indices:
         """The first node of each box."""

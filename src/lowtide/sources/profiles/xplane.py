@@ -53,15 +53,12 @@ class AllocationRecord:
     requested_bytes: NDArray[np.int64]
     allocated_bytes: NDArray[np.int64]
     bytes_in_use: NDArray[np.int64]  # after the event
-    peak_bytes_in_use: NDArray[np.int64]  # since the statistics were last reset
-    available_bytes: NDArray[np.int64]  # the allocator's limit less the bytes in use
     fragmentation: NDArray[np.float64]  # after the event, six digits
     allocator: list[str]
     operation: list[str | None]  # of allocations: the node that asked; eager helpers have none
     region_type: list[str | None]  # "output", "temp", "persistent", ...
     dtype: list[str | None]
     shape: list[tuple[int, ...] | None]
-    step_id: list[int | None]
 
     def __len__(self) -> int:
         return len(self.time_ps)
@@ -295,8 +292,6 @@ def _row(time_ps: int, is_allocation: bool, thread: int, stats: Stats) -> tuple[
         get("requested_bytes", 0),
         get("allocation_bytes", 0),
         get("bytes_allocated", 0),
-        get("peak_bytes_in_use", 0),
-        get("bytes_available", 0),
         # The profiler turns "0" into an integer and "nan" (nothing is free) into text.
         float(get("fragmentation", 0.0)),
         get("allocator_name", ""),
@@ -304,7 +299,6 @@ def _row(time_ps: int, is_allocation: bool, thread: int, stats: Stats) -> tuple[
         get("region_type") or None,
         known_type[0] if known_type else None,
         _shape(get("shape")),
-        get("id") or None,
     )
 
 
@@ -320,7 +314,7 @@ def _shape(text: StatValue | None) -> tuple[int, ...] | None:
 
 def _columns(rows: list[tuple[Any, ...]]) -> AllocationRecord:
     # The order of a row is the order of the record's fields.
-    types = [np.int64, np.bool_, *[np.int64] * 7, np.float64]
+    types = [np.int64, np.bool_, *[np.int64] * 5, np.float64]
     lists = [list(column) for column in zip(*rows, strict=True)]
     if not rows:
         lists = [[] for _ in fields(AllocationRecord)]
