@@ -68,7 +68,7 @@ class OptimalityRow:
         return max(1.0, self.cost / self.exact.cost_us)
 
 
-def root_course(problem: PlanningProblem) -> tuple[int, float]:
+def root_schedule(problem: PlanningProblem) -> tuple[int, float]:
     """Peak and cost of square-root checkpointing."""
     state = ScheduleState(problem, 0)
     state.reset(segments(problem, square_root(problem), turning_point(problem)))
@@ -99,7 +99,7 @@ def slots_of(solution: RematSolution) -> dict[int, int]:
 
 def compare(name: str, problem: PlanningProblem, seconds: float) -> Iterable[OptimalityRow]:
     plain = profile_schedule(problem, range(len(problem))).peak_bytes
-    root_peak, root_cost = root_course(problem)
+    root_peak, root_cost = root_schedule(problem)
     for budget in budgets(problem, root_peak):
         began = time.perf_counter()
         solution = find_schedule(problem, budget)

@@ -125,7 +125,7 @@ def test_one_barrier_replaces_many_edges():
     rewrite = rewrite_of(text, {}, concurrency=LOOSE)
     barriers = dict(rewrite.barriers)
     assert barriers
-    assert all(name == f"{behind}/joint" for name, behind in barriers.items())
+    assert all(name == f"{behind}/barrier" for name, behind in barriers.items())
     assert {before for before, after in rewrite.controls if after not in barriers} & barriers.keys()
 
 

@@ -269,10 +269,10 @@ def test_a_profile_of_lifetimes_agrees_with_a_replay():
 
 def test_sweeps():
     tasks, names = tasks_of(BRANCHES)
-    wish = [names.index(name) for name in "abcpqr"]
-    assert closest_legal_order(tasks, wish) == wish
-    assert [names[task] for task in shrinking_first(tasks, wish)] == list("apbqcr")
-    assert [names[task] for task in growing_last(tasks, wish)] == list("apbqcr")
+    wanted = [names.index(name) for name in "abcpqr"]
+    assert closest_legal_order(tasks, wanted) == wanted
+    assert [names[task] for task in shrinking_first(tasks, wanted)] == list("apbqcr")
+    assert [names[task] for task in growing_last(tasks, wanted)] == list("apbqcr")
 
 
 def test_the_minimum_cut_leaves_the_least_memory_before_a_task():

@@ -143,7 +143,7 @@ def progress(begin: str = "starting TensorFlow") -> Iterator[ProgressCallback]:
 
 
 @contextmanager
-def looking_at_a_target() -> Iterator[ProgressCallback]:
+def progress_on_target() -> Iterator[ProgressCallback]:
     """Show progress while a target is imported and traced, and keep its output out of the report."""
     # TensorFlow logs to standard error from C++; only this variable controls that.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")

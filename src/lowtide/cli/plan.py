@@ -69,7 +69,7 @@ def command(
     """
     check_batch_size(batch_size)
     check_writable([html, svg, save], force=force)
-    from lowtide.cli.output import looking_at_a_target
+    from lowtide.cli.output import progress_on_target
     from lowtide.cli.plans import emit_no_plan, emit_plan
     from lowtide.planning.measured_costs import measured_times
     from lowtide.planning.plan import NoPlanError, Plan
@@ -78,7 +78,7 @@ def command(
     # A file that cannot be read is refused before TensorFlow is imported.
     times = measured_times(recorded)
     try:
-        with looking_at_a_target() as on_progress, answers_about(target, use=not no_cache) as answers:
+        with progress_on_target() as on_progress, answers_about(target, use=not no_cache) as answers:
 
             @cache
             def load() -> Target:

@@ -66,10 +66,10 @@ def command(
     check_one_form(as_json=as_json, markdown=markdown)
     check_writable([html, svg, save], force=force)
     before = load_against(against, max_growth, markdown)
-    from lowtide.cli.output import emit_forecast, emit_tide, looking_at_a_target
+    from lowtide.cli.output import emit_forecast, emit_tide, progress_on_target
 
     forecast: ForecastReport | None = None
-    with looking_at_a_target() as on_progress, answers_about(target, use=not no_cache) as answers:
+    with progress_on_target() as on_progress, answers_about(target, use=not no_cache) as answers:
 
         @cache
         def load() -> Target:

@@ -212,12 +212,12 @@ function drawName(point: FrontierPoint, frame: Frame, palette: Palette): Shape {
 }
 
 function describePoint(point: FrontierPoint, frame: Frame): PlaceDescription {
-  const grounds = [`${formatCount(point.recomputed)} recomputed`, point.note].filter(Boolean).join(' · ');
+  const facts = [`${formatCount(point.recomputed)} recomputed`, point.note].filter(Boolean).join(' · ');
   return {
     x: frame.x(point.bytes),
     rows: [
       element('b', {}, `${formatBytes(point.bytes)}, ${formatSlowdown(point.slowdown)} time`),
-      element('div', {}, grounds),
+      element('div', {}, facts),
     ],
     words: point.words,
   };

@@ -19,7 +19,7 @@ from lowtide.simulator.workload import CONSTANT, RETURN, Workload
 
 # A copy is named after its original, so that it is attributed to the same layer; a barrier after the node it follows.
 # The suffixes are part of stored plans.
-COPY_SUFFIX, BARRIER_SUFFIX = "again", "joint"
+COPY_SUFFIX, BARRIER_SUFFIX = "again", "barrier"
 _FILTER_GRADIENTS = frozenset({"Conv2DBackpropFilter", "_MklNativeConv2DBackpropFilter", "_MklConv2DBackpropFilter"})
 _FLOATS = frozenset({1, 2, 14, 19})
 # XLA transposes the filter of these, as early as it can: (filter, gradient).

@@ -95,9 +95,9 @@ class _Inliner:
         self.results: dict[str, list[str]] = {}
         """The results of inlined calls, and the inputs of IdentityN nodes, by name."""
 
-    def reserve(self, wish: str, prefix: str = "") -> str:
+    def reserve(self, wanted: str, prefix: str = "") -> str:
         """Return the name if it is unused, because layers are found by it; else the name that TensorFlow gives it."""
-        name = wish if wish not in self.taken else prefix + wish
+        name = wanted if wanted not in self.taken else prefix + wanted
         number, free = 0, name
         while free in self.taken:
             number += 1

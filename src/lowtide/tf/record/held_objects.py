@@ -90,9 +90,9 @@ class HeldObjects:
             self._on_failure()
 
     def _look_when_grown(self) -> None:
-        gauges = (_Gauge(resident_bytes), _Gauge(self._allocator_bytes))
+        detectors = (_GrowthDetector(resident_bytes), _GrowthDetector(self._allocator_bytes))
         while not self._ended.wait(_INTERVAL_SECONDS):
-            grown = [gauge.has_grown() for gauge in gauges]
+            grown = [detector.has_grown() for detector in detectors]
             if any(grown):
                 self.look_and_record(everywhere=False)
 
@@ -101,7 +101,7 @@ class HeldObjects:
         return self._read_allocator() if context.context()._initialized else None
 
 
-class _Gauge:
+class _GrowthDetector:
     """An amount of memory that is read repeatedly."""
 
     def __init__(self, read: Callable[[], int | None]) -> None:

@@ -41,7 +41,7 @@ class LowtidePlugin(base_plugin.TBPlugin):  # type: ignore[misc]
         super().__init__(context)
         background = Background()
         self._api = Api(Library(title, roots, background), Indexes(background))
-        self._looking = threading.Lock()
+        self._search_lock = threading.Lock()
         self._has_content = False
         # TensorBoard calls is_active when its page opens, and not again until it is reloaded: start looking now.
         self.is_active()
@@ -53,8 +53,8 @@ class LowtidePlugin(base_plugin.TBPlugin):  # type: ignore[misc]
 
     def is_active(self) -> bool:
         """Whether the last search found something to show; until one does, start another."""
-        if not self._has_content and self._looking.acquire(blocking=False):
-            threading.Thread(target=self._look_for_content, name="lowtide-looking", daemon=True).start()
+        if not self._has_content and self._search_lock.acquire(blocking=False):
+            threading.Thread(target=self._look_for_content, name="lowtide-content", daemon=True).start()
         return self._has_content
 
     def frontend_metadata(self) -> base_plugin.FrontendMetadata:
@@ -65,7 +65,7 @@ class LowtidePlugin(base_plugin.TBPlugin):  # type: ignore[misc]
         try:
             self._has_content = self._api.has_content()
         finally:
-            self._looking.release()
+            self._search_lock.release()
 
 
 def log_roots(logs: str) -> list[Root]:
