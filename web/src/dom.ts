@@ -4,7 +4,7 @@ import { escapeUnseen } from './names';
 
 const read = new Set(['title', 'aria-label', 'label', 'placeholder']);
 
-type Child = Node | string | null | undefined | false;
+export type Child = Node | string | null | undefined | false;
 type Attributes = Record<string, string | number | boolean | null | undefined | EventListener>;
 
 /** An element with attributes (`on…` are listeners, `true` is a bare attribute, null and false leave it out) and children. */

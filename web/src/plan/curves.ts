@@ -2,10 +2,10 @@
 import { formatBytes } from '../amounts';
 import { element, swatch } from '../dom';
 import { drawAxes, drawLevels, frameOf, type Frame } from '../tide/axes';
-import { createChart, type Chart, type Size, type PlaceDescription } from '../tide/chart';
+import { createChart, type Chart, type ChartSize, type PlaceDescription } from '../tide/chart';
 import { markMoment } from '../tide/curve';
 import { nodeAt, pointAtShare, shareOf } from '../tide/data';
-import type { Label, Palette, Picture, Shape } from '../tide/picture';
+import type { Label, ChartPalette, Picture, Shape } from '../tide/picture';
 import { card } from '../tide/parts';
 import { saveButtons } from '../tide/save';
 import type { Curves, PlanCurve } from './data';
@@ -46,7 +46,7 @@ export function describeCurves(title: string, { peaks, budget_bytes: budget }: C
   return parts.filter(Boolean).join('; ');
 }
 
-export function drawCurves(title: string, data: Curves, size: Size, palette: Palette): { frame: Frame; picture: Picture } {
+export function drawCurves(title: string, data: Curves, size: ChartSize, palette: ChartPalette): { frame: Frame; picture: Picture } {
   const { top_bytes: top, budget_bytes: budget, curves } = data;
   const frame = frameOf(size, top);
   const peaks = curves.map((curve) => labelPeak(curve, budget, frame, palette));
@@ -93,12 +93,12 @@ function drawCurve(curve: PlanCurve, frame: Frame): Shape[] {
   ];
 }
 
-function dotAt(curve: PlanCurve, point: number, frame: Frame, radius: number, palette: Palette): Shape {
+function dotAt(curve: PlanCurve, point: number, frame: Frame, radius: number, palette: ChartPalette): Shape {
   const x = frame.x(shareOf(curve, curve.event[point]!));
   return { kind: 'dot', x, y: frame.y(curve.bytes[point]!), radius, fill: curve.colour, edge: palette.card };
 }
 
-function labelPeak(curve: PlanCurve, budget: number | null, frame: Frame, palette: Palette): Label {
+function labelPeak(curve: PlanCurve, budget: number | null, frame: Frame, palette: ChartPalette): Label {
   const x = frame.x(shareOf(curve, curve.peak_event));
   const top = frame.y(curve.bytes[curve.event.indexOf(curve.peak_event)]!);
   const early = x < frame.width / 2;

@@ -1,16 +1,16 @@
 // The frontier of memory against time: a chart and a table of what other budgets cost.
 import { formatBytes, formatCount } from '../amounts';
 import { element } from '../dom';
-import { createChart, type Chart, type Size, type PlaceDescription } from '../tide/chart';
+import { createChart, type Chart, type ChartSize, type PlaceDescription } from '../tide/chart';
 import { markMoment } from '../tide/curve';
 import { byteTicks } from '../tide/data';
 import { formatSlowdown } from '../tide/format';
-import { lineAcross, lineUpright, type Palette, type Picture, type Points, type Shape } from '../tide/picture';
+import { lineAcross, lineUpright, type ChartPalette, type Picture, type Points, type Shape } from '../tide/picture';
 import { timeTicks, type Frontier, type FrontierPoint } from './data';
 
 const margin = { left: 52, right: 16, top: 30, bottom: 26 };
 
-interface Frame extends Size {
+interface FrontierFrame extends ChartSize {
   left: number;
   right: number;
   top: number;
@@ -19,7 +19,7 @@ interface Frame extends Size {
   y(slowdown: number): number;
 }
 
-function frameOf(size: Size, frontier: Frontier): Frame {
+function frameOf(size: ChartSize, frontier: Frontier): FrontierFrame {
   const [left, right, top, bottom] = [margin.left, size.width - margin.right, margin.top, size.height - margin.bottom];
   return {
     ...size,
@@ -34,7 +34,7 @@ function frameOf(size: Size, frontier: Frontier): Frame {
 
 export function createFrontier(frontier: Frontier, budget: number, title: string): Chart {
   const { points } = frontier;
-  let frame: Frame | null = null;
+  let frame: FrontierFrame | null = null;
   return createChart<number>({
     className: 'frontier',
     surface: 'svg',
@@ -68,7 +68,7 @@ export function createFrontier(frontier: Frontier, budget: number, title: string
   });
 }
 
-function nearestPoint(points: FrontierPoint[], frame: Frame, x: number): number {
+function nearestPoint(points: FrontierPoint[], frame: FrontierFrame, x: number): number {
   const away = (index: number) => Math.abs(frame.x(points[index]!.bytes) - x);
   return points.reduce((best, _, index) => (away(index) < away(best) ? index : best), 0);
 }
@@ -81,9 +81,9 @@ export function drawFrontier(
   frontier: Frontier,
   budget: number,
   title: string,
-  size: Size,
-  palette: Palette,
-): { frame: Frame; picture: Picture } {
+  size: ChartSize,
+  palette: ChartPalette,
+): { frame: FrontierFrame; picture: Picture } {
   const frame = frameOf(size, frontier);
   const stairs = stairsOf(frontier, frame);
   const start = frame.x(frontier.steps[frontier.steps.length - 1]!.bytes);
@@ -111,7 +111,7 @@ export function drawFrontier(
   return { frame, picture: { ...size, background: palette.card, title: describeFrontier(frontier, title), shapes } };
 }
 
-function drawGrid(frontier: Frontier, frame: Frame, palette: Palette): Shape[] {
+function drawGrid(frontier: Frontier, frame: FrontierFrame, palette: ChartPalette): Shape[] {
   const times = timeTicks(frontier.top_slowdown).flatMap((slowdown): Shape[] => [
     {
       kind: 'line',
@@ -140,7 +140,7 @@ function drawGrid(frontier: Frontier, frame: Frame, palette: Palette): Shape[] {
 }
 
 /** The frontier as stairs, from the smallest budget to the right. */
-export function stairsOf(frontier: Frontier, frame: Pick<Frame, 'x' | 'y' | 'right'>): Points {
+export function stairsOf(frontier: Frontier, frame: Pick<FrontierFrame, 'x' | 'y' | 'right'>): Points {
   const stairs: Points = [];
   for (const { bytes, slowdown } of [...frontier.steps].reverse()) {
     const [x, y] = [frame.x(bytes), frame.y(slowdown)];
@@ -151,7 +151,7 @@ export function stairsOf(frontier: Frontier, frame: Pick<Frame, 'x' | 'y' | 'rig
   return stairs;
 }
 
-function drawBudget(budget: number, frame: Frame, palette: Palette): Shape[] {
+function drawBudget(budget: number, frame: FrontierFrame, palette: ChartPalette): Shape[] {
   const x = frame.x(budget);
   const early = x < frame.width / 2;
   return [
@@ -168,7 +168,7 @@ function drawBudget(budget: number, frame: Frame, palette: Palette): Shape[] {
   ];
 }
 
-function dotAt(point: FrontierPoint, frame: Frame, fill: string, radius: number, palette: Palette): Shape {
+function dotAt(point: FrontierPoint, frame: FrontierFrame, fill: string, radius: number, palette: ChartPalette): Shape {
   const name = point.name ? { name: point.name } : {};
   return {
     kind: 'dot',
@@ -182,7 +182,7 @@ function dotAt(point: FrontierPoint, frame: Frame, fill: string, radius: number,
 }
 
 // Of names that would overlap, that of the plan is kept.
-function labelled(points: FrontierPoint[], frame: Frame): FrontierPoint[] {
+function labelled(points: FrontierPoint[], frame: FrontierFrame): FrontierPoint[] {
   const near = (one: FrontierPoint, other: FrontierPoint) =>
     Math.abs(frame.x(one.bytes) - frame.x(other.bytes)) < 70 &&
     Math.abs(frame.y(one.slowdown) - frame.y(other.slowdown)) < 16;
@@ -195,7 +195,7 @@ function labelled(points: FrontierPoint[], frame: Frame): FrontierPoint[] {
   return kept;
 }
 
-function drawName(point: FrontierPoint, frame: Frame, palette: Palette): Shape {
+function drawName(point: FrontierPoint, frame: FrontierFrame, palette: ChartPalette): Shape {
   const x = frame.x(point.bytes);
   const early = x < frame.width / 2;
   return {
@@ -211,7 +211,7 @@ function drawName(point: FrontierPoint, frame: Frame, palette: Palette): Shape {
   };
 }
 
-function describePoint(point: FrontierPoint, frame: Frame): PlaceDescription {
+function describePoint(point: FrontierPoint, frame: FrontierFrame): PlaceDescription {
   const facts = [`${formatCount(point.recomputed)} recomputed`, point.note].filter(Boolean).join(' · ');
   return {
     x: frame.x(point.bytes),

@@ -5,7 +5,7 @@ import type { TideData } from '../tide/data';
 import type { Answer } from '../tide/parts';
 
 /** Bytes before and after; a name with a sign in front, and the colour of a kind of memory. */
-export interface Change {
+export interface AmountChange {
   name: string;
   colour: string | null;
   before_bytes: number;
@@ -26,9 +26,9 @@ export interface DifferenceData {
   title: string;
   answers: Answer[];
   curves: Curves;
-  layers: Change[];
-  kinds: Change[];
-  peak: Change;
+  layers: AmountChange[];
+  kinds: AmountChange[];
+  peak: AmountChange;
   tensors: { layer: string; tensors: TensorChange[]; rest: { count: number; growth_bytes: number } }[];
   method: string;
   notes: string[];

@@ -3,7 +3,7 @@ import { formatBytes, formatChange, formatCount } from '../amounts';
 import { element, swatch } from '../dom';
 import { createCurves, curvesCard } from '../plan/curves';
 import { answerGroup, card, provenanceCard } from '../tide/parts';
-import type { Change, DifferenceData, TensorChange } from './data';
+import type { AmountChange, DifferenceData, TensorChange } from './data';
 import { reportMount } from './mount';
 import { plainTable } from './tables';
 
@@ -23,9 +23,9 @@ export const mountDifference = reportMount<DifferenceData>('difference', (data) 
   };
 });
 
-const growthOf = ({ before_bytes: before, after_bytes: after }: Change) => after - before;
+const growthOf = ({ before_bytes: before, after_bytes: after }: AmountChange) => after - before;
 
-function changesCard(title: string, what: string, changes: Change[], total: Change): HTMLElement | null {
+function changesCard(title: string, what: string, changes: AmountChange[], total: AmountChange): HTMLElement | null {
   if (!changes.length) return null;
   const extent = growthExtent(changes.map(growthOf));
   const foot = element(
@@ -40,7 +40,7 @@ function changesCard(title: string, what: string, changes: Change[], total: Chan
   return card(
     title,
     [],
-    plainTable<Change>(
+    plainTable<AmountChange>(
       title,
       [
         {

@@ -1,13 +1,13 @@
 // The coordinates of a chart of bytes, and the lines and texts around it.
 import { formatBytes } from '../amounts';
-import type { Size } from './chart';
+import type { ChartSize } from './chart';
 import { byteTicks } from './data';
-import { fontSize, letterWidth, lineAcross, type Label, type Palette, type Shape } from './picture';
+import { fontSize, letterWidth, lineAcross, type Label, type ChartPalette, type Shape } from './picture';
 
 export const margin = { left: 76, right: 12, top: 26, bottom: 26 };
 
 /** Maps a share of the step and an amount of bytes to coordinates in the chart. */
-export interface Frame extends Size {
+export interface Frame extends ChartSize {
   left: number;
   right: number;
   top: number;
@@ -17,7 +17,7 @@ export interface Frame extends Size {
   shareAt(x: number): number;
 }
 
-export function frameOf(size: Size, topBytes: number): Frame {
+export function frameOf(size: ChartSize, topBytes: number): Frame {
   const [left, right] = [margin.left, size.width - margin.right];
   const [top, bottom] = [margin.top, size.height - margin.bottom];
   return {
@@ -33,7 +33,7 @@ export function frameOf(size: Size, topBytes: number): Frame {
 }
 
 /** Grid lines with their amounts, and labels for both ends of the step. */
-export function drawAxes(frame: Frame, topBytes: number, end: string, palette: Palette): Shape[] {
+export function drawAxes(frame: Frame, topBytes: number, end: string, palette: ChartPalette): Shape[] {
   const grid = byteTicks(topBytes, 6).flatMap((bytes): Shape[] => [
     { kind: 'line', points: lineAcross(frame.left, frame.right, frame.y(bytes)), stroke: palette.line, name: 'grid' },
     {
@@ -51,7 +51,7 @@ export function drawAxes(frame: Frame, topBytes: number, end: string, palette: P
 export function drawEnds(
   frame: { left: number; right: number; bottom: number },
   end: string,
-  palette: Palette,
+  palette: ChartPalette,
 ): Shape[] {
   const y = frame.bottom + 19;
   return [
@@ -67,7 +67,7 @@ export interface Level {
 }
 
 /** Lines at the safe bound and the budget, with labels that overlap neither each other nor `taken`. */
-export function drawLevels(frame: Frame, levels: Level[], taken: Label[], palette: Palette): Shape[] {
+export function drawLevels(frame: Frame, levels: Level[], taken: Label[], palette: ChartPalette): Shape[] {
   const labels: Label[] = [...taken];
   const lines = levels.map((level): Shape => {
     const budget = level.name === 'budget';
@@ -87,7 +87,7 @@ export function drawLevels(frame: Frame, levels: Level[], taken: Label[], palett
 }
 
 // At the start or the end of the line, above or below it. Little memory is in use at the start, so that is tried first.
-function candidatesOf(frame: Frame, level: Level, palette: Palette): Label[] {
+function candidatesOf(frame: Frame, level: Level, palette: ChartPalette): Label[] {
   const y = frame.y(level.bytes);
   const budget = level.name === 'budget';
   const fill = budget ? palette.over : palette.muted;

@@ -2,10 +2,10 @@
 import { escapeUnseen } from '../names';
 import { element } from '../dom';
 import { paint } from './canvas';
-import { paletteOf, type Palette, type Picture, type Shape } from './picture';
+import { paletteOf, type ChartPalette, type Picture, type Shape } from './picture';
 import { svgElements } from './svg';
 
-export interface Size {
+export interface ChartSize {
   width: number;
   height: number;
 }
@@ -26,9 +26,9 @@ export interface ChartParts<Place> {
   className: string;
   surface: 'svg' | 'canvas';
   label(): string;
-  paint(size: Size, palette: Palette): Picture;
+  paint(size: ChartSize, palette: ChartPalette): Picture;
   /** What is drawn over the picture for the place under the pointer. */
-  marks(pointed: Place | null, palette: Palette): Shape[];
+  marks(pointed: Place | null, palette: ChartPalette): Shape[];
   /** Null for a place without a description. */
   describe(place: Place): PlaceDescription | null;
   at(x: number, y: number): Place | null;
@@ -97,7 +97,7 @@ export function createChart<Place>(parts: ChartParts<Place>): Chart {
     if (description && drawn) showTooltip(description, drawn);
   }
 
-  function showTooltip({ x, y, rows }: PlaceDescription, { width, height }: Size): void {
+  function showTooltip({ x, y, rows }: PlaceDescription, { width, height }: ChartSize): void {
     tooltip.replaceChildren(...rows);
     const beside = x + 14 + tooltip.offsetWidth > width ? x - 14 - tooltip.offsetWidth : x + 14;
     tooltip.style.left = `${Math.max(0, Math.min(beside, width - tooltip.offsetWidth))}px`;

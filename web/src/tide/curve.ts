@@ -1,14 +1,14 @@
 // The picture of a tide: the kinds of memory stacked over the step, other curves over them, and marks.
 import { formatBytes, formatCount } from '../amounts';
 import { drawAxes, drawLevels, frameOf, type Frame, type Level } from './axes';
-import type { Size } from './chart';
+import type { ChartSize } from './chart';
 import { axisTop, shareOf, type TideData } from './data';
 import {
   letterWidth,
   lineAcross,
   lineUpright,
   type Label,
-  type Palette,
+  type ChartPalette,
   type Picture,
   type Points,
   type Shape,
@@ -26,7 +26,7 @@ export interface Overlay {
   curve: { events: number; event: number[]; bytes: number[] };
 }
 
-export interface Drawn {
+export interface DrawnTide {
   frame: Frame;
   picture: Picture;
 }
@@ -35,9 +35,9 @@ export function drawTide(
   data: TideData,
   overlays: Overlay[],
   budget: number | null,
-  size: Size,
-  palette: Palette,
-): Drawn {
+  size: ChartSize,
+  palette: ChartPalette,
+): DrawnTide {
   const highest = Math.max(data.peak_bytes, data.safe_bytes, ...overlays.map((overlay) => overlay.peakBytes));
   const top = axisTop(highest, budget);
   const frame = frameOf(size, top);
@@ -99,7 +99,7 @@ function outline(
 }
 
 // A wider line in the colour of the card separates the curve from the areas.
-function drawOverlay(overlay: Overlay, frame: Frame, palette: Palette): Shape[] {
+function drawOverlay(overlay: Overlay, frame: Frame, palette: ChartPalette): Shape[] {
   const { curve, colour, peakEvent } = overlay;
   const dots: Shape[] =
     peakEvent === null
@@ -126,12 +126,12 @@ function placeOfPeak(data: TideData, frame: Frame): [x: number, y: number] {
   return [frame.x(shareOf(data.curve, data.peak_event)), frame.y(bytes)];
 }
 
-function drawPeak(data: TideData, frame: Frame, palette: Palette): Shape {
+function drawPeak(data: TideData, frame: Frame, palette: ChartPalette): Shape {
   const [x, y] = placeOfPeak(data, frame);
   return { kind: 'dot', x, y, radius: 5, fill: palette.ink, edge: palette.card, name: 'peak' };
 }
 
-function labelPeak(data: TideData, frame: Frame, palette: Palette): Label {
+function labelPeak(data: TideData, frame: Frame, palette: ChartPalette): Label {
   const [x, y] = placeOfPeak(data, frame);
   const early = x < frame.width / 2;
   return {
@@ -148,7 +148,7 @@ function labelPeak(data: TideData, frame: Frame, palette: Palette): Label {
 }
 
 /** The lifetimes of the buffers of the selected tensor, with its name above the first. */
-export function markLifetimes(data: TideData, rows: number[], frame: Frame, palette: Palette): Shape[] {
+export function markLifetimes(data: TideData, rows: number[], frame: Frame, palette: ChartPalette): Shape[] {
   const { born, died, name, bytes } = data.buffers;
   const lives = rows.map((row): [left: number, width: number] => {
     const left = frame.x(Math.min(1, shareOf(data.curve, born[row]!)));
@@ -193,7 +193,7 @@ export function markMoment(
   x: number,
   frame: { top: number; bottom: number },
   chosen: boolean,
-  palette: Palette,
+  palette: ChartPalette,
 ): Shape {
   return {
     kind: 'line',

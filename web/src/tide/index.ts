@@ -8,7 +8,7 @@ import type { Route } from '../route';
 import { formatAddress, formatOverlay, parseAddress, type OverlayKey, type TideAddress } from './address';
 import { momentOf, nearest, rowsOfTensor, type TideData } from './data';
 import { assignLooks, dress, overlayChoices, predictedOverlay, readOverlay, type PlainOverlay } from './overlays';
-import { createSheet, type Sheet } from './sheet';
+import { createSheet, type TideSheet } from './sheet';
 
 export const mount: Mount = (container, context) => createView(container, context);
 
@@ -19,7 +19,7 @@ function createView(container: HTMLElement, context: Context): View {
   let address = parseAddress({});
   let data: TideData | null = null;
   let files: FileEntry[] | null = null;
-  let sheet: Sheet | null = null;
+  let sheet: TideSheet | null = null;
   let loading = new AbortController();
   let looks: ReadonlyMap<string, number> = new Map();
   const overlays = new Map<string, PlainOverlay>();

@@ -5,14 +5,14 @@ import { element } from '../dom';
 import { graphRoute } from '../route';
 import { button } from './parts';
 
-interface GraphChoice extends GraphEntry {
+interface LocatedGraph extends GraphEntry {
   path: string;
 }
 
 // How many graphs of a large folder are searched.
 const mostAsked = 24;
 
-export function graphsOf(files: FileEntry[]): GraphChoice[] {
+export function graphsOf(files: FileEntry[]): LocatedGraph[] {
   return files.flatMap((file) => (file.graphs ?? []).map((graph) => ({ ...graph, path: file.path })));
 }
 
@@ -20,7 +20,7 @@ export function graphsOf(files: FileEntry[]): GraphChoice[] {
 async function graphsThatHold(
   api: Api,
   tensor: string,
-): Promise<{ holding: GraphChoice[]; asked: number; waiting: number }> {
+): Promise<{ holding: LocatedGraph[]; asked: number; waiting: number }> {
   const graphs = graphsOf((await api.files()).files);
   const asked = graphs.filter((graph) => graph.state === 'ready').slice(0, mostAsked);
   const answers = await Promise.all(asked.map((graph) => api.locate(graph.id, tensor).catch(() => ({ name: null }))));
@@ -58,7 +58,7 @@ export function graphLink(context: Context, tensor: string, tide: number | null)
   );
 }
 
-function graphName(graph: GraphChoice, among: GraphChoice[]): string {
+function graphName(graph: LocatedGraph, among: LocatedGraph[]): string {
   const alone = among.filter((each) => each.path === graph.path).length === 1;
   return alone ? graph.path : `${graph.path}, ${graph.label}`;
 }

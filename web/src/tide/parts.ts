@@ -1,9 +1,7 @@
 // Elements that the views of tides, plans and reports share.
 import { formatBytes } from '../amounts';
-import { element } from '../dom';
+import { element, type Child } from '../dom';
 import type { Share } from './data';
-
-type Child = Node | string | null;
 
 export function button(
   text: string,

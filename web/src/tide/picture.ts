@@ -74,7 +74,7 @@ export const letterWidth = 7;
 export const haloWidth = 4;
 
 /** The colours of the page, light or dark. */
-export interface Palette {
+export interface ChartPalette {
   card: string;
   ink: string;
   muted: string;
@@ -84,7 +84,7 @@ export interface Palette {
   over: string;
 }
 
-export function paletteOf(element: Element): Palette {
+export function paletteOf(element: Element): ChartPalette {
   const style = getComputedStyle(element);
   const read = (name: string) => style.getPropertyValue(`--${name}`).trim();
   return {

@@ -6,10 +6,10 @@ import type { Chart } from './chart';
 import type { Overlay } from './curve';
 import type { TideData } from './data';
 import { button } from './parts';
-import { letterWidth, paletteOf, type Palette, type Picture, type Shape } from './picture';
+import { letterWidth, paletteOf, type ChartPalette, type Picture, type Shape } from './picture';
 import { svgText } from './svg';
 
-export interface LegendEntry {
+export interface CaptionEntry {
   text: string;
   colour: string;
   dash?: readonly number[] | null;
@@ -20,7 +20,7 @@ export interface LegendEntry {
 export interface Caption {
   title: string;
   file: string;
-  legend: LegendEntry[];
+  legend: CaptionEntry[];
 }
 
 const above = 44;
@@ -44,7 +44,7 @@ export function saveButtons(chart: Chart, caption: () => Caption): HTMLElement {
   );
 }
 
-export function captioned(picture: Picture, { title, legend }: Caption, palette: Palette): Picture {
+export function captioned(picture: Picture, { title, legend }: Caption, palette: ChartPalette): Picture {
   const { shapes, height } = drawLegend(legend, picture.width, above + picture.height + 20, palette);
   const heading: Shape = { kind: 'label', x: 16, y: 28, text: title, fill: palette.ink, bold: true };
   return {
@@ -55,10 +55,10 @@ export function captioned(picture: Picture, { title, legend }: Caption, palette:
 }
 
 function drawLegend(
-  legend: LegendEntry[],
+  legend: CaptionEntry[],
   width: number,
   start: number,
-  palette: Palette,
+  palette: ChartPalette,
 ): { shapes: Shape[]; height: number } {
   const shapes: Shape[] = [];
   let [x, y] = [16, start];
@@ -89,7 +89,7 @@ function moveDown(shape: Shape, by: number): Shape {
 }
 
 /** The kinds of memory in use, then the other curves with their peaks. */
-export function legendOf(data: TideData, overlays: Overlay[]): LegendEntry[] {
+export function legendOf(data: TideData, overlays: Overlay[]): CaptionEntry[] {
   const kinds = data.kinds.filter((_, row) => data.curve.strata[row]!.some((bytes) => bytes > 0));
   return [
     ...kinds.map(({ name, colour }) => ({ text: name, colour })),

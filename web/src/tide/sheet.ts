@@ -11,7 +11,7 @@ import { answerCards, methodName, provenanceCard } from './summary';
 import { createMoment } from './moment';
 import { createPicker, type Choice } from './overlays';
 import { answerGroup, card } from './parts';
-import { legendOf, saveButtons, type LegendEntry } from './save';
+import { legendOf, saveButtons, type CaptionEntry } from './save';
 import { describeFree } from './space';
 import { createTensors } from './tensors';
 
@@ -35,7 +35,7 @@ export interface SheetActions {
   setBudget(budget: string | null): void;
 }
 
-export interface Sheet {
+export interface TideSheet {
   element: HTMLElement;
   show(state: SheetState): void;
   /** Show a message below the title, also to screen readers. */
@@ -43,7 +43,7 @@ export interface Sheet {
   destroy(): void;
 }
 
-export function createSheet(context: Context, data: TideData, id: number, actions: SheetActions): Sheet {
+export function createSheet(context: Context, data: TideData, id: number, actions: SheetActions): TideSheet {
   let shown: Shown = { data, point: 0, overlays: [], budget: null, rows: [] };
   let drawnAs = '';
   const picker = createPicker(actions.compare);
@@ -155,7 +155,7 @@ function createSpace(data: TideData, shown: () => Shown, actions: SheetActions):
   };
 }
 
-function drawEntry({ text, colour, line, dash }: LegendEntry): HTMLElement {
+function drawEntry({ text, colour, line, dash }: CaptionEntry): HTMLElement {
   const mark = line ? element('span', { class: 'stroke', 'aria-hidden': 'true' }) : swatch(colour);
   if (line) Object.assign(mark.style, { borderTopColor: colour, borderTopStyle: dash ? 'dashed' : 'solid' });
   return element('span', {}, mark, text);

@@ -1,12 +1,12 @@
 // The picture of the address space over the step: the address of each buffer, and the free space between them.
 import { formatBytes, formatCount } from '../amounts';
 import { drawEnds, margin } from './axes';
-import type { Size } from './chart';
+import type { ChartSize } from './chart';
 import { textOf, type Space, type TideData } from './data';
-import { type Palette, type Picture, type Points, type Shape } from './picture';
+import { type ChartPalette, type Picture, type Points, type Shape } from './picture';
 
 /** Maps an event and a share of the space to coordinates in the chart. */
-export interface SpaceFrame extends Size {
+export interface SpaceFrame extends ChartSize {
   left: number;
   right: number;
   top: number;
@@ -17,7 +17,7 @@ export interface SpaceFrame extends Size {
   shareAt(y: number): number;
 }
 
-export function spaceFrame(size: Size, events: number): SpaceFrame {
+export function spaceFrame(size: ChartSize, events: number): SpaceFrame {
   const [left, right] = [margin.left, size.width - margin.right];
   const [top, bottom] = [12, size.height - margin.bottom];
   return {
@@ -36,8 +36,8 @@ export function spaceFrame(size: Size, events: number): SpaceFrame {
 export function drawSpace(
   data: TideData,
   space: Space,
-  size: Size,
-  palette: Palette,
+  size: ChartSize,
+  palette: ChartPalette,
 ): { frame: SpaceFrame; picture: Picture } {
   const frame = spaceFrame(size, data.curve.events);
   const free = space.bands.flatMap(([low, high]) => boxOf(frame.left, frame.right, frame.y(low), frame.y(high)));
@@ -81,7 +81,7 @@ export function tileBox({ tiles }: Space, tile: number, frame: SpaceFrame): numb
 }
 
 // One shape for each colour and shade, so that thousands of buffers are a few shapes. Only tall buffers get an edge.
-function drawTiles(data: TideData, space: Space, frame: SpaceFrame, palette: Palette): Shape[] {
+function drawTiles(data: TideData, space: Space, frame: SpaceFrame, palette: ChartPalette): Shape[] {
   const { tiles } = space;
   const looks = new Map<string, Shape & { kind: 'boxes' }>();
   for (let tile = 0; tile < tiles.born.length; tile += 1) {
@@ -105,7 +105,7 @@ function drawTiles(data: TideData, space: Space, frame: SpaceFrame, palette: Pal
 }
 
 // A wave for each range of addresses that is left out because no buffer covers it.
-function drawFolds(space: Space, frame: SpaceFrame, palette: Palette): Shape[] {
+function drawFolds(space: Space, frame: SpaceFrame, palette: ChartPalette): Shape[] {
   return space.folds.map(([low, high]) => {
     const middle = (frame.y(low) + frame.y(high)) / 2;
     const points: Points = [];
