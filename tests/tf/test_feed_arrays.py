@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 
 import lowtide as lt
+from tests.tf.label_recorder import LabelRecorder, TrainingEnded
 
 COUNT = 300
 
@@ -174,25 +175,6 @@ def test_a_dataset_that_is_gone_holds_nothing(rows):
     assert held() is None
 
 
-class Recorder(keras.Model):
-    """A model that tells the labels it is trained on."""
-
-    def __init__(self, tell):
-        super().__init__()
-        self.dense, self.tell = keras.layers.Dense(1), tell
-
-    def call(self, x):
-        return self.dense(keras.ops.reshape(x, (-1, 6)))
-
-    def train_step(self, data):
-        tf.py_function(lambda numbers: self.tell(numbers.numpy().tolist()), [data[1]], [])
-        return super().train_step(data)
-
-
-class Killed(Exception):
-    pass
-
-
 @pytest.mark.parametrize("steps_per_execution", [1, 2])
 def test_after_a_restart_fit_goes_on_with_the_next_batch(files, tmp_path, steps_per_execution):
     seen: list[list[int]] = []
@@ -205,16 +187,16 @@ def test_after_a_restart_fit_goes_on_with_the_next_batch(files, tmp_path, steps_
 
         def stop(batch, logs):
             if until is not None and len(seen) >= until:
-                raise Killed
+                raise TrainingEnded
 
-        model = Recorder(seen.append)
+        model = LabelRecorder(seen.append)
         model.compile("sgd", "mse", steps_per_execution=steps_per_execution)
         killer = keras.callbacks.LambdaCallback(on_train_batch_end=stop)
         # Keras warns of its own default that datasets are not shuffled by it.
         first = bookmark.epoch
         model.fit(data, initial_epoch=first, epochs=3, shuffle=False, callbacks=[bookmark, killer], verbose=0)
 
-    with pytest.raises(Killed):
+    with pytest.raises(TrainingEnded):
         train(until=14)
     train()
     flat = [number for batch in seen for number in batch]

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lowtide as lt
+from tests.tf.label_recorder import LabelRecorder, TrainingEnded
 
 
 def flat(batches):
@@ -144,25 +145,6 @@ def test_the_order_from_a_seed_is_the_same_in_another_process():
     assert json.loads(child.stdout) == here
 
 
-class Recorder(keras.Model):
-    """A model that tells the labels it is trained on."""
-
-    def __init__(self, tell):
-        super().__init__()
-        self.dense, self.tell = keras.layers.Dense(1), tell
-
-    def call(self, x):
-        return self.dense(x)
-
-    def train_step(self, data):
-        tf.py_function(lambda numbers: self.tell(numbers.numpy().tolist()), [data[1]], [])
-        return super().train_step(data)
-
-
-class Killed(Exception):
-    pass
-
-
 SAMPLES, EPOCHS = 50, 3
 
 
@@ -201,9 +183,9 @@ def test_fit_goes_on_in_a_new_model(tmp_path, kind, steps_per_execution, until):
 
         def stop(batch, logs):
             if until is not None and len(seen) >= until:
-                raise Killed
+                raise TrainingEnded
 
-        model = Recorder(seen.append)
+        model = LabelRecorder(seen.append)
         model.compile("sgd", "mse", steps_per_execution=steps_per_execution)
         killer = keras.callbacks.LambdaCallback(on_train_batch_end=stop)
         checked = lt.feed.arrays(np.zeros((20, 2), np.float32), np.zeros(20), batch_size=8, budget="1MiB")
@@ -218,7 +200,7 @@ def test_fit_goes_on_in_a_new_model(tmp_path, kind, steps_per_execution, until):
         )
         return bookmark
 
-    with pytest.raises(Killed):
+    with pytest.raises(TrainingEnded):
         train(until)
     bookmark = train()
     assert (bookmark.epoch, bookmark.step) == (EPOCHS, 0)

@@ -14,6 +14,16 @@ import re
 
 from lowtide.planning.problem import PlanningProblem
 
+# Bytes in use: 100, 200, 300, 310, 220, 120.
+THREE_LAYERS = """
+    a = () 100 us=30
+    b = (a) 100 us=20
+    c = (b) 100 us=10
+    dc = (c) 10
+    db = (dc, b) 10
+    da = (db, a) 10
+"""
+
 _LINE = re.compile(r"(\w+) = \((.*?)\)\s*([\d+]*)\s*(.*)")
 
 

@@ -1,6 +1,5 @@
 """A plan as data: its one line, its file, and what is said where there is none."""
 
-import io
 import json
 import zipfile
 from dataclasses import replace
@@ -15,6 +14,7 @@ from lowtide.tide.explain import breakdown_at
 from lowtide.tide.tide import Tide
 from lowtide.units import format_bytes
 from tests.plans import ACTIONS, FRONTIER, make_changing_plan, make_idle_plan, make_plan
+from tests.unit.archives import edit_header
 
 
 def test_a_plan_in_one_line(plan):
@@ -192,17 +192,6 @@ def test_a_damaged_byte_never_gives_a_traceback(plan_file):
     assert refused > len(tried) // 2
 
 
-def edit(path, *, without: str = "", **changes):
-    with zipfile.ZipFile(path) as archive:
-        members = {name: archive.read(name) for name in archive.namelist() if name != without}
-    members["plan.json"] = json.dumps(json.loads(members["plan.json"]) | changes).encode()
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
-    path.write_bytes(buffer.getvalue())
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -216,7 +205,7 @@ def edit(path, *, without: str = "", **changes):
     ],
 )
 def test_a_file_of_another_kind_says_so(plan_file, changes, message):
-    edit(plan_file, **changes)
+    edit_header(plan_file, "plan.json", **changes)
     with pytest.raises(LowtideError, match=message):
         Plan.load(plan_file)
 

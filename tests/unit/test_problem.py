@@ -5,16 +5,7 @@ import pytest
 from lowtide.planning.memory_profile import profile_schedule
 from lowtide.planning.problem import build_problem
 from tests.unit.graphs import make_work
-from tests.unit.problems import make_problem
-
-THREE_LAYERS = """
-    a = () 100 us=30
-    b = (a) 100 us=20
-    c = (b) 100 us=10
-    dc = (c) 10
-    db = (dc, b) 10
-    da = (db, a) 10
-"""
+from tests.unit.problems import THREE_LAYERS, make_problem
 
 
 def in_use(text, schedule, base_bytes=0):

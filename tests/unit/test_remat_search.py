@@ -7,17 +7,7 @@ from lowtide.planning.memory_profile import profile_schedule
 from lowtide.planning.remat.checkpoints import segments, square_root, turning_point
 from lowtide.planning.remat.remat_search import RematTask, find_schedule, frontier
 from lowtide.planning.remat.schedule_state import ScheduleState
-from tests.unit.problems import make_problem, random_problem
-
-# Bytes in use: 100, 200, 300, 310, 220, 120.
-THREE_LAYERS = """
-    a = () 100 us=30
-    b = (a) 100 us=20
-    c = (b) 100 us=10
-    dc = (c) 10
-    db = (dc, b) 10
-    da = (db, a) 10
-"""
+from tests.unit.problems import THREE_LAYERS, make_problem, random_problem
 
 
 def found(text, budget_bytes, base_bytes=0):

@@ -1,4 +1,3 @@
-import io
 import json
 import zipfile
 from dataclasses import replace
@@ -12,6 +11,7 @@ from lowtide.errors import LowtideError
 from lowtide.tide import explain
 from lowtide.tide.downsample import sample_events
 from lowtide.tide.tide import Tide
+from tests.unit.archives import edit_header
 
 
 def test_the_peak_is_the_highest_event_and_its_position(tide):
@@ -120,17 +120,6 @@ def test_a_damaged_byte_never_gives_a_traceback(tide_file):
     assert refused > len(content) // 13 // 2
 
 
-def edit_header(path, **changes):
-    with zipfile.ZipFile(path) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
-    members["tide.json"] = json.dumps(json.loads(members["tide.json"]) | changes).encode()
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
-    path.write_bytes(buffer.getvalue())
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -142,7 +131,7 @@ def edit_header(path, **changes):
     ],
 )
 def test_a_file_of_another_kind_says_so(tide_file, changes, message):
-    edit_header(tide_file, **changes)
+    edit_header(tide_file, "tide.json", **changes)
     with pytest.raises(LowtideError, match=message):
         Tide.load(tide_file)
 
