@@ -40,7 +40,7 @@ def test_a_span_has_exact_offsets(tmp_path):
     path.write_bytes(events(event(message(4, GRAPH))))
     # Behind the first record come a header of 12, a time of 9, and a tag and a length of one byte each.
     start = 12 + len(FIRST_EVENT) + 4 + 12 + 9 + 2
-    assert find_graphs(path, tmp_path) == FoundGraphs("events", (Span(path, start, start + len(GRAPH), "graph"),))
+    assert find_graphs(path, tmp_path) == FoundGraphs("events", (Span(start, start + len(GRAPH), "graph", path=path),))
 
 
 def test_an_event_file_is_known_by_its_content(find):
@@ -160,7 +160,7 @@ def test_a_saved_model_that_is_cut_gives_the_graph_so_far(tmp_path):
     start = data.index(GRAPH)
     path.write_bytes(data[: start + 20])
     (span,) = find_graphs(path, tmp_path).spans
-    assert span == Span(path, start, start + len(GRAPH), "serve, gpu", (CUT,))
+    assert span == Span(start, start + len(GRAPH), "serve, gpu", (CUT,), path=path)
 
 
 def test_a_saved_model_without_graphs_says_so(find):

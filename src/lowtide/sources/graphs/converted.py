@@ -39,7 +39,7 @@ def _reuse(target: Path, kind: str) -> FoundGraphs | None:
         if target.stat().st_size != index["bytes"]:
             return None
         spans = (
-            Span(target, start, end, label, tuple(notes), import_obstacle=obstacle)
+            Span(start, end, label, tuple(notes), import_obstacle=obstacle, path=target)
             for start, end, label, notes, obstacle in index["spans"]
         )
         return FoundGraphs(kind, tuple(spans), tuple(index["notes"]))

@@ -115,7 +115,7 @@ def _event_graphs(data: Buffer, start: int, end: int) -> Iterator[GraphRange | K
             yield GraphRange(first, last, "graph")
         elif number == _META_GRAPH:
             for place in find_meta_graph(data, first, last):
-                yield place._replace(label=f"meta graph · {place.label}")
+                yield replace(place, label=f"meta graph · {place.label}")
         elif number == _RUN_METADATA:
             yield from _tagged_run_metadata(data, first, last)
         elif number == _SUMMARY:

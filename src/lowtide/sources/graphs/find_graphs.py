@@ -62,7 +62,7 @@ def _find(path: Path, data: Buffer, cache: Path) -> FoundGraphs | None:
     if message == META_GRAPH or (message is None and path.suffix == ".meta"):
         return find_meta_file_graphs(data, path)
     if message == GRAPH:
-        return FoundGraphs("graph", (Span(path, 0, len(data), "graph"),))
+        return FoundGraphs("graph", (Span(0, len(data), "graph", path=path),))
     return None
 
 

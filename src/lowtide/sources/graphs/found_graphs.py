@@ -31,10 +31,9 @@ class FunctionGraph(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Span:
-    """The bytes `start` to `end` of a file, which are a serialized GraphDef."""
+class GraphRange:
+    """The bytes `start` to `end` of the data that a reader walks, which are a serialized GraphDef."""
 
-    path: Path
     start: int
     end: int
     """The expected end: past the end of a file that is cut or still being written."""
@@ -50,24 +49,19 @@ class Span:
 
 
 @dataclass(frozen=True)
+class Span(GraphRange):
+    """The range of a GraphDef in a file."""
+
+    path: Path = field(kw_only=True)
+
+
+@dataclass(frozen=True)
 class FoundGraphs:
     """The kind of a file, its graphs, and what is wrong with it."""
 
     kind: str
     spans: tuple[Span, ...] = ()
     notes: tuple[str, ...] = ()
-
-
-class GraphRange(NamedTuple):
-    """The byte range of a GraphDef in the data that a reader walks."""
-
-    start: int
-    end: int
-    label: str
-    notes: tuple[str, ...] = ()
-    function: FunctionGraph | None = None
-    tag: str | None = None
-    import_obstacle: str | None = None
 
 
 @dataclass
@@ -83,9 +77,7 @@ class GraphCollector:
     def add(self, place: GraphRange, notes: Iterable[str] = ()) -> None:
         """Add a graph of the file itself."""
         cut = (CUT,) if place.end > self.file_bytes else ()
-        notes = (*place.notes, *notes, *cut)
-        obstacle = place.import_obstacle
-        self.add_span(Span(self.path, place.start, place.end, place.label, notes, place.function, place.tag, obstacle))
+        self.add_span(Span(**vars(replace(place, notes=(*place.notes, *notes, *cut))), path=self.path))
 
     def add_span(self, span: Span) -> None:
         """Add a graph of any file, with a distinct label."""

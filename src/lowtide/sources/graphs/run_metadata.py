@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 
 from lowtide.sources.graphs.found_graphs import AFTER, BEFORE, PARTITION, FunctionGraph, GraphRange
@@ -36,12 +37,12 @@ def find_run_graphs(data: Buffer, start: int, end: int, tag: str) -> Iterator[Gr
                 function = FunctionGraph(position, readable, stage)
                 yield GraphRange(*graph, f"{name} · {stage} optimization", (), function, tag)
         for place, device in _partitions(data, inner[_PARTITION], name):
-            yield place._replace(function=FunctionGraph(position, readable, PARTITION, device), tag=tag)
+            yield replace(place, function=FunctionGraph(position, readable, PARTITION, device), tag=tag)
         partitions_of_functions += _lengths(inner[_PARTITION])
     # TensorFlow lists the partitions of all functions a second time, one after the other.
     if _lengths(outer[_PARTITION_GRAPHS]) != partitions_of_functions:
         for place, _ in _partitions(data, outer[_PARTITION_GRAPHS], tag):
-            yield place._replace(tag=tag)
+            yield replace(place, tag=tag)
     if damage is not None:
         raise damage
 
