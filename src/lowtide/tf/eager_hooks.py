@@ -15,7 +15,7 @@ import keras
 from tensorflow.python import pywrap_tfe
 from tensorflow.python.eager import backprop
 
-from lowtide.tf.hooks import EndCall
+from lowtide.tf.hooks import EndCall, WatchedCall
 
 
 class EagerListener(Protocol):
@@ -155,15 +155,7 @@ def _wrap_gradient_function(listener: EagerListener, original: Any) -> Any:
 
 def _wrap_update(begin_update: Callable[[], EndCall | None], original: Any) -> Any:
     def apply(self: Any, *arguments: Any, **keywords: Any) -> Any:
-        end = begin_update()
-        try:
-            result = original(self, *arguments, **keywords)
-        except BaseException:
-            if end is not None:
-                end(True)
-            raise
-        if end is not None:
-            end(False)
-        return result
+        with WatchedCall([begin_update()]):
+            return original(self, *arguments, **keywords)
 
     return _hide(apply, original)

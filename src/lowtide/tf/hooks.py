@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -56,6 +56,22 @@ class Listener:
 
     def on_profiler_start(self) -> None:
         """The program is about to start TensorFlow's profiler."""
+
+
+class WatchedCall:
+    """A call that listeners have seen begin: at its end all of `ends` are called."""
+
+    __slots__ = ("_ends",)
+
+    def __init__(self, ends: Iterable[EndCall | None]) -> None:
+        self._ends = [end for end in ends if end is not None]
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
+        for end in self._ends:
+            end(kind is not None)
 
 
 class _Hook(NamedTuple):
@@ -119,14 +135,9 @@ def _hidden(original: Any) -> Callable[[Callable[..., Any]], Any]:
 def _wrap_concrete_call(original: Any) -> Any:
     @_hidden(original)
     def call_concrete(self: Any, tensor_inputs: Any, captured_inputs: Any) -> Any:
-        ends = [listener.begin_concrete_call(self, tensor_inputs) for listener in _listeners["begin_concrete_call"]]
-        try:
-            result = original(self, tensor_inputs, captured_inputs)
-        except BaseException:
-            _end_call(ends, True)
-            raise
-        _end_call(ends, False)
-        return result
+        listeners = _listeners["begin_concrete_call"]
+        with WatchedCall(listener.begin_concrete_call(self, tensor_inputs) for listener in listeners):
+            return original(self, tensor_inputs, captured_inputs)
 
     return call_concrete
 
@@ -134,24 +145,13 @@ def _wrap_concrete_call(original: Any) -> Any:
 def _wrap_run(original: Any) -> Any:
     @_hidden(original)
     def run(self: Any, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
-        ends = [listener.begin_run(self, fetches) for listener in _listeners["begin_run"]]
-        try:
+        with WatchedCall(listener.begin_run(self, fetches) for listener in _listeners["begin_run"]):
             result = original(self, fetches, feed_dict, options, run_metadata)
-        except BaseException:
-            _end_call(ends, True)
-            raise
-        _end_call(ends, False)
         for listener in _listeners["on_run"]:
             listener.on_run(self)
         return result
 
     return run
-
-
-def _end_call(ends: list[EndCall | None], has_failed: bool) -> None:
-    for end in ends:
-        if end is not None:
-            end(has_failed)
 
 
 def _wrap_call(original: Any) -> Any:
@@ -208,14 +208,8 @@ def _wrap_backward_pass(original: Any) -> Any:
     def imperative_grad(*arguments: Any, **keywords: Any) -> Any:
         if not tf.executing_eagerly():
             return original(*arguments, **keywords)
-        ends = [listener.begin_gradient() for listener in _listeners["begin_gradient"]]
-        try:
-            result = original(*arguments, **keywords)
-        except BaseException:
-            _end_call(ends, True)
-            raise
-        _end_call(ends, False)
-        return result
+        with WatchedCall(listener.begin_gradient() for listener in _listeners["begin_gradient"]):
+            return original(*arguments, **keywords)
 
     return imperative_grad
 

@@ -28,6 +28,7 @@ from keras.src.utils.tracking import Tracker
 from tensorflow.python.eager import context
 
 from lowtide.cache.surroundings import is_installed
+from lowtide.tf.trace.find_keras_objects import names_in
 
 # A program with more objects takes longer to digest than is worth it.
 _MOST_OBJECTS = 2_000_000
@@ -204,7 +205,7 @@ class _Digest:
         yield {name: each for name, each in vars(value).items() if name != "__wrapped__" and "api_export" not in name}
         if not is_installed(value.__code__.co_filename):
             yield value.__code__
-            yield from _referenced(sorted(set(_names(value.__code__))), value.__globals__)
+            yield from _referenced(sorted(set(names_in(value.__code__))), value.__globals__)
 
     def _traced_function(self, value: Any) -> Iterator[Any]:
         yield from (value.python_function, value.input_signature)
@@ -315,10 +316,3 @@ def _referenced(names: list[str], namespace: dict[str, Any]) -> Iterator[tuple[s
 def _is_own_module(module: types.ModuleType) -> bool:
     file = getattr(module, "__file__", None)
     return file is not None and not is_installed(file)
-
-
-def _names(code: types.CodeType) -> Iterator[str]:
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _names(constant)

@@ -59,13 +59,14 @@ def _references(function: types.FunctionType) -> Iterator[Any]:
         if cell != types.CellType():
             yield cell.cell_contents
     yield from function.__defaults__ or ()
-    for name in _names(function.__code__):
+    for name in names_in(function.__code__):
         if name in function.__globals__:
             yield function.__globals__[name]
 
 
-def _names(code: types.CodeType) -> Iterator[str]:
+def names_in(code: types.CodeType) -> Iterator[str]:
+    """Yield the names of globals and attributes in the code of a function and of those inside it."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            yield from _names(constant)
+            yield from names_in(constant)
