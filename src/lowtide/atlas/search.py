@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lowtide.atlas.atlas import Atlas
-from lowtide.atlas.index.arrays import Indices, Mask
+from lowtide.atlas.index.arrays import Indices, Mask, offsets
 from lowtide.atlas.index.phases import PHASES
 from lowtide.program.dtypes import DTYPES
 
@@ -104,7 +104,7 @@ def matching_nodes(atlas: Atlas, query: Query) -> Mask:
 
 def node_bytes(atlas: Atlas) -> Indices:
     """Return the bytes of all outputs of each node."""
-    sums = np.concatenate([[0], np.cumsum(atlas.tensor_bytes)])
+    sums = offsets(atlas.tensor_bytes)
     first = atlas.first_tensor
     total: Indices = sums[first[1:]] - sums[first[:-1]]
     return total
@@ -115,7 +115,7 @@ def _at_least(atlas: Atlas, least: int) -> Mask:
     marks = np.zeros(len(atlas), np.bool_)
     for low in range(0, len(atlas), _NODES):
         first = atlas.first_tensor[low : low + _NODES + 1].astype(np.int64)
-        sums = np.concatenate([[0], np.cumsum(atlas.tensor_bytes[first[0] : first[-1]])])
+        sums = offsets(atlas.tensor_bytes[first[0] : first[-1]])
         first -= first[0]
         marks[low : low + _NODES] = sums[first[1:]] - sums[first[:-1]] >= least
     return marks

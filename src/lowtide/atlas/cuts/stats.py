@@ -9,7 +9,7 @@ import numpy as np
 
 from lowtide.atlas.atlas import Atlas
 from lowtide.atlas.cuts.cut import Cut, find_parts, qualified_name
-from lowtide.atlas.index.arrays import Indices
+from lowtide.atlas.index.arrays import Indices, offsets
 from lowtide.atlas.index.phases import PHASES
 from lowtide.atlas.search import node_bytes
 from lowtide.program.dtypes import dtype_name
@@ -100,7 +100,7 @@ def _scopes(cut: Cut, size: Indices, part: int) -> tuple[tuple[Share, ...], Deep
     atlas = cut.atlas
     low, high = (np.searchsorted(cut.nodes, column) for column in (atlas.scope_first, atlas.scope_last))
     counts = high - low
-    total = np.concatenate([[0], np.cumsum(size)])
+    total = offsets(size)
     scope = int(atlas.part_root[part])
     children = _filled(atlas, scope, counts)
     while len(children) and counts[children].max() > _ALL * counts[scope]:

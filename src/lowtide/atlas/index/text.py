@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lowtide.atlas.index.arrays import Bytes, Hashes, Ids, Indices, Mask, expand_ranges
+from lowtide.atlas.index.arrays import Bytes, Hashes, Ids, Indices, Mask, expand_ranges, offsets
 
 SLASH, COLON, CARET = b"/:^"
 
@@ -117,7 +117,7 @@ class BytePositions:
             return
         lengths = ends - starts
         found = np.flatnonzero(gather_spans(data, starts, ends) == byte)
-        first = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+        first = offsets(lengths)
         owner = np.searchsorted(first, found, side="right") - 1
         self.positions = np.sort(found - first[owner] + starts[owner])
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from lowtide.atlas.atlas import Atlas
-from lowtide.atlas.index.arrays import Floats, Indices
+from lowtide.atlas.index.arrays import Floats, Indices, offsets
 from lowtide.atlas.index.phases import PHASES
 from lowtide.atlas.labels import distinct_labels
 from lowtide.atlas.node_details import outputs_of
@@ -199,7 +199,7 @@ def _totals(atlas: Atlas, ranges: Ranges, values: Values | None) -> _Totals:
     for nodes, groups in ranges.chunks():
         first = atlas.first_tensor
         low, high = int(first[nodes.min()]), int(first[int(nodes.max()) + 1])
-        running = np.concatenate([[0], np.cumsum(atlas.tensor_bytes[low:high])])
+        running = offsets(atlas.tensor_bytes[low:high])
         sizes += np.bincount(groups, running[first[nodes + 1] - low] - running[first[nodes] - low], minlength=count)
         phases += np.bincount(groups * len(PHASES) + atlas.phase[nodes], minlength=count * len(PHASES))
         is_on[groups, atlas.device[nodes]] = True
