@@ -93,6 +93,13 @@ def digest(*paths: Path) -> str:
     return total.hexdigest()[:12]
 
 
+def add_cache_options(parser: argparse.ArgumentParser, results: Path) -> None:
+    """Add the options that `CachedRuns` reads."""
+    parser.add_argument("--fresh", action="store_true", help="measure again what is in the cache")
+    parser.add_argument("--assemble", action="store_true", help="measure nothing: the table of what is in the cache")
+    parser.add_argument("--results", type=Path, default=results, help="folder of the cache and the table")
+
+
 class CachedRuns:
     """Runs each measurement once: takes it from the cache, or measures it now and keeps it.
 

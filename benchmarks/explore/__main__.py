@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common.cache import Measured
+from benchmarks.common.cache import Measured, add_cache_options
 from benchmarks.common.processes import ROOT
 from benchmarks.common.report import Section, bars_markdown, to_markdown
 from benchmarks.explore import sections
@@ -45,10 +45,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--without-peers", action="store_true", help="nothing but lowtide")
     parser.add_argument("--peers-large", action="store_true", help="TensorBoard also where it takes minutes")
     parser.add_argument("--inputs", type=int, default=FUZZED_INPUTS, help="damaged files, over all readers")
-    parser.add_argument("--fresh", action="store_true", help="measure again what is in the cache")
-    parser.add_argument("--assemble", action="store_true", help="measure nothing: the table of what is in the cache")
     parser.add_argument("--graphs", type=Path, default=GRAPHS, help="folder of the graphs and their indexes")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the cache and the table")
+    add_cache_options(parser, RESULTS)
     return parser.parse_args()
 
 

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from benchmarks.common.cache import setting
+from benchmarks.common.cache import add_cache_options, setting
 from benchmarks.common.report import Section, bars_markdown, to_markdown
 from benchmarks.fit import ablation, batches, cost, exactness, ordering, promise, speed
 from benchmarks.fit.runs import Runs
@@ -39,11 +39,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="two programs, and one budget")
     parser.add_argument("--jobs", type=int, default=1, help="programs at once in the parts that time nothing")
     parser.add_argument("--without-peers", action="store_true", help="nothing but plain and planned steps")
-    parser.add_argument("--fresh", action="store_true", help="run again what is in the cache")
-    parser.add_argument("--assemble", action="store_true", help="run nothing: the table of what is in the cache")
     parser.add_argument("--ablate", action="store_true", help="what each tuned number of planning buys; takes hours")
     parser.add_argument("--number", action="append", default=[], help="with --ablate: part of a number's name")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the cache and the table")
+    add_cache_options(parser, RESULTS)
     return parser.parse_args()
 
 

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common.cache import CachedRuns, Measured, digest, setting
+from benchmarks.common.cache import CachedRuns, Measured, add_cache_options, digest, setting
 from benchmarks.common.processes import ROOT
 from benchmarks.common.report import bars_markdown
 from benchmarks.measure.cases import EXHAUSTIONS, TRAININGS, Exhaustion, Training, matches
@@ -81,9 +81,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--pairs", type=int, default=3, help="plain and recorded runs of each program that trains")
     parser.add_argument("--xprof", metavar="PYTHON", help="an interpreter that has the package xprof")
     parser.add_argument("--jobs", type=int, default=4, help="cases that run out of memory at once: they mostly wait")
-    parser.add_argument("--fresh", action="store_true", help="run again what is in the cache")
-    parser.add_argument("--assemble", action="store_true", help="run nothing: the table of what is in the cache")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the cache and the table")
+    add_cache_options(parser, RESULTS)
     return parser.parse_args()
 
 

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.common.cache import CachedRuns, Measured, digest, setting
+from benchmarks.common.cache import CachedRuns, Measured, add_cache_options, digest, setting
 from benchmarks.common.processes import AMPLE_BYTES, ROOT, allocator_environment, run_module
 from benchmarks.common.report import Bar, Section, bars_markdown, mebibytes, percent, to_markdown
 from benchmarks.fit.promise import outcome
@@ -128,9 +128,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--only", action="append", default=[], help="part of a script's name; may be repeated")
     parser.add_argument("--jobs", type=int, default=1, help="processes at once")
-    parser.add_argument("--fresh", action="store_true", help="run again what is in the cache")
-    parser.add_argument("--assemble", action="store_true", help="run nothing: the table of what is in the cache")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the cache and the table")
+    add_cache_options(parser, RESULTS)
     return parser.parse_args()
 
 
