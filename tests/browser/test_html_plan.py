@@ -103,11 +103,11 @@ def test_the_frontier_is_read_with_the_pointer_and_the_keyboard(open_plan, plan)
     assert "the smallest that was found is 7 KiB at +31% time, 4 recomputed" in chart.get_attribute("aria-label")
     chart.send_keys(ESCAPE)
     spoken = "return document.querySelector('.chart.frontier').nextElementSibling.textContent"
-    heard = []
+    announced = []
     for key in (RIGHT, RIGHT, LEFT, LEFT, LEFT):
         chart.send_keys(key)
-        heard.append(browser.execute_script(spoken))
-    assert heard == [
+        announced.append(browser.execute_script(spoken))
+    assert announced == [
         "9 KiB at +14% time, 2 recomputed, this plan",
         "9.77 KiB at +8% time, 1 recomputed",
         "9 KiB at +14% time, 2 recomputed, this plan",

@@ -23,7 +23,7 @@ ADDRESS = re.compile(r"http://\S+:\d+/")
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory) -> Path:
-    """What installing this project tells of it; what is installed may be older than its sources."""
+    """The metadata of the installed project, which may be older than its sources."""
     points = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["entry-points"]["tensorboard_plugins"]
     folder = tmp_path_factory.mktemp("installed")
     facts = folder / "lowtide-0.1.0.dist-info"

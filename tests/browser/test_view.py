@@ -110,9 +110,9 @@ def test_the_back_button_goes_back(look, site):
 def test_an_address_that_leads_nowhere_says_so(look, site, browser):
     viewer = look(site, "#graph/9.0")
     viewer.wait_for_text(".card.problem", "there is no such graph")
-    # Chromium tells of every answer that is an error.
-    (told,) = [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
-    assert "404" in told["message"]
+    # Chromium logs every answer that is an error.
+    (logged,) = [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
+    assert "404" in logged["message"]
 
 
 # -- keyboard, screen readers, widths, light and dark -------------------------------------------------------

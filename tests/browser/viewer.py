@@ -166,12 +166,12 @@ class Viewer:
 
 
 def shown_items(screen: Screen) -> set[tuple[str, str, str, int]]:
-    """The items of a screen, as `Viewer.drawn` tells of them."""
+    """The items of a screen, as `Viewer.drawn` returns them."""
     return {(item.key, item.kind, item.label, item.nodes) for item in screen.items}
 
 
 def shown_edges(screen: Screen) -> set[tuple[str, str, int]]:
-    """The edges of a screen, as `Viewer.edges` tells of them; what stays within one item is not drawn."""
+    """The edges of a screen, as `Viewer.edges` returns them; what stays within one item is not drawn."""
     keys = [item.key for item in screen.items]
     return {(keys[start], keys[end], count) for start, end, count, *_ in screen.edges if start != end}
 

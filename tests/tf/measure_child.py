@@ -66,11 +66,11 @@ def in_use(key: str) -> int:
 def a_model() -> None:
     model = images()
     before, function = contents(model, model.optimizer), model.train_function
-    told: list[str] = []
-    saved("model", lambda: lt.measure(model, batch_size=32, progress=lambda progress: told.append(progress.stage)))
+    stages: list[str] = []
+    saved("model", lambda: lt.measure(model, batch_size=32, progress=lambda progress: stages.append(progress.stage)))
     SEEN["model unchanged"] = same(before, contents(model, model.optimizer)) and model.train_function is function
     SEEN["weights"] = sum(int(variable.numpy().nbytes) for variable in model.weights)
-    SEEN["told"] = told
+    SEEN["stages"] = stages
     data = np.ones((40, 16, 16, 3), "float32"), np.zeros(40, "int32")
     saved("data", lambda: lt.measure(model, *data, batch_size=24, steps=2, label="mine"))
     refused("few rows", lambda: lt.measure(model, *data, batch_size=64))

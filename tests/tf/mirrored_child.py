@@ -60,7 +60,7 @@ def share_of(tide: lt.Tide, share: float) -> int:
     return held + int((tide.safe_bytes - held) * share)
 
 
-def told(plans: list[lt.Plan], expected: list[float], found: list[float], one: keras.Model, two: keras.Model) -> Any:
+def compare(plans: list[lt.Plan], expected: list[float], found: list[float], one: keras.Model, two: keras.Model) -> Any:
     """What the test asks."""
     (plan,) = plans
     again = [action.subject for action in plan.actions if action.kind == "recompute"]
@@ -85,12 +85,12 @@ def main(out: Path) -> None:
     budget = share_of(seen.plan.before, 0.8)
     _, expected = run_steps(strategy, plain, tf.function)
     step, found = run_steps(strategy, planned, lt.function(budget=budget))
-    results = {"steps": told(step.plans, expected, found, plain, planned)}
+    results = {"steps": compare(step.plans, expected, found, plain, planned)}
 
     plain, planned = build(strategy), build(strategy)
     fitted = lt.fit_in(planned, budget=budget)
     expected, found = run_fit(plain), run_fit(planned)
-    results["fit"] = told(fitted.plans, expected, found, plain, planned)
+    results["fit"] = compare(fitted.plans, expected, found, plain, planned)
     out.write_text(json.dumps(results))
 
 

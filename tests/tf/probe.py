@@ -319,7 +319,7 @@ def _read_stream(spans: dict[str, tuple[int, int]], memory: list[Any], name: str
         time, kind, address, size, region, node = memory[row]
         if time > end:
             break
-        # Without a span it cannot be told when outputs were freed: they count as kept.
+        # Without a span it is not known when outputs were freed: they count as kept.
         if not has_span and (node != name or kind != "MemoryAllocation"):
             continue
         if kind == "MemoryAllocation":

@@ -265,7 +265,7 @@ def test_a_flipped_bit_is_noted_and_stops_nothing(which, request, tmp_path, cach
         try:
             found = find_graphs(path, cache)
         except LowtideError:
-            assert position < 64, "only the first bytes tell what a file is"
+            assert position < 64, "only the first bytes decide what a file is"
             continue
         if not source.is_dir():
             assert found.notes, f"bit of byte {position}"

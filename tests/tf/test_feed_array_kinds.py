@@ -157,7 +157,7 @@ def test_texts_that_are_not_ascii():
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         (np.zeros(5, [("a", "f4"), ("b", "i4")]), "several values in each row .*a, b"),
         (np.zeros(5, "M8[s]"), "holds times"),
@@ -169,12 +169,12 @@ def test_texts_that_are_not_ascii():
         (np.float32(3), "single number"),
     ],
 )
-def test_types_that_tensorflow_lacks_are_refused(given, told, tmp_path):
-    with pytest.raises(lt.LowtideError, match=told):
+def test_types_that_tensorflow_lacks_are_refused(given, message, tmp_path):
+    with pytest.raises(lt.LowtideError, match=message):
         lt.feed.arrays(given, batch_size=2, budget="1MiB")
     if not given.dtype.hasobject:
         np.savez_compressed(tmp_path / "set.npz", x=given)
-        with pytest.raises(lt.LowtideError, match=told):
+        with pytest.raises(lt.LowtideError, match=message):
             lt.feed.arrays(tmp_path / "set.npz", batch_size=2, budget="1MiB")
 
 

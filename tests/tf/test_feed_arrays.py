@@ -73,8 +73,8 @@ def test_every_row_comes_once_with_its_label(files, rows, kind, shuffle):
     assert (seen == list(range(COUNT))) is not shuffle
     if shuffle:
         assert labels(dataset).tolist() != seen
-        told = lt.feed.describe(dataset)
-        assert ("two levels" in told) == (kind in ("hdf5 in chunks", "zarr"))
+        description = lt.feed.describe(dataset)
+        assert ("two levels" in description) == (kind in ("hdf5 in chunks", "zarr"))
 
 
 def test_the_same_seed_gives_the_same_epochs(files):
@@ -234,7 +234,7 @@ def test_a_loop_of_ones_own_follows_a_bookmark(files, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         ({"x": "nowhere.npy"}, "no file for x"),
         ({"x": "set.h5"}, "which array of"),
@@ -248,7 +248,7 @@ def test_a_loop_of_ones_own_follows_a_bookmark(files, tmp_path):
         ({"x": "x.npy", "budget": "1KiB"}, "at least 2.25 KiB"),
     ],
 )
-def test_unsupported_data_is_refused_with_a_cure(files, given, told):
+def test_unsupported_data_is_refused_with_a_cure(files, given, message):
     np.save(files / "short.npy", np.arange(7))
     np.save(files / "scalar.npy", np.float32(3))
     np.save(files / "objects.npy", np.array([{}]), allow_pickle=True)
@@ -258,7 +258,7 @@ def test_unsupported_data_is_refused_with_a_cure(files, given, told):
     paths = {
         key: str(files / value) if key in "xy" and isinstance(value, str) else value for key, value in given.items()
     }
-    with pytest.raises(lt.LowtideError, match=told):
+    with pytest.raises(lt.LowtideError, match=message):
         lt.feed.arrays(**paths)
 
 

@@ -272,8 +272,8 @@ def make_with(odd):
 
 @pytest.mark.parametrize("kind", STRANGE)
 def test_a_sample_that_is_not_as_its_spec_says(kind):
-    odd, told = STRANGE[kind]
-    with pytest.raises(tf.errors.OpError, match=f"sample 5 of the generator does not match spec: .*{told}"):
+    odd, message = STRANGE[kind]
+    with pytest.raises(tf.errors.OpError, match=f"sample 5 of the generator does not match spec: .*{message}"):
         taken(lt.feed.generator(make_with(odd), SPEC, batch_size=8, budget="1MiB"))
     data = lt.feed.generator(make_with(odd), SPEC, batch_size=8, budget="1MiB", on_error="skip")
     assert taken(data) == ([8, 8, 3], [number for number in range(20) if number != 5])

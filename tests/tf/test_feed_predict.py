@@ -1,4 +1,4 @@
-"""What is said of a pipeline before it runs, against what it holds when it does."""
+"""The predicted memory of a pipeline, compared with what it holds while it runs."""
 
 import time
 
@@ -19,8 +19,8 @@ def rows(count=2_000):
     return Data.range(count).map(lambda number: tf.zeros((ROW // 4,)) + tf.cast(number, tf.float32))
 
 
-def told(dataset):
-    """What each stage is said to hold: elements, and their bytes without what is kept beside them."""
+def predicted_stages(dataset):
+    """Return the predicted elements of each stage, and the bytes of their contents."""
     return {
         each.stage.kind: (each.held_elements, each.held_elements * each.stage.element.content_bytes)
         for each in lt.feed.predict(dataset).holdings
@@ -41,31 +41,31 @@ def live(dataset, least):
 
 def test_buffers_are_as_large_as_was_said():
     dataset = rows().shuffle(300).batch(10).prefetch(7)
-    said, seen = told(dataset), live(dataset, 370 * ROW - ROW)
-    assert said["Prefetch"] == seen["Prefetch"] == (7, 70 * ROW)
-    assert said["Shuffle"] == (300, 300 * ROW)
+    predicted, seen = predicted_stages(dataset), live(dataset, 370 * ROW - ROW)
+    assert predicted["Prefetch"] == seen["Prefetch"] == (7, 70 * ROW)
+    assert predicted["Shuffle"] == (300, 300 * ROW)
     assert seen["Shuffle"][0] in (299, 300)
-    assert set(said) == {"Prefetch", "Batch", "Shuffle", "ParallelMap", "Range"}
+    assert set(predicted) == {"Prefetch", "Batch", "Shuffle", "ParallelMap", "Range"}
     # TensorFlow's versions of ops are not part of what a stage is.
-    assert {name.removesuffix("V2") for name in seen} == set(said)
+    assert {name.removesuffix("V2") for name in seen} == set(predicted)
 
 
 def test_a_cache_in_memory_holds_all_elements_and_one_in_a_file_none(tmp_path):
     dataset = rows(120).cache().batch(10).prefetch(2)
-    assert told(dataset)["Cache"] == (120, 120 * ROW)
-    assert told(rows(120).cache(str(tmp_path / "cache")))["Cache"] == (0, 0)
+    assert predicted_stages(dataset)["Cache"] == (120, 120 * ROW)
+    assert predicted_stages(rows(120).cache(str(tmp_path / "cache")))["Cache"] == (0, 0)
 
 
 def test_map_and_batch_become_one_as_they_really_do():
     dataset = rows().batch(10)
-    said, seen = told(dataset), live(dataset, 20 * ROW)
-    assert "MapAndBatch" in said
+    predicted, seen = predicted_stages(dataset), live(dataset, 20 * ROW)
+    assert "MapAndBatch" in predicted
     assert "MapAndBatch" in seen
     options = tf.data.Options()
     options.experimental_optimization.map_and_batch_fusion = False
     options.experimental_optimization.inject_prefetch = False
     apart = dataset.with_options(options)
-    assert list(told(apart)) == ["Batch", "ParallelMap", "Range"]
+    assert list(predicted_stages(apart)) == ["Batch", "ParallelMap", "Range"]
     assert [name.removesuffix("V2") for name in live(apart, 1)] == ["Batch", "ParallelMap", "Range"]
 
 
@@ -74,7 +74,7 @@ def test_functions_with_state_stay_one_after_the_other():
         return tf.random.uniform((ROW // 4,)) + tf.cast(number, tf.float32)
 
     dataset = Data.range(100).map(draw).prefetch(3)
-    assert "Map" in told(dataset)
+    assert "Map" in predicted_stages(dataset)
     assert "Map" in live(dataset, 3 * ROW)
 
 
@@ -83,10 +83,10 @@ def test_a_parallel_interleave_holds_its_given_number_of_elements(cycle, block):
     dataset = Data.range(30).interleave(
         lambda number: rows(200), cycle_length=cycle, block_length=block, num_parallel_calls=2
     )
-    said = told(dataset)["ParallelInterleave"]
-    seen = live(dataset, said[1])
+    predicted = predicted_stages(dataset)["ParallelInterleave"]
+    seen = live(dataset, predicted[1])
     name = next(name for name in seen if name.startswith("ParallelInterleave"))
-    assert seen[name][0] == said[0] == 3 * cycle * (2 * block + 1)
+    assert seen[name][0] == predicted[0] == 3 * cycle * (2 * block + 1)
 
 
 def test_records_are_looked_at_and_counted(tmp_path):

@@ -96,11 +96,11 @@ def test_no_epoch_is_short_wherever_an_image_is_broken(photos, broken):
     # In the order of the files the first two batches have eight images, and the last one has four.
     (photos / broken).write_bytes((photos / broken).read_bytes()[:30])
     place = int(broken[4:6])
-    seen, told = read_until_it_fails(feed_images(photos))
-    assert broken in told
+    seen, message = read_until_it_fails(feed_images(photos))
+    assert broken in message
     assert seen == place // 8 * 8
-    one_by_one, told = read_until_it_fails(feed_images(photos, batch_size=1))
-    assert (one_by_one, broken in told) == (place, True)
+    one_by_one, message = read_until_it_fails(feed_images(photos, batch_size=1))
+    assert (one_by_one, broken in message) == (place, True)
     # With one batch that is all there is.
     assert read_until_it_fails(feed_images(photos, batch_size=20))[0] == 0
     dropped = feed_images(photos, drop_remainder=True)
@@ -127,8 +127,8 @@ def test_a_broken_image_in_the_rest_of_an_epoch(photos, broken):
         # It is in the batch that was there before.
         assert len(numbers(dataset)) == 12
     else:
-        seen, told = read_until_it_fails(dataset)
-        assert (seen, broken in told) == (0 if broken == "cat/08.jpg" else 8, True)
+        seen, message = read_until_it_fails(dataset)
+        assert (seen, broken in message) == (0 if broken == "cat/08.jpg" else 8, True)
 
 
 def test_an_error_is_raised_again_when_iteration_continues(photos):
@@ -142,20 +142,20 @@ def test_an_error_is_raised_again_when_iteration_continues(photos):
 def test_several_broken_images_and_all_of_them(photos):
     for path in photos.rglob("*.*"):
         path.write_bytes(b"no image")
-    seen, told = read_until_it_fails(feed_images(photos))
-    assert (seen, "cat/00.jpg" in told) == (0, True)
+    seen, message = read_until_it_fails(feed_images(photos))
+    assert (seen, "cat/00.jpg" in message) == (0, True)
     dataset = feed_images(photos, on_error="skip")
     # An epoch of nothing would not be noticed.
-    seen, told = read_until_it_fails(dataset)
-    assert (seen, "not one sample can be read" in told) == (0, True)
+    seen, message = read_until_it_fails(dataset)
+    assert (seen, "not one sample can be read" in message) == (0, True)
     assert len(lt.feed.problems(dataset)) == 20
 
 
 def test_a_file_that_is_gone_is_named(photos):
     dataset = feed_images(photos)
     (photos / "dog/12.jpg").unlink()
-    seen, told = read_until_it_fails(dataset)
-    assert (seen, "dog/12.jpg" in told) == (8, True)
+    seen, message = read_until_it_fails(dataset)
+    assert (seen, "dog/12.jpg" in message) == (8, True)
 
 
 def test_what_are_no_images_is_refused(photos, tmp_path):

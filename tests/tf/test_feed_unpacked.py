@@ -68,8 +68,8 @@ def test_a_compressed_array_is_unpacked_once_and_gone_afterwards(rows, tmp_path,
     data = lt.feed.arrays(path, path, batch_size=32, shuffle=True, budget="1MiB")
     for x, y in data:
         np.testing.assert_array_equal(x.numpy(), rows[y.numpy()])
-    told = lt.feed.describe(data)
-    assert f"set.npz:x unpacked once: {(rows.nbytes + 128) / 1024:.2f} KiB of disk in {scratch}" in told
+    output = lt.feed.describe(data)
+    assert f"set.npz:x unpacked once: {(rows.nbytes + 128) / 1024:.2f} KiB of disk in {scratch}" in output
     assert os.listdir(scratch) == []
     assert len(set(unnamed_files(scratch))) == 2
     again = lt.feed.arrays(path, path, batch_size=32, budget="1MiB")
@@ -181,9 +181,9 @@ except lt.LowtideError as error:
 def test_a_disk_that_fills_up_while_writing_is_reported(tmp_path):
     np.savez_compressed(tmp_path / "zeros.npz", x=np.zeros((1 << 20, 4), np.float32))
     command = [sys.executable, "-c", FULL, str(tmp_path / "zeros.npz")]
-    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert "has no room to unpack it" in told
-    assert "set TMPDIR" in told
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "has no room to unpack it" in output
+    assert "set TMPDIR" in output
 
 
 MEMORY = """
@@ -203,7 +203,7 @@ print(highest() - before, found.unpacked.bytes)
 def test_unpacking_takes_constant_memory(tmp_path):
     np.savez_compressed(tmp_path / "zeros.npz", x=np.zeros((1 << 20, 24), np.float32))
     command = [sys.executable, "-c", MEMORY, str(tmp_path / "zeros.npz")]
-    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    grown, unpacked = map(int, told.split())
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    grown, unpacked = map(int, output.split())
     assert unpacked > 96 << 20
     assert grown < 16 << 20

@@ -97,8 +97,8 @@ def test_the_variables_of_a_model_are_all_there(here):
 
 
 def test_the_current_stage_is_shown(here):
-    assert here.seen["told"][0] == "running the first step"
-    assert "recording 3 steps" in here.seen["told"]
+    assert here.seen["stages"][0] == "running the first step"
+    assert "recording 3 steps" in here.seen["stages"]
 
 
 def test_data_of_ones_own(here):

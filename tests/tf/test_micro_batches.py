@@ -146,7 +146,7 @@ def stateful():
 
 
 @pytest.mark.parametrize(
-    ("build", "count", "said"),
+    ("build", "count", "message"),
     [
         (own_step, 2, "overrides train_step"),
         (not_compiled, 2, "not compiled"),
@@ -155,8 +155,8 @@ def stateful():
         (mlp, 2.5, "at least one micro-batch"),
     ],
 )
-def test_a_step_that_cannot_be_split_is_an_error(build, count, said):
-    with pytest.raises(LowtideError, match=said):
+def test_a_step_that_cannot_be_split_is_an_error(build, count, message):
+    with pytest.raises(LowtideError, match=message):
         split_step(build(), count)
 
 

@@ -52,16 +52,16 @@ def test_the_log_of_a_real_process_is_one_shortage(child):
 def test_the_dump_and_the_log_agree_block_by_block(child):
     lines, dump_file, _ = child
     (evidence,) = read_log_evidence(lines)
-    told, dumped = evidence.heap, read_memory_dump(dump_file, limit_bytes=LIMIT)
+    logged, dumped = evidence.heap, read_memory_dump(dump_file, limit_bytes=LIMIT)
     assert dump_file.name.startswith(f"oom_{dumped.allocator}.")
-    assert told.allocator == dumped.allocator
-    assert told.address.tolist() == dumped.address.tolist()
-    assert told.size.tolist() == dumped.size.tolist()
-    assert told.in_use.tolist() == dumped.in_use.tolist()
-    assert told.bytes_in_use == dumped.bytes_in_use
+    assert logged.allocator == dumped.allocator
+    assert logged.address.tolist() == dumped.address.tolist()
+    assert logged.size.tolist() == dumped.size.tolist()
+    assert logged.in_use.tolist() == dumped.in_use.tolist()
+    assert logged.bytes_in_use == dumped.bytes_in_use
     # Amounts in the log are rounded to hundredths of a MiB.
-    assert told.free_bytes == pytest.approx(dumped.free_bytes, abs=12_000)
-    assert told.largest_free_bytes == pytest.approx(dumped.largest_free_bytes, abs=12_000)
+    assert logged.free_bytes == pytest.approx(dumped.free_bytes, abs=12_000)
+    assert logged.largest_free_bytes == pytest.approx(dumped.largest_free_bytes, abs=12_000)
     assert (dumped.requested[dumped.in_use] <= dumped.size[dumped.in_use]).all()
     assert (dumped.requested[dumped.in_use] > 0).all()
 

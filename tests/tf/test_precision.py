@@ -24,23 +24,23 @@ def reports(tmp_path_factory) -> dict[str, dict]:
 
 @pytest.mark.parametrize(("asked", "dtype"), [("bfloat16", "bfloat16"), ("mixed_float16", "float16")])
 def test_a_model_trains_in_half_precision_and_back(reports, asked, dtype):
-    told = reports[asked]
+    report = reports[asked]
     scaled = "LossScaleOptimizer" if dtype == "float16" else "Adam"
 
-    assert told["weights kept"]
-    assert told["iterations"] == [2, 2]
-    assert told["variables"] == ["float32"]
-    assert told["computes in"] == {"first": dtype, "inner": dtype, "last": "float32"}
-    assert told["inside"] == [dtype, dtype]
-    assert "float32" in told["output"]
+    assert report["weights kept"]
+    assert report["iterations"] == [2, 2]
+    assert report["variables"] == ["float32"]
+    assert report["computes in"] == {"first": dtype, "inner": dtype, "last": "float32"}
+    assert report["inside"] == [dtype, dtype]
+    assert "float32" in report["output"]
     # Halves differ, or nothing has changed, but not by much.
-    assert 0 < told["off by"] < 0.05
-    assert told["scaled"] == scaled
-    assert told["losses"][1] < told["losses"][0]
-    assert told["loaded"] == [0.0, dtype, scaled]
-    assert told["loaded state"] == [[14, 14], True]
-    assert told["restored"] == ["float32", "Adam"]
-    assert told["loss after"] < told["losses"][0]
+    assert 0 < report["off by"] < 0.05
+    assert report["scaled"] == scaled
+    assert report["losses"][1] < report["losses"][0]
+    assert report["loaded"] == [0.0, dtype, scaled]
+    assert report["loaded state"] == [[14, 14], True]
+    assert report["restored"] == ["float32", "Adam"]
+    assert report["loss after"] < report["losses"][0]
 
 
 def small(*last) -> keras.Model:
@@ -83,13 +83,13 @@ def test_an_earlier_trace_is_not_used_again():
 
 
 @pytest.mark.parametrize(
-    ("build", "policy", "said"),
+    ("build", "policy", "message"),
     [
         (lambda: small(layers.Dense(3)), "float8", "no such precision"),
         (lambda: keras.Sequential([keras.Input((4,)), layers.Dense(3)]), "float16", "not compiled"),
         (lambda: keras.Sequential([layers.Dense(3)]), "float16", "not built"),
     ],
 )
-def test_unsupported_policies_are_refused(build, policy, said):
-    with pytest.raises(LowtideError, match=said), with_precision(build(), policy):
+def test_unsupported_policies_are_refused(build, policy, message):
+    with pytest.raises(LowtideError, match=message), with_precision(build(), policy):
         pass

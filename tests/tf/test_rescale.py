@@ -17,9 +17,9 @@ MODELS = ("conv", "mlp", "attention")
 
 def predict(model, batch_size):
     """Return the tide, and how often the model was traced for it."""
-    told: list[str] = []
-    tide = lt.predict(model, batch_size=batch_size, progress=lambda progress: told.append(progress.stage))
-    return tide, told.count("tracing")
+    stages: list[str] = []
+    tide = lt.predict(model, batch_size=batch_size, progress=lambda progress: stages.append(progress.stage))
+    return tide, stages.count("tracing")
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -48,9 +48,9 @@ def test_the_same_batch_size_again_gives_the_same_result():
 
 
 def test_the_time_that_is_left_is_estimated_and_falls():
-    told = []
-    lt.predict(step_cases.CASES["conv"]().target, batch_size=32, progress=told.append)
-    left = {each.stage: each.left_seconds for each in told}
+    reports = []
+    lt.predict(step_cases.CASES["conv"]().target, batch_size=32, progress=reports.append)
+    left = {each.stage: each.left_seconds for each in reports}
     assert left["tracing"] > 0
     assert left["optimizing the graph with Grappler"] > 0
     assert left["simulating"] is None
@@ -87,18 +87,18 @@ def test_a_batch_that_is_mistaken_for_another_size_is_noticed():
 
     specs = (tf.TensorSpec((None, 8)),)
     tide = lt.predict(step, *specs, batch_size=12)
-    told: list[str] = []
-    other = lt.predict(step, *specs, batch_size=48, progress=lambda progress: told.append(progress.stage))
+    stages: list[str] = []
+    other = lt.predict(step, *specs, batch_size=48, progress=lambda progress: stages.append(progress.stage))
     assert (tide.batch_size, other.batch_size) == (12, 48)
-    assert told.count("tracing") == 1
+    assert stages.count("tracing") == 1
 
 
 def test_the_largest_batch_of_a_predicted_model_needs_no_other_trace():
     model = wide_model()
     lt.predict(model, batch_size=64)
-    told: list[str] = []
-    answer = lt.max_batch_size(model, budget="64MiB", progress=lambda progress: told.append(progress.stage))
-    assert (answer.traced, told.count("tracing")) == ((64,), 0)
+    stages: list[str] = []
+    answer = lt.max_batch_size(model, budget="64MiB", progress=lambda progress: stages.append(progress.stage))
+    assert (answer.traced, stages.count("tracing")) == ((64,), 0)
     assert lt.predict(model, batch_size=answer.batch_size).safe_bytes <= 64 << 20
     assert lt.predict(model, batch_size=answer.batch_size * 33 // 32).safe_bytes > 64 << 20
 

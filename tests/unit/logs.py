@@ -112,18 +112,18 @@ def dump(version: str, blocks=BLOCKS, limit=LIMIT, asked=ASKED, base=BASE) -> li
 
 def failure(version: str, asked=ASKED, op="model/conv/Conv2D") -> list[str]:
     amount, rounded = human(asked), -(-asked // 256) * 256
-    said = f"Allocator ({ALLOCATOR}) ran out of memory trying to allocate {amount}"
+    sentence = f"Allocator ({ALLOCATOR}) ran out of memory trying to allocate {amount}"
     if version == "0.12":
         return [f"Ran out of memory trying to allocate {amount}.  See logs for memory state."]
     if version == "1.4":
-        return [f"{said}.  Current allocation summary follows."]
+        return [f"{sentence}.  Current allocation summary follows."]
     if version == "1.14":
-        return [f"{said} (rounded to {rounded}).  Current allocation summary follows."]
+        return [f"{sentence} (rounded to {rounded}).  Current allocation summary follows."]
     hint = (
         "If the cause is memory fragmentation maybe the environment variable 'TF_GPU_ALLOCATOR=cuda_malloc_async' will "
     )
     return [
-        f"{said} (rounded to {rounded})requested by op {op}",
+        f"{sentence} (rounded to {rounded})requested by op {op}",
         f"{hint}improve the situation. ",
         "Current allocation summary follows.",
         "Current allocation summary follows.",
@@ -149,10 +149,10 @@ def prefixed(version: str, lines: list[str]) -> list[str]:
 
 def allocator_says(version: str, *, asked=ASKED, op="model/conv/Conv2D", **changes) -> list[str]:
     """What the allocator writes for one request that it cannot serve."""
-    told = [failure(version, asked, op), [*dump(version, asked=asked, **changes), "*****__**********_____***xxx"]]
+    messages = [failure(version, asked, op), [*dump(version, asked=asked, **changes), "*****__**********_____***xxx"]]
     if version == "0.12":
-        told.reverse()
-    return prefixed(version, [line for part in told for line in part])
+        messages.reverse()
+    return prefixed(version, [line for part in messages for line in part])
 
 
 def python_says(oom: str = OOM, node: str = "model/conv/Conv2D") -> list[str]:

@@ -82,7 +82,7 @@ class Stream:
         )
 
     def cut(self) -> tuple[Window, Profile]:
-        """What was heard since the last cut."""
+        """The window and the profile since the last cut."""
         window = Window("window.xplane.pb", tuple(self.calls), self.places)
         profile = Profile(_record(self.events), tuple(self.marks), KernelRecord.of(self.kernels))
         self.events, self.marks, self.kernels, self.calls, self.places = [], [], [], [], {}

@@ -143,10 +143,10 @@ def test_large_constants_are_shown_by_their_size(atlas_of):
     value = attribute("value", message(8, tensor)) + attribute("dtype", number(6, FLOAT))
     atlas = atlas_of(node("c", "Const", attributes=value))
     details = node_details(atlas, 0)
-    told = {each["name"]: each for each in details["attributes"]}
-    assert told["value"]["text"] == "float32 4000: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, …"
-    assert told["value"]["folded"] is True
-    assert told["value"]["bytes"] > SHOWN_BYTES
+    summaries = {each["name"]: each for each in details["attributes"]}
+    assert summaries["value"]["text"] == "float32 4000: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, …"
+    assert summaries["value"]["folded"] is True
+    assert summaries["value"]["bytes"] > SHOWN_BYTES
     assert node_bytes(atlas)[0] == 16_000
 
 

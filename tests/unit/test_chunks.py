@@ -26,10 +26,10 @@ def names(stretch):
 
 
 def assert_adds_up(stretch):
-    """What is there after each event adds up to what the allocator said."""
+    """The chunks after each event add up to the allocator's bytes in use."""
     for event in range(len(stretch.events) + 1):
-        said = int(stretch.events.bytes_in_use[event - 1]) if event else stretch.bytes_before
-        assert sum(chunk.allocated for chunk in stretch.chunks if chunk.is_alive_at(event)) == said
+        in_use = int(stretch.events.bytes_in_use[event - 1]) if event else stretch.bytes_before
+        assert sum(chunk.allocated for chunk in stretch.chunks if chunk.is_alive_at(event)) == in_use
 
 
 def test_the_first_window_begins_with_nothing():

@@ -12,7 +12,7 @@ FIRST = np.concatenate([[0], np.cumsum(SIZES)])
 
 
 def make(slots, read):
-    """Blocks of a number, a text and a flag, which tell their place in the whole."""
+    """Blocks of a number, a text and a flag, which state their place in the whole."""
 
     def load(block):
         read.append(block)

@@ -118,19 +118,19 @@ def test_a_forecast_adds_up():
     pipeline = over(
         "Prefetch", over("Batch", over("Shuffle", source(), buffer_size=100), 8, batch_size=8), buffer_size=2
     )
-    told = forecast(pipeline, PROCESSORS)
+    predicted = forecast(pipeline, PROCESSORS)
     # A hundred are shuffled, two batches are ready, one is made from its elements, two are with the consumer.
-    assert round(told.peak_bytes / MEBIBYTE) == 100 + 16 + 16 + 16 + 6
+    assert round(predicted.peak_bytes / MEBIBYTE) == 100 + 16 + 16 + 16 + 6
     # All of it may leave a hole of its size in the C library's memory, and none in TensorFlow's own beyond a quarter.
-    assert round(told.safe_bytes / MEBIBYTE) == 2 * (100 + 16 + 16 + 16) + 16
+    assert round(predicted.safe_bytes / MEBIBYTE) == 2 * (100 + 16 + 16 + 16) + 16
     own = forecast(pipeline, PROCESSORS, ONEDNN)
     assert round(own.safe_bytes / MEBIBYTE) == 1.25 * (100 + 16 + 16 + 16) + 16
-    assert told.fits("160MiB")
-    assert not told.fits("150MiB")
-    content = told.to_dict()
+    assert predicted.fits("160MiB")
+    assert not predicted.fits("150MiB")
+    content = predicted.to_dict()
     assert [each["kind"] for each in content["stages"]] == ["Prefetch", "Batch", "Shuffle", "Range"]
-    assert sum(each["bytes"] for each in content["stages"]) + content["taken_bytes"] + (6 << 20) == told.peak_bytes
-    lines = str(told).splitlines()
+    assert sum(each["bytes"] for each in content["stages"]) + content["taken_bytes"] + (6 << 20) == predicted.peak_bytes
+    lines = str(predicted).splitlines()
     assert lines[0].startswith("at the peak 154 MiB")
     assert any(line.startswith("    Shuffle(100)") for line in lines)
 
@@ -143,9 +143,9 @@ def test_large_batches_take_the_place_of_those_that_were_taken():
 
 def test_constants_in_a_function_take_most_while_a_pipeline_starts():
     baked = Stage("Map", Element(8), (source(0),), baked_bytes=10 * MEBIBYTE)
-    told = forecast(baked, PROCESSORS)
-    assert told.peak_bytes == (190 + 6) * MEBIBYTE
-    assert "tensor outside of it" in told.advice[0].what
+    predicted = forecast(baked, PROCESSORS)
+    assert predicted.peak_bytes == (190 + 6) * MEBIBYTE
+    assert "tensor outside of it" in predicted.advice[0].what
 
 
 def test_unknown_facts_are_stated():
@@ -174,15 +174,15 @@ def test_the_bound_has_parts():
 
 def test_small_elements_may_be_scattered():
     small = Stage("Range", Element(1_000), count=10_000)
-    told = forecast(over("Shuffle", small, buffer_size=10_000), PROCESSORS)
+    predicted = forecast(over("Shuffle", small, buffer_size=10_000), PROCESSORS)
     # The buffer, two elements of the consumer, and as much in holes; below 256 KiB with both allocators.
-    assert told.safe_bytes == 2 * 10_002 * 1_200 + (16 << 20)
+    assert predicted.safe_bytes == 2 * 10_002 * 1_200 + (16 << 20)
 
 
 def test_advice_says_what_it_saves():
     decoded = over("ParallelMap", Stage("TensorSlices", Element(100), count=5_000), 1, num_parallel_calls=2)
-    told = forecast(over("Prefetch", over("Shuffle", decoded, buffer_size=400), buffer_size=40), PROCESSORS)
-    advice = {each.what: round(each.saves_bytes / MEBIBYTE) for each in told.advice}
+    predicted = forecast(over("Prefetch", over("Shuffle", decoded, buffer_size=400), buffer_size=40), PROCESSORS)
+    advice = {each.what: round(each.saves_bytes / MEBIBYTE) for each in predicted.advice}
     assert advice == {
         "shuffle before the map, where an element takes 100 B": 400,
         "shuffle among 100 instead of 400": 300,

@@ -14,7 +14,7 @@ OTHER = node("a", "Const", device=CPU) + VERSIONS
 
 @pytest.fixture
 def find(tmp_path):
-    """Write a file, and tell what is found in it: the kind, each graph's label, bytes and notes, and the notes."""
+    """Write a file, and return what is found in it: the kind, each graph's label, bytes and notes, and the notes."""
 
     def find(name, data):
         path = tmp_path / name

@@ -156,10 +156,10 @@ def test_the_same_answer_every_time():
 
 
 def test_progress_goes_from_0_to_1():
-    heard = []
-    find_schedule(make_problem(layers(12)), 700, heard.append)
-    assert heard == sorted(heard)
-    assert 0 <= heard[0] <= heard[-1] <= 1
+    shares = []
+    find_schedule(make_problem(layers(12)), 700, shares.append)
+    assert shares == sorted(shares)
+    assert 0 <= shares[0] <= shares[-1] <= 1
 
 
 def test_frontier():

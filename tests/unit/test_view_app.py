@@ -359,7 +359,7 @@ def test_every_request_is_answered_or_refused(site, logs, path, query):
     if reply.headers["content-type"] == "application/json":
         answer = json.loads(reply.body, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
         assert reply.status == 200 or set(answer) == {"error", "cure"}
-    # Only the list of files tells what was typed to find them.
+    # Only the list of files shows what was typed to find them.
     assert str(logs).encode() not in reply.body or path.startswith("/api/files")
 
 

@@ -41,7 +41,7 @@ def test_a_field_that_is_cut_ends_where_it_should_have_ended():
 
 
 @pytest.mark.parametrize(
-    ("data", "says"),
+    ("data", "reason"),
     [
         (b"\x0a\x04abc", "end in the middle of a field, at byte 2"),
         (b"\x0b", "unknown wire type 3"),
@@ -50,8 +50,8 @@ def test_a_field_that_is_cut_ends_where_it_should_have_ended():
         (b"\x08" + b"\xff" * 11, "longer than 64 bits"),
     ],
 )
-def test_bytes_that_are_no_message_say_why(data, says):
-    with pytest.raises(WireError, match=says):
+def test_bytes_that_are_no_message_say_why(data, reason):
+    with pytest.raises(WireError, match=reason):
         list(walk(data, 0, len(data)))
 
 
