@@ -117,7 +117,7 @@ def test_the_frontier_is_read_with_the_pointer_and_the_keyboard(open_plan, plan)
     assert text(browser, "tr.chosen") == "9 KiB +14% 2 this plan"
 
 
-def test_names_in_the_frontier_do_not_lie_over_each_other(open_plan, plan):
+def test_names_in_the_frontier_do_not_overlap(open_plan, plan):
     names = "return [...document.querySelectorAll('.frontier [data-name=name]')].map((label) => label.textContent)"
     assert sorted(open_plan(plan).execute_script(names)) == ["as it is", "smallest", "this plan"]
     near = make_plan(frontier=(FrontierPoint(12288, 0.05, 1), FrontierPoint(9200, 0.143, 2)))

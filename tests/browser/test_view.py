@@ -234,7 +234,7 @@ def test_light_and_dark(look, site, window, view):
     viewer.run("localStorage.clear()")
 
 
-def test_help_tells_the_keys(look, site):
+def test_the_help_lists_the_keys(look, site):
     viewer = look(site, "#graph/0.0")
     viewer.wait(viewer.drawn)
     viewer.find("canvas.stage").send_keys("?")

@@ -91,7 +91,7 @@ def test_scopes_have_the_colour_of_what_they_mainly_hold(graph):
     assert "MatMul" in viewer.wait_for_text(".details", "Main op")
 
 
-def test_edges_tell_the_shape_of_their_tensor(graph):
+def test_edges_show_the_shape_of_their_tensor(graph):
     viewer = graph("#graph/0.0?open=dense")
     viewer.wait_for_keys("dense/MatMul")
     assert ">5×10 · 200 B</text>" in saved_svg(viewer)

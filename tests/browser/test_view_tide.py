@@ -85,7 +85,7 @@ def test_tensors_are_filtered_and_sorted(tide_page):
     assert "filter=dense%20matmul" in viewer.hash
 
 
-def test_other_tides_and_plans_lie_over_the_curve(tide_page):
+def test_other_tides_and_plans_are_drawn_over_the_curve(tide_page):
     viewer = tide_page()
     viewer.press("Compare")
     viewer.wait(lambda: len(viewer.find_all(".choices input")) == 3)

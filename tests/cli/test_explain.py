@@ -91,7 +91,7 @@ def test_where_only_ascii_can_be_printed_the_numbers_still_are(tide_file):
     assert "peak 8.5 KiB" in out
 
 
-def test_a_reader_that_stops_early_is_no_error(tide_file):
+def test_a_reader_that_stops_early_is_not_an_error(tide_file):
     with as_a_program("explain", tide_file, "--json") as program:
         program.stdout.close()
         assert program.stderr.read() == ""

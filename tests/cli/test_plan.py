@@ -128,5 +128,5 @@ def test_where_no_plan_fits_it_says_so_and_exits_1(lowtide, target, tmp_path):
     assert "bfloat16" not in shown
 
 
-def test_a_target_that_is_not_there_is_one_line(refused):
+def test_a_missing_target_is_one_line(refused):
     assert "nothing.py" in refused("plan", "nothing.py:build", "--budget", "1GiB")

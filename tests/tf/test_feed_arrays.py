@@ -61,7 +61,7 @@ SETS = {
 
 @pytest.mark.parametrize("shuffle", [False, True])
 @pytest.mark.parametrize("kind", SETS)
-def test_every_row_comes_once_with_its_label(files, rows, kind, shuffle):
+def test_every_row_is_read_once_with_its_label(files, rows, kind, shuffle):
     x, y = (str(files / name) for name in SETS[kind])
     dataset = lt.feed.arrays(x, y, batch_size=32, shuffle=shuffle, seed=5, budget="64KiB")
     assert len(dataset) == 10
@@ -126,7 +126,7 @@ def test_shards_read_disjoint_parts(files):
         part((4, 4))
 
 
-def test_an_iterator_goes_on_from_a_checkpoint(files, tmp_path):
+def test_an_iterator_continues_from_a_checkpoint(files, tmp_path):
     dataset = lt.feed.arrays(files / "x.npy", files / "y.npy", batch_size=32, shuffle=True, seed=2, budget="64KiB")
     labels(dataset)
     iterator = iter(dataset)
@@ -176,7 +176,7 @@ def test_a_dataset_that_is_gone_holds_nothing(rows):
 
 
 @pytest.mark.parametrize("steps_per_execution", [1, 2])
-def test_after_a_restart_fit_goes_on_with_the_next_batch(files, tmp_path, steps_per_execution):
+def test_after_a_restart_fit_continues_with_the_next_batch(files, tmp_path, steps_per_execution):
     seen: list[list[int]] = []
 
     def train(until=None):
@@ -205,7 +205,7 @@ def test_after_a_restart_fit_goes_on_with_the_next_batch(files, tmp_path, steps_
     assert epochs[0] != epochs[1]
 
 
-def test_a_loop_of_ones_own_follows_a_bookmark(files, tmp_path):
+def test_a_custom_loop_follows_a_bookmark(files, tmp_path):
     def make():
         bookmark = lt.feed.Bookmark()
         return bookmark, tf.train.Checkpoint(bookmark=bookmark)

@@ -239,7 +239,7 @@ def test_files_whose_columns_are_in_another_order(tmp_path, columns):
 
 
 @pytest.mark.parametrize("feed", ["table", "records"])
-def test_files_that_are_not_there(tmp_path, feed):
+def test_missing_files(tmp_path, feed):
     given = {"batch_size": 8, "budget": "1MiB"} | ({"features": FEATURES} if feed == "records" else {})
     with pytest.raises(lt.LowtideError, match="nowhere does not exist"):
         getattr(lt.feed, feed)([str(tmp_path / "nowhere")], **given)
@@ -281,7 +281,7 @@ def test_a_sample_that_is_not_as_its_spec_says(kind):
 
 
 @pytest.mark.parametrize("on_error", ["raise", "skip"])
-def test_an_error_in_a_generator_is_never_an_end(on_error):
+def test_errors_of_a_generator_are_raised(on_error):
     def make():
         yield from [(np.zeros(4), number) for number in range(13)]
         raise OSError("the network is gone")

@@ -51,7 +51,7 @@ def test_the_answers_are_those_of_predict(model, rows, tmp_path, capsys):
 
 @pytest.mark.parametrize("kind", ["array", "dataset"])
 @pytest.mark.parametrize("stops", [1, 40, 62])
-def test_the_same_call_goes_on_where_it_was(model, rows, tmp_path, kind, stops):
+def test_the_same_call_continues_where_it_stopped(model, rows, tmp_path, kind, stops):
     given = tmp_path / "rows.npy" if kind == "array" else tf.data.Dataset.from_tensor_slices(rows).batch(16)
     options = {"to": tmp_path / "out.npy", "progress": False} | ({"batch_size": 16} if kind == "array" else {})
     with pytest.raises(KeyboardInterrupt):

@@ -174,7 +174,7 @@ def feed_pairs(kind, folder, bookmark):
         ("rows left out", 1, 9),
     ],
 )
-def test_fit_goes_on_in_a_new_model(tmp_path, kind, steps_per_execution, until):
+def test_fit_continues_in_a_new_model(tmp_path, kind, steps_per_execution, until):
     seen: list[list[int]] = []
 
     def train(until=None):

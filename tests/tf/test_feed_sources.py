@@ -151,14 +151,14 @@ def test_several_broken_images_and_all_of_them(photos):
     assert len(lt.feed.problems(dataset)) == 20
 
 
-def test_a_file_that_is_gone_is_named(photos):
+def test_a_deleted_file_is_named(photos):
     dataset = feed_images(photos)
     (photos / "dog/12.jpg").unlink()
     seen, message = read_until_it_fails(dataset)
     assert (seen, "dog/12.jpg" in message) == (8, True)
 
 
-def test_what_are_no_images_is_refused(photos, tmp_path):
+def test_files_that_are_not_images_are_refused(photos, tmp_path):
     with pytest.raises(lt.LowtideError, match="no such folder"):
         feed_images(tmp_path / "nowhere")
     (tmp_path / "empty").mkdir()
@@ -224,7 +224,7 @@ def feed_records(source, **options):
 
 @pytest.mark.parametrize("on_error", ["raise", "skip"])
 @pytest.mark.parametrize("shuffle", [False, True])
-def test_every_record_comes_once(shards, shuffle, on_error):
+def test_every_record_is_read_once(shards, shuffle, on_error):
     dataset = feed_records(shards(), shuffle=shuffle, seed=2, on_error=on_error)
     for inputs, labels in dataset:
         np.testing.assert_array_equal(inputs["x"].numpy()[:, 0], labels.numpy())
@@ -260,7 +260,7 @@ def test_damage_in_a_record_is_named_or_counted(shards, tmp_path):
     assert "checksum" in lt.feed.problems(dataset)[0]
 
 
-def test_a_shard_that_is_cut_is_no_short_epoch(shards, tmp_path):
+def test_a_truncated_shard_is_an_error_and_not_a_short_epoch(shards, tmp_path):
     source = shards()
     path = tmp_path / "train-1.tfrecord"
     path.write_bytes(path.read_bytes()[:-10])
@@ -317,7 +317,7 @@ def feed_table(source, **options):
 
 @pytest.mark.parametrize("kind", ["parquet", "arrow"])
 @pytest.mark.parametrize("shuffle", [False, True])
-def test_every_row_comes_once(events, kind, shuffle):
+def test_every_row_is_read_once(events, kind, shuffle):
     dataset = feed_table(events(kind=kind), shuffle=shuffle, seed=1, budget="64KiB")
     seen = []
     for columns, labels in dataset:

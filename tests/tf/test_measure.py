@@ -101,7 +101,7 @@ def test_the_current_stage_is_shown(here):
     assert "recording 3 steps" in here.seen["stages"]
 
 
-def test_data_of_ones_own(here):
+def test_measuring_with_user_data(here):
     tide = here.tide("data")
     assert_holds_together(tide, steps=2)
     assert (tide.target, tide.batch_size) == ("mine", 24)

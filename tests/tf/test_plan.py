@@ -302,7 +302,7 @@ def test_updates_in_place_compute_the_same_bits(options):
         assert one.numpy().tobytes() == two.numpy().tobytes()
 
 
-def test_a_function_of_ones_own(step_budget):
+def test_a_function_of_the_user_is_planned(step_budget):
     model, step = make_step(tf.function)
     other, planned_step = make_step(lt.function(budget=step_budget))
     for _ in range(2):

@@ -208,7 +208,7 @@ def test_a_record_has_no_events_of_thread_pools(runs, name):
         assert sum(each.startswith("ThreadpoolListener") for each in names) < len(names) / 20
 
 
-def test_lines_of_ones_own_loop(runs):
+def test_source_lines_of_a_custom_loop(runs):
     text = (HERE / "programs" / "record_loop.py").read_text().splitlines()
     first = text.index("def forward(x):") + 1
     last = text.index("    return loss") + 1

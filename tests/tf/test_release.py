@@ -43,7 +43,7 @@ def test_released_models_leave_nothing(results):
     assert results["dead_after"] == 0
 
 
-def test_a_model_that_shares_layers_goes_on(results):
+def test_a_model_that_shares_layers_continues(results):
     sharing = results["sharing"]
     assert sharing["entries"] >= 1
     assert sharing["trained"]

@@ -115,7 +115,7 @@ def test_a_killed_process_is_reported_with_its_signal(runs):
 
 
 @pytest.mark.parametrize("name", SILENCED)
-def test_a_script_that_silences_tensorflow_is_explained_all_the_same(runs, name):
+def test_a_script_that_silences_tensorflow_is_still_explained(runs, name):
     run = runs[name]
     assert run.code == 128 + 11, run
     (shortage,) = json.loads(run.out)["shortages"]

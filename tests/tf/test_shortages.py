@@ -87,6 +87,6 @@ def test_a_leak_is_reported_with_the_holder_of_its_tensors(answers, onednn):
 
 
 @pytest.mark.parametrize("onednn", ["0", "1"])
-def test_an_oversized_constant_is_told_by_its_line(answers, onednn):
+def test_an_oversized_constant_is_reported_with_its_line(answers, onednn):
     _, answer = answers["out_constant", onednn]
     assert answer["shortages"][0]["request"]["source"].startswith("out_constant.py:")

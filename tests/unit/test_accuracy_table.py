@@ -30,7 +30,7 @@ def test_zoo_is_as_wide_as_the_bars_ask() -> None:
     assert required <= {entry.architecture for entry in entries}
 
 
-def test_names_tell_configurations_apart_and_find_them_again() -> None:
+def test_names_of_configurations_are_unique_and_can_be_parsed() -> None:
     names = [entry.name for entry in zoo.CONFIGURATIONS]
     assert len(set(names)) == len(names)
     assert all(zoo.find(entry.name) is entry for entry in zoo.CONFIGURATIONS)

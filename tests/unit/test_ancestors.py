@@ -43,7 +43,7 @@ def test_ancestors_reach_back_a_limited_distance():
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_as_a_search_along_all_paths_finds_it(seed):
+def test_finished_nodes_agree_with_a_search_along_all_paths(seed):
     rng = random.Random(seed)
     schedule = rng.sample(range(100), 60)
     waits_for = {node: [other for other in range(node) if rng.random() < 0.03] for node in range(100)}

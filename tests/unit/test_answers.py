@@ -56,7 +56,7 @@ def test_an_answer_computed_from_a_file_that_has_changed_counts_as_missing(folde
     assert find_answer("key") is None
 
 
-def test_a_file_that_was_missing_and_is_there_now_is_a_change(folder, tmp_path):
+def test_a_file_that_was_missing_and_now_exists_is_a_change(folder, tmp_path):
     path = tmp_path / "keras.json"
     add_answer("key", b"answer", {str(path): state_of(str(path))})
     assert find_answer("key") == b"answer"

@@ -98,7 +98,7 @@ def test_damage_is_noted_and_the_rest_is_read(atlas_of):
     }  # fmt: skip
 
 
-def test_circles_are_counted(atlas_of):
+def test_cycles_are_counted(atlas_of):
     assert atlas_of(node("a", "Add", "b"), node("b", "Add", "a"), node("c", "Relu")).notes == (
         "2 nodes are on a cycle or depend on one",
     )

@@ -18,12 +18,12 @@ def keys_along(atlas, trail):
     return keys
 
 
-def test_a_node_at_the_top_needs_nothing_opened(atlas_of):
+def test_the_path_to_a_node_at_the_top_is_empty(atlas_of):
     atlas = atlas_of(*TRAINING)
     assert breadcrumbs_to_node(atlas, atlas.find("x")) == []
 
 
-def test_a_node_in_scopes_needs_each_of_them(atlas_of):
+def test_the_path_to_a_node_opens_each_of_its_scopes(atlas_of):
     atlas = atlas_of(node("a/b/c/d", "Relu"), node("a/x", "Relu"))
     assert breadcrumbs_to_node(atlas, atlas.find("a/b/c/d")) == ["a", "a/b", "a/b/c"]
     assert breadcrumbs_to_scope(atlas, atlas.find_scope("a/b/c")) == ["a", "a/b"]

@@ -151,7 +151,7 @@ def test_a_leak_every_tenth_step_is_one_too():
     assert find_cause(evidence(samples=samples)).name == "leak"
 
 
-def test_a_leak_under_steps_that_differ():
+def test_a_leak_in_noisy_samples():
     noise = [0, 90, 20, 60, 110, 5, 70]
     samples = tuple((step, (300 + 6 * step + noise[step % 7]) * MIB) for step in range(1, 80))
     assert find_cause(evidence(samples=samples)).name == "leak"
@@ -281,7 +281,7 @@ def test_no_op_was_running():
     assert find_cause(replace(array, request=Request(10 * MIB), in_use_bytes=299 * MIB)).name == "unknown"
 
 
-def test_too_little_evidence_is_no_cause():
+def test_too_little_evidence_gives_no_cause():
     assert find_cause(Evidence(Request())).name == "unknown"
     assert find_cause(Evidence(Request(bytes=MIB))).sentence == "out of memory: 1 MiB was asked for"
     cause = find_cause(evidence())

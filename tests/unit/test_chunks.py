@@ -202,7 +202,7 @@ def test_a_window_without_events():
     assert [(stretch.chunks, stretch.bytes_before) for stretch in stretches] == [([], 0), ([], 0)]
 
 
-def test_marks_lie_between_the_events_by_time():
+def test_marks_are_placed_between_the_events_by_time():
     stream = Stream()
     call = stream.begin(1)
     stream.allocate("a", 256)

@@ -40,7 +40,7 @@ def test_numbers_are_nodes_too():
     assert ordering_edges([3, 1, 2], {1: (3,), 2: ()}) == [(1, 2)]
 
 
-def test_short_courses():
+def test_short_schedules():
     assert ordering_edges([], {"b": ["a"]}) == []
     assert ordering_edges(["a"], {"a": ["b"]}) == []
 
@@ -51,7 +51,7 @@ def test_a_schedule_that_violates_the_graph_is_refused(waits_for):
         ordering_edges(["a", "b"], waits_for)
 
 
-def test_a_graph_that_runs_in_circles_is_refused():
+def test_a_graph_with_a_cycle_is_refused():
     with pytest.raises(ValueError, match="cycle"):
         ordering_edges(["a"], {"a": ["s"], "s": ["t"], "t": ["s"]})
 

@@ -124,7 +124,7 @@ def test_around_a_node(chain):
         choose.around(choose.with_ops(chain, ["Exp"]), "a", 1)
 
 
-def test_names_that_are_not_there_are_guessed(tmp_path):
+def test_missing_names_get_suggestions(tmp_path):
     cut = cut_of(tmp_path, node("tower/dense/MatMul", "MatMul"), node("tower/dense/BiasAdd", "BiasAdd"))
     with pytest.raises(LowtideError, match="did you mean tower/dense/MatMul"):
         choose.around(cut, "tower/dense/MatMull", 1)
@@ -231,7 +231,7 @@ def test_counts(nested):
     assert stats.to_dict()["schema_version"] == 1
 
 
-def test_missing_inputs_and_circles_do_no_harm(tmp_path):
+def test_missing_inputs_and_cycles_are_tolerated(tmp_path):
     cut = cut_of(tmp_path, node("a", "Relu", "b", "nowhere"), node("b", "Exp", "c"), node("c", "Exp", "a"))
     chosen = choose.with_ops(cut, ["Relu"])
     assert chosen.names() == ["a"]

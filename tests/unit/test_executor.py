@@ -186,7 +186,7 @@ def programs(draw):
 
 @settings(max_examples=150, deadline=None)
 @given(programs(), st.integers(1, 5), st.integers(0, 1000))
-def test_nothing_leaks_and_nothing_is_freed_twice(work, threads, seed):
+def test_no_buffer_leaks_or_is_freed_twice(work, threads, seed):
     stream = execute(work, threads, seed)
     assert alive(stream) == lasting(stream)
     assert sorted(stream.order) == list(range(len(work.graph)))

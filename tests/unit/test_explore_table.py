@@ -69,7 +69,7 @@ def test_a_flat_graph_has_no_scopes(index) -> None:
     assert len(atlas.scope_first) == 1
 
 
-def test_a_hub_reads_as_many_as_asked_for_and_weights_are_as_large(index) -> None:
+def test_a_hub_reads_the_given_number_of_nodes_and_weights_have_the_given_size(index) -> None:
     count, atlas = index(write_training, block_nodes(), hub=50, weights_bytes=64_000)
     assert (count, atlas.notes) == (len(atlas), ())
     assert len(atlas.inputs_of(atlas.find("hub/AddN"))) == 50

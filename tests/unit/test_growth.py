@@ -69,7 +69,7 @@ def test_too_few_samples_give_no_result(samples):
     assert find_growth(samples) is None
 
 
-def test_a_rise_below_the_least_is_noise():
+def test_growth_below_the_minimum_is_noise():
     samples = series(lambda step: step * 100)
     assert find_growth(samples, least_bytes=MIB) is None
     assert find_growth(samples, least_bytes=1000) is not None

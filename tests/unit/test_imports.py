@@ -186,7 +186,7 @@ def test_verbs_for_graphs_need_no_tensorflow(module):
     assert loaded_by(f"import lowtide.{module}").isdisjoint({"tensorflow", "keras"})
 
 
-def test_names_that_are_not_there_are_attribute_errors():
+def test_missing_names_are_attribute_errors():
     assert not hasattr(lowtide, "nonsense")
     assert set(lowtide.__all__) == set(dir(lowtide))
 

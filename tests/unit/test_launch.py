@@ -140,7 +140,7 @@ def test_an_import_that_fails_is_followed_by_nothing(module):
     assert seen == ["called"]
 
 
-def test_two_may_wait_for_the_same_module(module):
+def test_two_threads_may_wait_for_the_same_module(module):
     seen = []
     name = module("value = 3")
     AfterImport(name, lambda: seen.append("one")).install()

@@ -23,7 +23,7 @@ def test_edges_lead_down():
     assert layout.routes[2][1][0] != layout.boxes[1][0]
 
 
-def test_a_circle_is_drawn_with_one_edge_up():
+def test_a_cycle_is_drawn_with_one_edge_upwards():
     layout = lay_out(2, [(0, 1), (1, 0)])
     (down, up) = layout.routes
     assert down[0][1] < down[-1][1]
@@ -67,7 +67,7 @@ def test_names_are_shortened_from_the_left():
     assert len(shorten("scope/" + "x" * 60, 25)) == 25
 
 
-def test_labels_keep_what_tells_nodes_apart():
+def test_labels_keep_the_parts_that_distinguish_nodes():
     names = ["net/block1_conv/convolution", "net/block2_conv/convolution", "net/top/Relu", "x"]
     assert distinct_labels(names) == ["block1_conv/convolution", "block2_conv/convolution", "top/Relu", "x"]
     assert distinct_labels(["a/1/b/c/w", "a/2/b/c/w", "a/2/b/d/w"]) == ["1/…/c/w", "2/…/c/w", "d/w"]

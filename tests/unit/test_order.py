@@ -122,7 +122,7 @@ def test_tasks_that_free_memory_run_early():
     assert peak == 40 + 40 + 40 + 8000
 
 
-def test_a_grower_that_leads_to_a_release_is_run_early():
+def test_a_task_that_grows_memory_runs_early_if_it_leads_to_a_release():
     """Step by step, `up` only raises memory; but behind it two large values go."""
     nodes, peak = order(
         """

@@ -224,7 +224,7 @@ def test_plans_and_tides_are_not_taken_for_each_other(plan_file, tide_file, tmp_
     assert not is_plan(tmp_path / "nowhere")
 
 
-def test_files_that_are_not_there_or_not_ours_say_so(plan, tmp_path):
+def test_missing_and_foreign_files_are_errors(plan, tmp_path):
     with pytest.raises(LowtideError, match="cannot read the plan: No such file"):
         Plan.load(tmp_path / "nowhere.plan")
     with pytest.raises(LowtideError, match="cannot read the plan"):

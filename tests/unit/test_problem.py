@@ -73,7 +73,7 @@ def test_one_value_takes_one_place():
     assert in_use(text, range(3)) == [100, 200, 200]
 
 
-def test_a_result_is_not_given_away():
+def test_the_buffer_of_a_result_is_not_reused():
     text = "a = () 100 lasts\n b = (a) 100 takes=a\n c = (b) 20"
     assert in_use(text, range(3)) == [100, 200, 220]
 
@@ -113,7 +113,7 @@ def test_tasks_are_what_makes_or_reads_large_values():
     assert problem.base_bytes == 8000
 
 
-def test_updates_and_stateful_ops_must_not_run_twice():
+def test_updates_and_stateful_ops_are_not_rematerialized():
     problem, tasks = build(smallest_bytes=1000)
     assert dict(zip(tasks, problem.can_remat, strict=True)) == {
         "a": True, "t": True, "m": False, "d": True, "u": False,

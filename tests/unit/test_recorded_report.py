@@ -258,7 +258,7 @@ def test_the_largest_buffers_are_exact_and_the_small_ones_merged(worn_tide):
     assert 0.95 * rest < shown < 3 * rest
 
 
-def test_few_buffers_are_all_exact(recorded_tide):
+def test_few_buffers_are_all_drawn_exactly(recorded_tide):
     tiles = tiles_of(recorded_tide, address_scale(recorded_tide), TILES)
     assert sorted(tile.row for tile in tiles) == list(range(6))
 

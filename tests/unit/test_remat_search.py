@@ -122,7 +122,7 @@ def test_chains_of_equal_layers():
 
 
 @pytest.mark.parametrize("count", [9, 16])
-def test_never_worse_than_square_root_checkpoints(count):
+def test_schedules_are_never_worse_than_square_root_checkpoints(count):
     problem = make_problem(layers(count))
     state = ScheduleState(problem, 0)
     state.reset(segments(problem, square_root(problem), turning_point(problem)))
@@ -195,7 +195,7 @@ def towers(count, depth):
 
 
 @pytest.mark.parametrize("text", [layers(300), towers(60, 5)], ids=["deep", "wide"])
-def test_the_work_is_bounded_and_there_is_a_plan_all_the_same(text):
+def test_the_work_is_bounded_and_a_plan_is_still_found(text):
     problem = make_problem(text)
     plain = profile_schedule(problem, range(len(problem))).peak_bytes
     solution = find_schedule(problem, int(plain * 0.55), effort=500)
@@ -213,7 +213,7 @@ def test_the_search_for_an_unreachable_budget_is_bounded():
     assert solution.tried <= 40_000 + 20_000 + 60_000 + (4 + 1) * len(problem) + 2 * 500
 
 
-def test_a_search_that_goes_on_from_an_answer_is_short_and_no_worse():
+def test_a_search_that_continues_from_a_solution_is_short_and_no_worse():
     problem = make_problem(layers(200))
     first = find_schedule(problem, 15_000, effort=500)
     again = find_schedule(problem, 14_000, effort=500, start=first)

@@ -30,7 +30,7 @@ def test_changes_agree_with_measuring(seed):
         assert state.cost_us == pytest.approx(profile.extra_us) == pytest.approx(cost + effect.cost_us)
 
 
-def test_many_copies_at_once():
+def test_many_copies_at_the_same_time():
     text = "\n".join(["v0 = () 10"] + [f"v{i} = (v{i - 1}) {10 + i}" for i in range(1, 40)] + ["z = (v0, v20, v39) 5"])
     problem = make_problem(text)
     state = ScheduleState(problem, 0)

@@ -95,7 +95,7 @@ def test_blocks_of_a_flat_graph_are_found_by_their_names(atlas_of):
     assert sum(item.nodes for item in screen.items) == len(names) + 2
 
 
-def test_names_that_tell_nothing_are_folded_by_op(atlas_of):
+def test_names_without_information_are_folded_by_op(atlas_of):
     names = [f"{letter}{number}x" for letter in "abcdef" for number in range(100)]
     atlas = atlas_of(*(node(name, f"Op{place % 7}") for place, name in enumerate(names)))
     screen = make_screen(atlas)
@@ -161,7 +161,7 @@ def test_entries_of_one_name_do_not_fold_into_themselves(atlas_of, names):
     assert len(breadcrumbs_to_node(atlas, 0)) < 5
 
 
-def test_a_fold_or_a_scope_that_is_not_there(atlas_of):
+def test_a_missing_fold_or_scope(atlas_of):
     atlas = atlas_of(*TRAINING)
     with pytest.raises(LowtideError, match="no such scope"):
         make_screen(atlas, path="nowhere")
@@ -255,7 +255,7 @@ def test_around_a_node_and_the_way_to_another(atlas_of):
     assert {item.label for item in screen.items} == {"x", "dense/Less", "gradient_tape/MatMul", "adam/apply"}
 
 
-def test_nodes_of_several_scopes_are_labelled_by_what_tells_them_apart(atlas_of):
+def test_labels_of_nodes_of_several_scopes_are_distinct(atlas_of):
     convolutions = [f"net/block{number}_conv/convolution" for number in range(3)]
     atlas = atlas_of(*chain(["net/stem/Relu", *convolutions]))
     screen = make_node_screen(atlas, np.arange(len(atlas)), 0, "all")

@@ -136,7 +136,7 @@ def test_a_file_of_another_kind_says_so(tide_file, changes, message):
         Tide.load(tide_file)
 
 
-def test_files_that_are_no_tides_say_so(tmp_path):
+def test_files_that_are_not_tides_are_errors(tmp_path):
     with pytest.raises(LowtideError, match="No such file"):
         Tide.load(tmp_path / "nowhere.tide")
     with pytest.raises(LowtideError, match="cannot read"):

@@ -114,14 +114,14 @@ def test_colours_are_amounts_of_a_tide(site):
         ("paths?from=dense/kernel&to=dense/MatMul", {"dense/kernel": 1024, "dense/kernel/Read": 0, "dense/MatMul": 0}),
     ],
 )
-def test_some_nodes_are_coloured_by_a_tide_too(site, asked, expected):
+def test_nodes_are_coloured_by_a_tide(site, asked, expected):
     path, _, query = asked.partition("?")
     items = site.ask(f"graph/0.0/{path}", f"{query}&tide=5&colour=peak")["items"]
     assert {item["key"]: item["value"] for item in items} == expected
     assert {item["value"] for item in site.ask(f"graph/0.0/{path}", query)["items"]} == {None}
 
 
-def test_a_node_tells_what_its_file_and_a_tide_say(site):
+def test_details_of_a_node_come_from_its_file_and_a_tide(site):
     answer = site.ask("graph/0.0/node", "name=dense/kernel&tide=5")
     assert (answer["op"], answer["tide"]["bytes_at_peak"], answer["tide"]["tensor_count"]) == ("VarHandleOp", 1024, 1)
     assert answer["tide"]["tensors"][0]["name"] == "dense/kernel:0"
@@ -281,7 +281,7 @@ def test_every_name_of_this_machine_is_known(site, host):
 
 
 @pytest.mark.parametrize("sender", ["cross-site", "same-site"])
-def test_pages_of_others_cannot_ask(site, sender):
+def test_pages_of_other_origins_are_refused(site, sender):
     assert site.refused("/api/files", sec_fetch_site=sender)[0] == 403
     # A link to the page itself is fine.
     assert site.get("/", sec_fetch_site=sender).status == 200

@@ -130,7 +130,7 @@ def test_several_paths_keep_their_names(own_cache, monkeypatch):
         ]
 
 
-def test_inside_another_program_that_program_decides_who_may_ask(own_cache):
+def test_inside_another_program_the_host_allow_list_is_that_of_the_program(own_cache):
     (own_cache / "graph.pb").write_bytes(GRAPH)
     with open_site(own_cache, hosts=None, prefix="/data/plugin/lowtide") as site:
         reply = site.get("/data/plugin/lowtide/api/files", host="notebook.example")

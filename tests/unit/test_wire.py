@@ -50,12 +50,12 @@ def test_a_field_that_is_cut_ends_where_it_should_have_ended():
         (b"\x08" + b"\xff" * 11, "longer than 64 bits"),
     ],
 )
-def test_bytes_that_are_no_message_say_why(data, reason):
+def test_bytes_that_are_not_a_message_are_refused_with_the_reason(data, reason):
     with pytest.raises(WireError, match=reason):
         list(walk(data, 0, len(data)))
 
 
-def test_reading_gives_what_lies_at_the_offsets():
+def test_reading_returns_the_bytes_at_the_offsets():
     assert list(read_fields(DATA)) == [(1, 300), (2, struct.pack("<d", 1.5)), (3, b"abc"), (3, b"")]
 
 
