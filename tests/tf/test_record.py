@@ -1,4 +1,4 @@
-"""Real programs under the recorder: what it says of their steps is what the allocator told the programs themselves."""
+"""Real programs under the recorder, whose record agrees with what the allocator told the programs themselves."""
 
 import json
 import signal
@@ -47,7 +47,7 @@ KERAS = ["compiled fit", "train_on_batch", "bfloat16", "graph", "xla"]
 class Run(NamedTuple):
     exit_code: int
     signal: int | None
-    told: Any
+    printed: Any
     """The last line that the program printed, as JSON."""
     record: RunRecord
     tide: Tide | None
@@ -68,7 +68,7 @@ def start(folder: Path, program: str, *arguments: str) -> Run:
     assert record is not None, done.stderr
     return Run(
         **json.loads((folder / "ending.json").read_text()),
-        told=json.loads(lines[-1]) if lines else None,
+        printed=json.loads(lines[-1]) if lines else None,
         record=record,
         tide=load_tide(folder / "step.tide"),
         predicted=load_tide(folder / "predicted.tide"),
@@ -95,7 +95,7 @@ def peaks(run: Run) -> dict[int, int]:
 
 def own_peaks(run: Run, steps) -> dict[int, int]:
     """The same as the program measured it."""
-    return {step: run.told["peaks"][step - 1] for step in steps}
+    return {step: run.printed["peaks"][step - 1] for step in steps}
 
 
 @pytest.mark.parametrize("name", LIVING)
@@ -108,7 +108,7 @@ def test_the_program_ends_as_it_would_and_its_step_is_known(runs, name):
     assert tide.recording.step in peaks(run)
     assert peaks(run)[tide.recording.step] == tide.peak_bytes == tide.curve.bytes_in_use.max()
     assert tide.safe_bytes >= max(peaks(run).values())
-    assert run.record.steps == len(run.told["peaks"])
+    assert run.record.steps == len(run.printed["peaks"])
 
 
 @pytest.mark.parametrize("name", LIVING)
@@ -141,15 +141,15 @@ def test_a_short_run_has_its_first_steps_recorded(runs):
     run = runs["inside"]
     assert list(peaks(run)) == [1, 2]
     # The program's first step makes the variables, too.
-    assert peaks(run)[1] <= run.told["peaks"][0]
-    assert peaks(run)[2] == run.told["peaks"][1]
+    assert peaks(run)[1] <= run.printed["peaks"][0]
+    assert peaks(run)[2] == run.printed["peaks"][1]
     # The model is gone when its step is looked at.
     assert "wide" in run.tide.buffers.layer
 
 
 @pytest.mark.parametrize("name", ["fit", *KERAS])
 def test_the_batch_is_found(runs, name):
-    assert runs[name].tide.batch_size == runs[name].told["batch"]
+    assert runs[name].tide.batch_size == runs[name].printed["batch"]
 
 
 @pytest.mark.parametrize("name", KERAS)
@@ -236,14 +236,14 @@ def test_a_session_counts_the_runs_that_train(runs):
 
 def test_the_scripts_own_profiler_comes_first(runs):
     run = runs["profiler"]
-    assert run.told["profiles"] == 1
+    assert run.printed["profiles"] == 1
     assert list(peaks(run)) == [13, 14, 15]
     assert peaks(run) == own_peaks(run, peaks(run))
     assert any("profiler" in note for note in run.tide.notes)
 
 
 def test_a_signature_is_called_as_ever(runs):
-    assert runs["signature"].told["outputs"] == ["out"]
+    assert runs["signature"].printed["outputs"] == ["out"]
 
 
 @pytest.mark.parametrize(
@@ -272,4 +272,4 @@ def test_a_process_that_has_a_moment_left_says_what_its_step_took(runs):
 
 
 def test_a_fork_ends_as_it_would_without_lowtide(runs):
-    assert runs["code"].told == signal.SIGABRT
+    assert runs["code"].printed == signal.SIGABRT

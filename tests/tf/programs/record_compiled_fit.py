@@ -2,7 +2,7 @@
 
 import keras
 import numpy as np
-from record_watch import Watch
+from step_peaks import StepPeaks
 
 STEPS, BATCH = 14, 48
 
@@ -27,9 +27,9 @@ model = keras.Sequential(
     [keras.Input((100,)), keras.layers.Dense(2000, activation="relu", name="wide"), keras.layers.Dense(10, name="head")]
 )
 model.compile("adam", "mse", jit_compile=True)
-watch = Watch()
+peaks = StepPeaks()
 around = keras.callbacks.LambdaCallback(
-    on_train_batch_begin=lambda batch, logs: watch.__enter__(), on_train_batch_end=lambda batch, logs: watch.__exit__()
+    on_train_batch_begin=lambda batch, logs: peaks.__enter__(), on_train_batch_end=lambda batch, logs: peaks.__exit__()
 )
 model.fit(Batches(), verbose=0, callbacks=[around])
-watch.tell(batch=BATCH)
+peaks.print(batch=BATCH)

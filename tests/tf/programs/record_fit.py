@@ -2,23 +2,23 @@
 
 import keras
 import tensorflow as tf
-from record_watch import Watch
+from step_peaks import StepPeaks
 
 BATCH = 48
 
 
 class Around(keras.callbacks.Callback):
-    """The watch, where a callback can stand."""
+    """A callback that records the peak of each batch."""
 
     def __init__(self):
         super().__init__()
-        self.watch = Watch()
+        self.peaks = StepPeaks()
 
     def on_train_batch_begin(self, batch, logs=None):
-        self.watch.__enter__()
+        self.peaks.__enter__()
 
     def on_train_batch_end(self, batch, logs=None):
-        self.watch.__exit__()
+        self.peaks.__exit__()
 
 
 inputs = keras.Input((64,))
@@ -31,4 +31,4 @@ around = Around()
 # As many steps as a training takes to settle.
 model.evaluate(data.repeat(2), verbose=0)
 model.fit(data, epochs=3, validation_data=data.take(2), verbose=0, callbacks=[around])
-around.watch.tell(batch=BATCH)
+around.peaks.print(batch=BATCH)

@@ -2,7 +2,7 @@
 
 import keras
 import tensorflow as tf
-from record_watch import Watch
+from step_peaks import StepPeaks
 
 
 def network(name, width, output):
@@ -41,9 +41,9 @@ def teach_generator(noise):
 
 
 real, noise = tf.random.uniform((64, 64)), tf.random.normal((64, 16))
-watch = Watch()
+peaks = StepPeaks()
 for _ in range(14):
-    with watch:
+    with peaks:
         critic_loss = teach_critic(real, noise)
         generator_loss = teach_generator(noise)
-watch.tell()
+peaks.print()

@@ -4,20 +4,20 @@ import gc
 
 import keras
 import tensorflow as tf
-from record_watch import Watch
+from step_peaks import StepPeaks
 
 
 def train():
     model = keras.Sequential([keras.Input((32,)), keras.layers.Dense(256, name="wide"), keras.layers.Dense(4)])
     model.compile(optimizer="sgd", loss="mse")
     x, y = tf.zeros((64, 32)), tf.zeros((64, 4))
-    watch = Watch()
+    peaks = StepPeaks()
     for _ in range(5):
-        with watch:
+        with peaks:
             model.train_on_batch(x, y)
-    return watch
+    return peaks
 
 
-watch = train()
+peaks = train()
 gc.collect()
-watch.tell()
+peaks.print()

@@ -4,7 +4,7 @@ import sys
 
 import keras
 import tensorflow as tf
-from record_watch import Watch
+from step_peaks import StepPeaks
 
 mode = sys.argv[1]
 model = keras.Sequential(
@@ -37,8 +37,8 @@ if mode == "tape":
 elif mode != "eager":
     step = tf.function(step, jit_compile=mode == "xla")
 x, y = tf.random.uniform((128, 64)), tf.zeros((128,), tf.int32)
-watch = Watch()
+peaks = StepPeaks()
 for _ in range(14):
-    with watch:
+    with peaks:
         loss = step(x, y)
-watch.tell(batch=128)
+peaks.print(batch=128)

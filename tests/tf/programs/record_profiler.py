@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 import tensorflow as tf
-from record_watch import Watch
+from step_peaks import StepPeaks
 
 weight = tf.Variable(tf.ones((256, 256)))
 
@@ -18,12 +18,12 @@ def step(x):
 
 x = tf.ones((64, 256))
 folder = Path(sys.argv[1])
-watch = Watch()
+peaks = StepPeaks()
 for number in range(1, 19):
     if number == 9:
         tf.profiler.experimental.start(str(folder))
-    with watch:
+    with peaks:
         step(x)
     if number == 12:
         tf.profiler.experimental.stop()
-watch.tell(profiles=len(list(folder.rglob("*.xplane.pb"))))
+peaks.print(profiles=len(list(folder.rglob("*.xplane.pb"))))

@@ -1,7 +1,7 @@
 """A program of TensorFlow 1: a graph, a session, and a loop that runs it."""
 
 import tensorflow.compat.v1 as tf
-from record_watch import Watch
+from step_peaks import StepPeaks
 
 tf.disable_v2_behavior()
 with tf.Graph().as_default() as graph:
@@ -14,12 +14,12 @@ with tf.Graph().as_default() as graph:
     initialize = tf.global_variables_initializer()
     # Additions are refused from now on.
     graph.finalize()
-    watch = Watch()
+    peaks = StepPeaks()
     with tf.Session() as session:
         session.run(initialize)
         for _ in range(14):
-            with watch:
+            with peaks:
                 session.run([train, loss], {x: [[1.0] * 64] * 32})
             # A look at the loss is no step.
             session.run(loss, {x: [[1.0] * 64]})
-watch.tell()
+peaks.print()

@@ -3,7 +3,7 @@
 import sys
 
 import tensorflow as tf
-from record_watch import Watch
+from step_peaks import StepPeaks
 
 
 class Product(tf.Module):
@@ -20,8 +20,8 @@ product = Product()
 tf.saved_model.save(product, sys.argv[1], signatures={"multiply": product.multiply})
 multiply = tf.saved_model.load(sys.argv[1]).signatures["multiply"]
 x = tf.ones((64, 256))
-watch = Watch()
+peaks = StepPeaks()
 for _ in range(14):
-    with watch:
+    with peaks:
         result = multiply(x)
-watch.tell(outputs=sorted(result))
+peaks.print(outputs=sorted(result))

@@ -2,7 +2,7 @@
 
 import keras
 import tensorflow as tf
-from record_watch import Watch
+from step_peaks import StepPeaks
 
 strategy = tf.distribute.MirroredStrategy(["CPU:0"])
 with strategy.scope():
@@ -25,8 +25,8 @@ def step(x):
 
 
 x = tf.random.uniform((64, 32))
-watch = Watch()
+peaks = StepPeaks()
 for _ in range(14):
-    with watch:
+    with peaks:
         loss = step(x)
-watch.tell()
+peaks.print()

@@ -4,7 +4,7 @@ import sys
 
 import keras
 import tensorflow as tf
-from record_watch import Watch
+from step_peaks import StepPeaks
 
 keras.config.set_dtype_policy(sys.argv[1])
 model = keras.Sequential(
@@ -18,8 +18,8 @@ model = keras.Sequential(
 )
 model.compile(optimizer="adam", loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True))
 x, y = tf.random.uniform((16, 32, 32, 3)), tf.zeros((16,), tf.int32)
-watch = Watch()
+peaks = StepPeaks()
 for _ in range(14):
-    with watch:
+    with peaks:
         model.train_on_batch(x, y)
-watch.tell(batch=16)
+peaks.print(batch=16)

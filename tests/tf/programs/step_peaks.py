@@ -1,4 +1,4 @@
-"""How a program of these tests watches itself: the allocator's own peak of each of its steps."""
+"""The peak of each step of a program, by the allocator's own statistic."""
 
 import json
 
@@ -7,8 +7,8 @@ import tensorflow as tf
 DEVICE = "CPU:0"
 
 
-class Watch:
-    """Around each step: the most that was in use meanwhile."""
+class StepPeaks:
+    """A context for each step, which records the highest use within it."""
 
     def __init__(self):
         self.peaks = []
@@ -19,5 +19,6 @@ class Watch:
     def __exit__(self, *error):
         self.peaks.append(tf.config.experimental.get_memory_info(DEVICE)["peak"])
 
-    def tell(self, **more):
+    def print(self, **more):
+        """Print the peaks and further fields as the last line of the program."""
         print(json.dumps({"peaks": self.peaks, **more}), flush=True)
