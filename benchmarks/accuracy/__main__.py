@@ -2,6 +2,7 @@
 
 python -m benchmarks.accuracy                    everything that is not in the cache
 python -m benchmarks.accuracy --only resnet      the configurations whose name contains this
+python -m benchmarks.accuracy --held-out         programs that nothing was tuned on
 python -m benchmarks.accuracy --cached           only what is in the cache
 """
 
@@ -124,6 +125,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--only", action="append", default=[], help="part of a name; may be repeated")
     parser.add_argument("--quick", action="store_true", help="nine configurations")
+    parser.add_argument("--held-out", action="store_true", help="the programs that nothing was tuned on")
     parser.add_argument("--mode", choices=("fit", "direct"), default="fit", help="how a Keras step is run")
     parser.add_argument("--cached", action="store_true", help="measure nothing that is not in the cache")
     parser.add_argument("--fresh", action="store_true", help="measure again what is in the cache")
@@ -160,14 +162,15 @@ def collect(chosen: list[Configuration], cache: Cache, options: argparse.Namespa
 def main() -> None:
     options = parse()
     cache = Cache(options.results)
-    chosen = select(tuple(options.only), options.quick)
+    chosen = select(tuple(options.only), options.quick, options.held_out)
     if not chosen:
         raise SystemExit(f"error: no configuration matches {options.only}; see benchmarks/accuracy/zoo.py")
     parts = collect(chosen, cache, options)
     rows = [make_row(entry, *(part.get(entry.name, {}) for part in parts)) for entry in chosen]
     print("\n" + summary_markdown(summarise(rows)))
     # Part of the zoo is written to other files, so that it never replaces the whole table.
-    name = "table" if not options.only and not options.quick else "part"
+    whole = "held_out" if options.held_out else "table"
+    name = whole if not options.only and not options.quick else "part"
     options.results.mkdir(parents=True, exist_ok=True)
     (options.results / f"{name}.md").write_text(to_markdown(rows, setting()))
     (options.results / f"{name}.json").write_text(to_json(rows, setting()))

@@ -7,7 +7,7 @@ from typing import Any
 
 import keras
 
-from benchmarks.accuracy.architectures import applications, attention, custom, plain, sequences, sparse
+from benchmarks.accuracy.architectures import applications, attention, custom, held_out, plain, sequences, sparse
 from benchmarks.accuracy.zoo import Configuration
 
 BUILDERS: dict[str, Callable[..., Any]] = {
@@ -17,6 +17,7 @@ BUILDERS: dict[str, Callable[..., Any]] = {
     **sequences.BUILDERS,
     **sparse.BUILDERS,
     **custom.BUILDERS,
+    **held_out.BUILDERS,
 }
 
 

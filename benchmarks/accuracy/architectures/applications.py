@@ -11,7 +11,7 @@ from benchmarks.accuracy.architectures.compiling import SPARSE, compile_model
 from benchmarks.accuracy.zoo import Configuration
 
 
-def _application(class_name: str, default_image: int = 224) -> Callable[..., Any]:
+def application(class_name: str, default_image: int = 224) -> Callable[..., Any]:
     def builder(configuration: Configuration, image: int = default_image) -> Any:
         model = getattr(keras.applications, class_name)(weights=None, input_shape=(image, image, 3))
         return compile_model(model, configuration, SPARSE, metrics=["accuracy"])
@@ -20,15 +20,15 @@ def _application(class_name: str, default_image: int = 224) -> Callable[..., Any
 
 
 BUILDERS = {
-    "resnet50": _application("ResNet50"),
-    "mobilenetv2": _application("MobileNetV2"),
-    "densenet121": _application("DenseNet121"),
-    "xception": _application("Xception"),
-    "efficientnetv2b0": _application("EfficientNetV2B0"),
-    "mobilenetv3small": _application("MobileNetV3Small"),
-    "mobilenetv3large": _application("MobileNetV3Large"),
-    "vgg16": _application("VGG16"),
-    "inceptionv3": _application("InceptionV3"),
-    "nasnetmobile": _application("NASNetMobile"),
-    "convnexttiny": _application("ConvNeXtTiny"),
+    "resnet50": application("ResNet50"),
+    "mobilenetv2": application("MobileNetV2"),
+    "densenet121": application("DenseNet121"),
+    "xception": application("Xception"),
+    "efficientnetv2b0": application("EfficientNetV2B0"),
+    "mobilenetv3small": application("MobileNetV3Small"),
+    "mobilenetv3large": application("MobileNetV3Large"),
+    "vgg16": application("VGG16"),
+    "inceptionv3": application("InceptionV3"),
+    "nasnetmobile": application("NASNetMobile"),
+    "convnexttiny": application("ConvNeXtTiny"),
 }
