@@ -44,6 +44,12 @@ class Row:
         deviation = _deviation(self.safe_bytes, self.measured_bytes)
         return None if deviation is None else 1 + deviation
 
+    @property
+    def bound_ratio(self) -> float | None:
+        """The bound as a multiple of the highest recorded step; below one, a step exceeded it."""
+        deviation = _deviation(self.safe_bytes, self.highest_bytes)
+        return None if deviation is None else 1 + deviation
+
 
 def _deviation(predicted: int | None, measured: int | None) -> float | None:
     return None if predicted is None or not measured else predicted / measured - 1
@@ -65,6 +71,9 @@ class Summary:
     ran_out: int
     ran_out_fraction: float | None
     median_safe_ratio: float | None
+    median_bound_ratio: float | None
+    worst_bound_ratio: float | None
+    exceeded: int
     grappler_answered: int
     grappler_median_error: float | None
     grappler_percentile_95_error: float | None
@@ -86,6 +95,7 @@ def summarise(rows: Sequence[Row]) -> Summary:
     errors = {row.name: abs(row.error) for row in rows if row.error is not None}
     grappler = [abs(row.grappler_error) for row in rows if row.grappler_error is not None]
     ratios = [row.safe_ratio for row in rows if row.safe_ratio is not None]
+    bounds = [row.bound_ratio for row in rows if row.bound_ratio is not None]
     limited = [row.ran_out for row in rows if row.ran_out is not None]
     worst_name = max(errors, key=errors.__getitem__) if errors else None
     return Summary(
@@ -101,6 +111,9 @@ def summarise(rows: Sequence[Row]) -> Summary:
         ran_out=sum(limited),
         ran_out_fraction=sum(limited) / len(limited) if limited else None,
         median_safe_ratio=statistics.median(ratios) if ratios else None,
+        median_bound_ratio=statistics.median(bounds) if bounds else None,
+        worst_bound_ratio=max(bounds, default=None),
+        exceeded=sum(bound < 1.0 for bound in bounds),
         grappler_answered=len(grappler),
         grappler_median_error=percentile(grappler, 0.5),
         grappler_percentile_95_error=percentile(grappler, 0.95),
@@ -159,6 +172,9 @@ def summary_markdown(summary: Summary) -> str:
         f"| worst | {worst} | |",
         f"| `safe_bytes` as a limit ran out | {out} | |",
         f"| `safe_bytes` / measured, median | {number(summary.median_safe_ratio, 3)} | |",
+        f"| `safe_bytes` / highest measured step, median | {number(summary.median_bound_ratio, 3)} | |",
+        f"| `safe_bytes` / highest measured step, worst | {number(summary.worst_bound_ratio, 3)} | |",
+        f"| configurations with a step above `safe_bytes` | {summary.exceeded} | |",
     ]
     return "\n".join(lines)
 

@@ -47,6 +47,10 @@ def test_name_holds_everything_that_differs() -> None:
 def test_select_by_part_of_the_name() -> None:
     assert {entry.architecture for entry in zoo.select(("ResNet",))} == {"resnet50"}
     assert zoo.select(("no such",)) == []
+    held_out = zoo.select(held_out=True)
+    assert len(held_out) >= 15
+    assert not {entry.name for entry in held_out} & {entry.name for entry in zoo.CONFIGURATIONS}
+    assert all(zoo.find(entry.name) is entry for entry in held_out)
     assert [entry.name for entry in zoo.select(quick=True)] == [
         entry.name for entry in zoo.CONFIGURATIONS if entry.name in zoo.QUICK
     ]
@@ -70,9 +74,9 @@ def test_row_compares_with_what_was_measured() -> None:
 
 def test_summary_counts_misses_in_both_directions() -> None:
     rows = [
-        row("a-1", 1000, 990, safe_bytes=1100, ran_out=False, grappler_bytes=500),
-        row("a-2", 1000, 1030, safe_bytes=1040, ran_out=True),
-        row("b-1", 1000, 1020, safe_bytes=1060, ran_out=False),
+        row("a-1", 1000, 990, safe_bytes=1100, highest_bytes=1000, ran_out=False, grappler_bytes=500),
+        row("a-2", 1000, 1030, safe_bytes=1040, highest_bytes=1300, ran_out=True),
+        row("b-1", 1000, 1020, safe_bytes=1060, highest_bytes=1000, ran_out=False),
         row("b-2", None, 5),
         row("c-1", 1000, None),
     ]
@@ -85,6 +89,8 @@ def test_summary_counts_misses_in_both_directions() -> None:
     assert (summary.ran_out, summary.limited) == (1, 3)
     assert summary.ran_out_fraction == pytest.approx(1 / 3)
     assert summary.median_safe_ratio == pytest.approx(1.06)
+    assert summary.median_bound_ratio == pytest.approx(1.06)
+    assert (summary.worst_bound_ratio, summary.exceeded) == (pytest.approx(1.1), 1)
     assert (summary.grappler_answered, summary.grappler_median_error) == (1, pytest.approx(0.5))
 
 
