@@ -4,6 +4,7 @@ import gzip
 import json
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,27 @@ def test_a_log_in_which_memory_did_not_run_out(refused, tmp_path):
     assert "no message in this log, 2 lines, says that memory ran out" in line
     assert "OOM when allocating tensor" in line
     assert "empty" in refused("explain", write_log(tmp_path / "empty.log", []))
+
+
+def test_a_log_in_which_memory_may_have_run_out_says_what_to_look_at(refused, tmp_path):
+    def asked(*lines: str) -> str:
+        return refused("explain", write_log(tmp_path / "train.log", list(lines)))
+
+    assert "nvidia-smi" in asked("Could not create cudnn handle: CUDNN_STATUS_NOT_INITIALIZED")
+    assert "kernel died" in asked("The kernel appears to have died. It will restart automatically.")
+    crashed = asked("Fatal Python error: Segmentation fault", "exited with SIGSEGV", "Segmentation fault (core dumped)")
+    assert crashed.count("crashed without a reason") == 1
+    went_on = ["failed to allocate 2G (2147483648 bytes) from device: CUDA_ERROR_OUT_OF_MEMORY", "loss: 0.3"]
+    assert "training went on" in asked(*went_on)
+
+
+def test_an_archive_or_a_model_says_what_to_do(refused, tmp_path):
+    archive = tmp_path / "logs.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("train.txt", OOM)
+    assert f"unzip -p {archive} | lowtide explain -" in refused("explain", archive)
+    model = archive.rename(tmp_path / "model.keras")
+    assert f"lowtide predict {model}" in refused("explain", model)
 
 
 def test_other_files_are_one_line(refused, log_file, tide_file, tmp_path):

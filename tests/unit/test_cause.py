@@ -293,5 +293,7 @@ def test_memory_of_a_gpu():
     assert on_gpu(Request(device=GPU))
     assert on_gpu(Request(allocator="GPU_0_bfc"))
     assert not on_gpu(Request(allocator="bfc_cpu_allocator_for_gpu", device="/device:CPU:0"))
-    host = find_cause(Evidence(Request(MIB, allocator="cuda_host_bfc")))
+    assert not on_gpu(Request(allocator="gpu_host_bfc"))
+    host = find_cause(Evidence(Request(MIB, allocator="gpu_host_bfc")))
+    assert host.name == "host"
     assert "TF_GPU_HOST_MEM_LIMIT_IN_MB" in host.advice[0]

@@ -1,6 +1,8 @@
 """The lines of a log, whatever it is wrapped in."""
 
+import bz2
 import gzip
+import lzma
 import tracemalloc
 
 import pytest
@@ -21,6 +23,10 @@ WRAPPED = {
     "gzip": gzip.compress(TEXT),
     "rotated": gzip.compress(TEXT[:9]) + gzip.compress(TEXT[9:]),
     "utf-16": TEXT.decode().encode("utf-16"),
+    "utf-16 without a mark": TEXT.decode().encode("utf-16-le"),
+    "big-endian without a mark": TEXT.decode().encode("utf-16-be"),
+    "zeros of a truncated file": b"\0" * 9000 + TEXT,
+    "zeros inside": TEXT[:5] + b"\0\0\0" + TEXT[5:],
     "utf-16 in gzip": gzip.compress(TEXT.decode().encode("utf-16")),
 }
 
@@ -50,6 +56,19 @@ def test_damage_is_one_line():
         list(read_log_lines([bytes(content)], "a.log"))
     with pytest.raises(LowtideError, match="not text"):
         list(read_log_lines([b"\x7fELF\0\0\0"], "a.log"))
+
+
+@pytest.mark.parametrize(
+    ("content", "command"),
+    [(bz2.compress(TEXT), "bzcat"), (lzma.compress(TEXT), "xzcat"), (b"\x28\xb5\x2f\xfd\x04", "zstdcat")],
+)
+def test_other_compressed_files_say_how_to_read_them(content, command):
+    with pytest.raises(LowtideError, match=rf"{command} a.log.x \| lowtide explain -"):
+        list(read_log_lines([content], "a.log.x"))
+
+
+def test_a_file_of_zeros_is_empty():
+    assert list(read_log_lines([b"\0" * 5000] * 3, "a.log")) == []
 
 
 def test_of_a_line_without_end_only_the_end_is_kept():

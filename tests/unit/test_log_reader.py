@@ -1,5 +1,7 @@
 """Logs of many versions say the same, and the reader hears it."""
 
+import json
+import re
 import tracemalloc
 from itertools import chain, zip_longest
 from random import Random
@@ -10,6 +12,7 @@ from lowtide.oom.evidence import Request, guess_batch_size
 from lowtide.oom.log_patterns import read_amount
 from lowtide.oom.log_reader import read_log_evidence
 from lowtide.oom.shortage import explain_evidence
+from lowtide.units import format_bytes
 from tests.unit.logs import (
     ALLOCATOR,
     ASKED,
@@ -24,6 +27,7 @@ from tests.unit.logs import (
     allocator_says,
     as_bytes,
     failure,
+    human,
     prefixed,
     python_says,
     whole_log,
@@ -39,6 +43,8 @@ DECORATIONS = {
     "logger": lambda line: f"[2024-05-01 10:11:12,131] INFO - trainer: {line}",
     "quoted": lambda line: f"> {line}",
     "crlf": lambda line: f"{line}\r",
+    "kubelet": lambda line: f"2024-05-01T10:11:12.131415161Z stderr F {line}",
+    "json": lambda line: json.dumps({"log": f"{line}\n", "stream": "stderr"}),
     "progress bar": lambda line: f" 10/100 [==>....] - loss: 0.51\r 11/100 [==>....] - loss: 0.50{line}",
 }
 
@@ -173,6 +179,29 @@ def test_two_processes_into_one_log_do_not_break_it():
     assert read(lines)
 
 
+WRITERS = {
+    "mpirun": "[1,{0}]<stderr>:",
+    "prterun": "[prterun-host-99@1,{0}]<stderr>: ",
+    "ray": "(TrainWorker pid={0}, ip=10.0.0.1) ",
+    "compose": "trainer-{0}  | ",
+    "kubectl": "[pod/train-{0}/main] ",
+    "ranks": "[rank{0}]: ",
+}
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_processes_that_a_log_names_are_told_apart(writer):
+    logs = [whole_log("2.4", base=(rank + 1) << 40) for rank in range(3)]
+    prefixes = [WRITERS[writer].format(rank) for rank in range(3)]
+    lines = [prefix + line for row in zip(*logs, strict=True) for prefix, line in zip(prefixes, row, strict=True)]
+    found = read([*lines, "Killed"])
+    assert [evidence.heap.address[0] >> 40 for evidence in found] == [1, 2, 3]
+    for evidence in found:
+        assert evidence.heap.complete
+        assert evidence.request.source == "train.py:17"
+        assert explain_evidence(evidence, "train.log").cause.name == "fragmentation"
+
+
 def test_only_the_error_of_a_program_that_hides_the_dump():
     evidence = only([*prefixed("2.4", failure("2.4")[:1]), *python_says()])
     assert evidence.heap is None
@@ -193,6 +222,17 @@ HARMLESS = [
     '"State": {"OOMKilled": false, "ExitCode": 0}',
     "worker 137 exited with code 0; sent SIGKILL to it; loss: 1e-9",
     "Traceback: ValueError: bad shape [[node x (defined at a.py:3)]]",
+    "node_manager.cc:9] 0 Workers (tasks / actors) killed due to memory pressure (OOM), 3 Workers crashed",
+    "E cuda_dnn.cc:336] Could not create cudnn handle: CUDNN_STATUS_NOT_INITIALIZED",
+    "ENV EXIT=137",
+    "tcmalloc: large alloc 2400002048 bytes == 0x99a00000 @ 0x7fb5f9f8c1e7",
+    "The exit codes of the workers are {SIGSEGV(-11)}",
+    "The node was low on resource: ephemeral-storage.",
+    "OSError: [Errno 28] No space left on device",
+    "failed call to cuDevicePrimaryCtxRetain: CUDA_ERROR_INVALID_DEVICE",
+    "E failed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected",
+    "grpc: RESOURCE_EXHAUSTED: Received message larger than max (5242880 vs. 4194304)",
+    "tests/test_memory.py::test_MemoryError_is_raised PASSED",
     "W Garbage collection: deallocate free memory regions (i.e., allocations) so that we can re-allocate a larger one",
 ]
 
@@ -234,12 +274,29 @@ OUTSIDE = {
     "The replica workerpool0-0 ran out-of-memory and exited with a non-zero status of 137(SIGKILL).": "container",
     "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.": "machine",
     "Your session crashed after using all available RAM.": "machine",
+    "RayOutOfMemoryError: More than 95% of the memory on node gpu-box is used (11.8 / 12.3 GB).": "machine",
+    "earlyoom: low memory! at or below SIGTERM limits: mem 10.00%, swap 10.00%": "machine",
+    "(raylet) 12 Workers (tasks / actors) killed due to memory pressure (OOM), 0 Workers crashed": "machine",
+    "E failed to allocate 154.06GiB (165425291480 bytes) from device: HIP_ERROR_OutOfMemory": "device",
+    "E could not allocate ROCM stream for device 0: HIP_ERROR_OutOfMemory": "device",
+    "pandas.errors.ParserError: Error tokenizing data. C error: out of memory": "process",
+    "RuntimeError: DefaultCPUAllocator: can't allocate memory: you tried to allocate 4096 bytes": "process",
+    "191 train OUT_OF_MEM+ 0:125": "container",
+    "slurmstepd: error: Detected 1 oom_kill event in StepId=1130.0.": "container",
+    "Container killed on request. Exit code is 137": "killed",
+    "Exited (137) 2 hours ago": "killed",
+    "ERROR: executor failed: exit code: 137": "killed",
+    "Command exited with non-zero status 137": "killed",
+    "subprocess ended, returncode: -9": "killed",
+    '{"exitCode":137,"reason":"Error"}': "killed",
+    "[CRITICAL] WORKER (pid:12) was sent SIGKILL! Perhaps out of memory?": "killed",
+    "mpirun noticed that process rank 1 exited on signal 9 (Killed).": "killed",
     "Killed": "killed",
     "./train.sh: line 3:  4711 Killed                  python train.py": "killed",
     "Process finished with exit code 137": "killed",
     "container exited with code 137": "killed",
     "    Reason:       OOMKilled": "container",
-    "The node was low on resource: memory. Container train was using 15Gi": "container",
+    "The node was low on resource: memory. Container train was using 15Gi": "machine",
     "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=17.batch. Some processes were killed": "container",
     "slurmstepd: error: Job 17 exceeded memory limit (17000 > 16000), being killed": "container",
     "kernel: Memory cgroup out of memory: Killed process 9 (python) total-vm:9kB, anon-rss:2097152kB": "container",
@@ -254,9 +311,102 @@ def test_memory_that_ran_out_outside_of_the_allocator(line, exhausted):
     cause = explain_evidence(evidence, "train.log").cause
     assert cause.name == {"device": "device", "container": "container"}.get(exhausted, "host")
     assert cause.advice
+    assert not re.search(r"container.*host|host.*container", cause.sentence)
     if "anon-rss" in line:
         assert evidence.in_use_bytes == 2 << 30
         assert "2 GiB" in cause.sentence
+
+
+@pytest.mark.parametrize(
+    ("lines", "limit", "held"),
+    [
+        (
+            [
+                "kernel: python3 invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0",
+                "kernel: memory: usage 8388608kB, limit 8388608kB, failcnt 123",
+                "kernel: Memory cgroup out of memory: Killed process 99 (python3) total-vm:9kB, anon-rss:8288608kB",
+            ],
+            8 << 30,
+            8 << 30,
+        ),
+        (
+            ["Container killed by YARN for exceeding memory limits. 7.5 GB of 5 GB virtual memory used."],
+            5 << 30,
+            15 << 29,
+        ),
+        (["=>> PBS: job killed: vmem 9437184kb exceeded limit 8388608kb"], 8 << 30, 9 << 30),
+    ],
+)
+def test_the_limit_of_a_container_that_a_log_states(lines, limit, held):
+    shortage = explain_evidence(only(lines), "train.log")
+    assert (shortage.cause.name, shortage.limit_bytes, shortage.in_use_bytes) == ("container", limit, held)
+    assert format_bytes(limit) in shortage.cause.sentence
+    assert any(f"--limit {limit >> 20}MiB" in line for line in shortage.cause.advice)
+    # Nothing is known of an allocator.
+    assert shortage.free_bytes is None
+
+
+def test_docker_says_that_memory_was_not_the_reason():
+    state = ['"OOMKilled": false,', '"ExitCode": 137,']
+    assert read(state) == []
+    assert read(state[::-1]) == []
+    assert only(["OOMKilled: false", *["Epoch 1/3"] * 30, "Killed"]).exhausted == "killed"
+
+
+def refusals(*amounts: int) -> list[str]:
+    said = "I cuda_driver.cc:733] failed to allocate {0} ({1} bytes) from device: CUDA_ERROR_OUT_OF_MEMORY"
+    return [said.format(human(amount), amount) for amount in amounts]
+
+
+def test_requests_that_the_driver_refused_one_after_the_other():
+    evidence = only(["Epoch 1/3", *refusals(2000 * MIB, 1800 * MIB, 1620 * MIB), "end"])
+    assert (evidence.line, evidence.request.bytes) == (2, 2000 * MIB)
+    assert "refused 3 requests, the smallest of 1.58 GiB" in evidence.notes[0]
+
+
+def test_training_that_went_on_after_a_refusal_did_not_run_out():
+    lines = [*refusals(2000 * MIB, 1800 * MIB), "Epoch 1/2", "100/100 [=====] - 9s 80ms/step - loss: 0.31"]
+    assert read(lines) == []
+    assert only([*lines, *refusals(100 * MIB)]).exhausted == "device"
+    # It is told with what followed.
+    assert "2,097,152,000" in only([*lines, *whole_log("2.4")]).notes[0]
+
+
+@pytest.mark.parametrize("library", ["CUDNN", "CUBLAS", "CUSOLVER"])
+def test_a_library_that_was_not_initialized_because_the_device_was_full(library):
+    line = f"E cuda_dnn.cc:328] Could not create handle: {library}_STATUS_NOT_INITIALIZED"
+    full = ["Found device 0 with properties:", "totalMemory: 8.00GiB freeMemory: 312.50MiB"]
+    assert explain_evidence(only([*full, line]), "train.log").cause.name == "device"
+    assert only([*refusals(32 * MIB), line]).request.bytes == 32 * MIB
+    created = "Created device /job:localhost/replica:0/task:0/device:GPU:0 with 7225 MB memory"
+    assert read([created, line]) == []
+
+
+def test_algorithms_that_found_no_workspace_are_one_failure():
+    tried = [
+        f"  Profiling failure on CUDNN engine {engine}: RESOURCE_EXHAUSTED: Out of memory while trying to allocate "
+        f"{size} bytes."
+        for engine, size in ((1, 20 * MIB), (2, 16 * MIB), (0, 30 * MIB))
+    ]
+    said = (
+        "W op_kernel.cc:1745] OP_REQUIRES failed at conv_ops.cc:989 : NOT_FOUND: No algorithm worked!  Error messages:"
+    )
+    lines = [said, *tried, "NotFoundError: No algorithm worked!", *tried, "\t [[{{node conv/convolution}}]]"]
+    evidence = only(lines)
+    assert (evidence.request.bytes, evidence.request.node) == (16 * MIB, "conv/convolution")
+    assert explain_evidence(evidence, "train.log").cause.name == "batch"
+
+
+@pytest.mark.parametrize(
+    ("free", "reservable", "cause"), [("6.78G", "3.33G", "fragmentation"), ("2.00G", "2.00G", "batch")]
+)
+def test_a_program_that_does_not_fit_on_a_tpu(free, reservable, cause):
+    line = (
+        "RESOURCE_EXHAUSTED: Error loading program 'jit_step': Attempting to reserve 6.50G at the bottom of memory. "
+        f"That was not possible. There are {free} free, 0B reserved, and {reservable} reservable."
+    )
+    shortage = explain_evidence(only([line, line]), "train.log")
+    assert (shortage.cause.name, shortage.request.bytes) == (cause, 13 << 29)
 
 
 def test_messages_of_one_end_are_one_failure_with_the_best_reason():
@@ -302,11 +452,39 @@ def test_memory_of_the_host_is_not_a_step_on_a_device():
     assert "smaller batch" in cause.advice[0]
 
 
+def test_pinned_memory_of_the_host_is_not_a_step():
+    lines = prefixed("1.4", failure("1.4"))
+    lines = [line.replace("GPU_0_bfc", "cuda_host_bfc") for line in lines]
+    cause = explain_evidence(only([*lines, "[[Node: grad/_41 = _Recv[client=false]()]]"]), "train.log").cause
+    assert cause.name == "host"
+    assert "pinned memory" in cause.sentence
+    assert "TF_CUDA_HOST_MEM_LIMIT_IN_MB" in cause.advice[0]
+
+
+def test_the_data_of_a_pipeline_that_found_no_room():
+    line = (
+        "InternalError: Failed copying input tensor in order to run TensorSliceDataset: Dst tensor is not initialized."
+    )
+    cause = explain_evidence(only([line]), "train.log").cause
+    assert cause.name == "constant"
+    assert "data of a pipeline" in cause.sentence
+
+
 def test_a_copied_array_of_unknown_size():
     line = "InternalError: Failed copying input tensor in order to run _EagerConst: Dst tensor is not initialized."
     cause = explain_evidence(only([line]), "train.log").cause
     assert cause.name == "constant"
     assert "NumPy array" in cause.sentence
+
+
+@pytest.mark.parametrize("key", ["message", "msg", "textPayload"])
+def test_a_traceback_in_one_json_object(key):
+    text = 'Traceback (most recent call last):\n  File "/app/train.py", line 10, in <module>\nMemoryError\n'
+    evidence = only([json.dumps({"severity": "ERROR", key: text})])
+    assert (evidence.exhausted, evidence.request.source) == ("process", "train.py:10")
+    assert only([json.dumps({"reason": "OOMKilled", key: "the container ended"})]).exhausted == "container"
+    assert only([json.dumps({key: "Killed\n"})]).exhausted == "killed"
+    assert only(['{"log": "Killed", cut off', "Killed"]).exhausted == "killed"
 
 
 def test_the_advice_to_record_is_a_command_that_works():
@@ -527,6 +705,34 @@ def test_an_array_of_numpy():
     shortage = explain_evidence(only([line]), "train.log")
     assert shortage.request == Request(3_200_000_000, (800, 1000000), "float32", allocator="numpy")
     assert shortage.cause.name == "constant"
+
+
+@pytest.mark.parametrize(
+    ("amount", "shape", "dtype", "asked", "cause"),
+    [
+        # NumPy writes three digits, and a point even after the third.
+        ("117. GiB", "(104812, 5070, 59)", "int32", 104812 * 5070 * 59 * 4, "constant"),
+        ("4.00 MiB", "(512, 512, 2)", "float64", 4 * MIB, "host"),
+        ("234. MiB", "(60000, 1024)", "float32", 60000 * 4096, "host"),
+        (None, "(4096, 1048576)", "float64", 32 << 30, "constant"),
+        ("1.25 GiB", "(3355443,)", "<U100", 1280 * MIB, "constant"),
+    ],
+)
+def test_amounts_of_numpy(amount, shape, dtype, asked, cause):
+    what = "" if amount is None else f"{amount} for an "
+    line = f"_ArrayMemoryError: Unable to allocate {what}array with shape {shape} and data type {dtype}"
+    shortage = explain_evidence(only([f"numpy.core._exceptions.{line}"]), "train.log")
+    assert shortage.request.bytes == asked
+    assert shortage.cause.name == cause
+    assert any("lt.feed" in line for line in shortage.cause.advice)
+    assert not any("tf.constant" in line for line in shortage.cause.advice)
+
+
+def test_an_amount_of_pytorch():
+    line = (
+        "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; 7.79 GiB total capacity)"
+    )
+    assert only([line]).request.bytes == 20 * MIB
 
 
 def test_one_shape_alone_is_no_batch_size():

@@ -35,7 +35,7 @@ def command(
     memory, why it was not enough, and what to do. Two tides, BEFORE and AFTER, are compared: which layers grew.
 
     Exits 0; 1 if the tide does not fit the budget, the peak grew by more than --max-growth, or memory ran out in the
-    log; 2 on a usage error.
+    log; 2 on a usage error, or if no message of the log says that memory ran out.
     """
     check_one_form(as_json=as_json, markdown=markdown)
     check_writable([html, svg, space], force=force)

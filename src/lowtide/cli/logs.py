@@ -9,6 +9,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
+from zipfile import BadZipFile, ZipFile
 
 from lowtide.errors import LowtideError
 from lowtide.units import format_count
@@ -29,19 +30,47 @@ _LOOKED_FOR = (
 )
 
 
+_CRASHED = "the program crashed without a reason: if it was memory, lowtide run train.py says so"
+# What a log may say that memory is one explanation of, and what to do then.
+_HINTS = {
+    b"_STATUS_NOT_INITIALIZED": "a library of CUDA was not initialized: the GPU was full, which nvidia-smi shows, or "
+    "the versions of the driver, CUDA and cuDNN do not match",
+    b"from device: CUDA_ERROR_OUT_OF_MEMORY": "the driver refused memory once, but training went on: TensorFlow then "
+    "asks for less",
+    b"appears to have died": "a notebook's kernel died: if it was memory, lowtide run train.py says so of a script",
+    b"egmentation fault": _CRASHED,
+    b"SIGSEGV": _CRASHED,
+}
+
+
 def is_log(file: Path) -> bool:
-    """Whether a file is neither a tide nor a plan, which are zip files, by its name and its first bytes."""
+    """Whether a file is neither a tide nor a plan, which are zip files, by its name and its content."""
     if str(file) == "-":
         return True
     if file.suffix in (".tide", ".plan"):
         return False
+    if file.suffix in (".keras", ".h5") and file.is_file():
+        raise LowtideError(
+            "neither a tide nor a log: it is a model",
+            given=file,
+            cure=f"lowtide predict {file} says what a training step of it takes",
+        )
     try:
         with file.open("rb") as stream:
-            return stream.read(4) != b"PK\x03\x04"
+            return stream.read(4) != b"PK\x03\x04" or _is_other_archive(file)
     except OSError as error:
         near = get_close_matches(file.name, [each.name for each in file.parent.glob("*") if each.is_file()], n=1)
         cure = f"did you mean {file.with_name(near[0])}?" if near else "give a .tide or .plan file, or a log"
         raise LowtideError(f"cannot read: {error.strerror}", given=file, cure=cure) from error
+
+
+def _is_other_archive(file: Path) -> bool:
+    """Whether a zip file holds neither a tide nor a plan."""
+    try:
+        with ZipFile(file) as archive:
+            return not {"tide.json", "plan.json"} & set(archive.namelist())
+    except (BadZipFile, NotImplementedError):
+        return False
 
 
 def explain_log(file: Path, top: int, *, as_json: bool, html: Path | None) -> int:
@@ -70,13 +99,15 @@ class _OomLog:
         self.name = name
         self.lines = 0
         self.evidence: list[Evidence] = []
+        self.hints: list[bytes] = []
+        """The keys of `_HINTS` that a line contains."""
         self.left_out = 0
 
     def what_else(self) -> str:
         """Return what to do with a log that does not say that memory ran out."""
         if not self.lines:
             return "it is empty: give a log with the standard error of TensorFlow"
-        return _LOOKED_FOR
+        return "; ".join([*dict.fromkeys(_HINTS[words] for words in self.hints), _LOOKED_FOR])
 
     def read(self, file: Path) -> None:
         """Read the whole log, and keep its out-of-memory errors."""
@@ -101,8 +132,14 @@ class _OomLog:
             raise LowtideError(f"cannot read: {error.strerror}", given=self.name) from error
 
     def _count(self, lines: Iterator[bytes]) -> Iterator[bytes]:
+        missing = dict.fromkeys(_HINTS)
         for line in lines:
             self.lines += 1
+            for words in missing:
+                if words in line:
+                    self.hints.append(words)
+                    missing.pop(words)
+                    break
             yield line
 
 

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from lowtide.oom.evidence import Evidence, Request, group_alike
 
+# The allocators of pinned memory, and the environment variable that limits each.
+PINNED_ALLOCATORS = {"cuda_host_bfc": "TF_CUDA_HOST_MEM_LIMIT_IN_MB", "gpu_host_bfc": "TF_GPU_HOST_MEM_LIMIT_IN_MB"}
+
+_PREDICT_DATASET = (
+    "lowtide predict train.py:dataset shows what each stage of a tf.data pipeline holds: shuffle, cache, prefetch"
+)
+
 # The least that the allocator gives out, for scalars too.
 _SCALAR_BYTES = 256
 
@@ -11,9 +18,9 @@ _SCALAR_BYTES = 256
 def advise(cause: str, evidence: Evidence) -> tuple[str, ...]:
     """Return the advice for a cause by its name, the most useful first."""
     lines = _ADVICE[cause](evidence)
-    allocator = evidence.request.allocator or ""
-    if allocator in ("cuda_host_bfc", "gpu_host_bfc"):
-        lines.insert(0, "this is pinned memory of the host: raise TF_GPU_HOST_MEM_LIMIT_IN_MB, or prefetch less")
+    variable = PINNED_ALLOCATORS.get(evidence.request.allocator or "")
+    if variable is not None:
+        lines.insert(0, f"raise the limit of pinned memory, which is {variable}, or prefetch less")
     return tuple(lines)
 
 
@@ -21,7 +28,8 @@ def on_gpu(request: Request) -> bool:
     """Whether the memory of a GPU ran out."""
     # The name of the CPU's allocator ends with _for_gpu: bfc_cpu_allocator_for_gpu.
     device, allocator = (request.device or "").upper(), (request.allocator or "").upper()
-    return "GPU:" in device or allocator.startswith("GPU_")
+    is_pinned = request.allocator in PINNED_ALLOCATORS
+    return not is_pinned and ("GPU:" in device or allocator.startswith("GPU_"))
 
 
 def _smaller_batch(evidence: Evidence) -> str:
@@ -113,6 +121,12 @@ def _for_leak(evidence: Evidence) -> list[str]:
 
 
 def _for_constant(evidence: Evidence) -> list[str]:
+    if evidence.request.allocator == "numpy":
+        return [
+            "leave the data in files: lt.feed.arrays, images, records or table read one batch at a time",
+            "keep the type of the files and convert in Dataset.map: float32 takes four times the bytes of uint8",
+            _PREDICT_DATASET,
+        ]
     return [
         "stream the data: lt.feed.arrays(x, y, budget=...) is a tf.data.Dataset that copies one batch at a time",
         "do not pass the whole array to tf.constant or from_tensor_slices: both copy it",
@@ -144,12 +158,15 @@ def _for_device(evidence: Evidence) -> list[str]:
 def _for_host(evidence: Evidence) -> list[str]:
     lines = [
         "feed the data from files: lt.feed.arrays, images, records or table hold no more than their budget",
-        "lowtide predict train.py:dataset shows what each stage of a tf.data pipeline holds: shuffle, cache, prefetch",
+        _PREDICT_DATASET,
     ]
     if evidence.request.node is not None or evidence.request.op is not None:
         lines.insert(0, _smaller_batch(evidence))
     if not evidence.is_recorded:
-        lines.append("run it with lowtide run --limit BYTES train.py: the report shows which tensors hold the memory")
+        limit = _budget(evidence.limit_bytes)
+        lines.append(
+            f"run it with lowtide run --limit {limit} train.py: the report shows which tensors hold the memory"
+        )
     return lines
 
 

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-from lowtide.oom.advice import advise
+from lowtide.oom.advice import PINNED_ALLOCATORS, advise
+from lowtide.oom.devices_at_start import SMALLEST_GPU_BYTES
 from lowtide.oom.evidence import Evidence, group_alike
 from lowtide.tide.owner import Owner
 from lowtide.units import format_bytes
@@ -34,9 +35,8 @@ _OPTIMIZERS = re.compile(
     re.IGNORECASE,
 )
 
-# GPUs that TensorFlow 2 supports have 2 GiB or more, most of which it takes if nothing else holds it.
-_SMALLEST_GPU = 1 << 30
-
+# An array of NumPy below this size is not what filled the memory of the process.
+_SMALL_ARRAY_BYTES = 512 << 20
 # Amounts in a log are rounded to hundredths of a GiB.
 _CLEARLY_MORE = 1.02
 # This many tensors of one size that belong to no step are unlikely to be parts of one object.
@@ -128,8 +128,13 @@ def _find_host(evidence: Evidence) -> str | None:
     held = "" if evidence.in_use_bytes is None else f" when the process held {format_bytes(evidence.in_use_bytes)}"
     asked = evidence.request.bytes
     # TensorFlow's allocators of these names call malloc, and have no limit of their own.
-    is_malloc = evidence.request.allocator in ("cpu", "mklcpu") and evidence.heap is None
-    if evidence.exhausted == "process" or (is_malloc and not _requests_constant(evidence)):
+    allocator = evidence.request.allocator
+    is_malloc = allocator in ("cpu", "mklcpu") and evidence.heap is None
+    if allocator in PINNED_ALLOCATORS:
+        asked_for = "" if asked is None else f": {format_bytes(asked)} was asked for"
+        return f"the host's pinned memory ran out, through which data is copied to the GPU{asked_for}"
+    is_small_array = allocator == "numpy" and (asked or 0) < _SMALL_ARRAY_BYTES
+    if evidence.exhausted == "process" or is_small_array or (is_malloc and not _requests_constant(evidence)):
         more = "more" if asked is None else f"{format_bytes(asked)} more"
         return f"the host's memory ran out, not a device's: the process could not allocate {more}"
     if evidence.exhausted == "machine":
@@ -142,8 +147,11 @@ def _find_host(evidence: Evidence) -> str | None:
 def _find_container(evidence: Evidence) -> str | None:
     if evidence.exhausted != "container":
         return None
-    held = "" if evidence.in_use_bytes is None else f" at {format_bytes(evidence.in_use_bytes)}"
-    return f"the limit of the container or job was reached{held}, and the process was killed"
+    held, limit = evidence.in_use_bytes, evidence.limit_bytes
+    if limit is not None:
+        return f"the limit of the container or job, {format_bytes(limit)}, was reached, and the process was killed"
+    at = "" if held is None else f" when the process held {format_bytes(held)}"
+    return f"the limit of the container or job was reached{at}, and the process was killed"
 
 
 def _find_refusal(evidence: Evidence) -> str | None:
@@ -157,7 +165,7 @@ def _find_refusal(evidence: Evidence) -> str | None:
             "were free when the program began"
         )
     given = evidence.device_given_bytes
-    if total is None and given is not None and given < _SMALLEST_GPU:
+    if total is None and given is not None and given < SMALLEST_GPU_BYTES:
         return (
             f"looks like another process holds the device: TensorFlow found room for only {format_bytes(given)} on it "
             "when the program began, unless the program itself has set that limit"
@@ -174,8 +182,9 @@ def _find_refusal(evidence: Evidence) -> str | None:
 def _find_constant(evidence: Evidence) -> str | None:
     asked, whole, free = evidence.request.bytes, evidence.limit_bytes, evidence.largest_free_bytes
     copied = ": a NumPy array, which is copied in every step that uses it" * (evidence.request.op == _COPIED_ARRAY)
-    if evidence.request.op == _COPIED_ARRAY and asked is None:
-        return f"looks like one oversized array{copied}, found no room on the device"
+    if evidence.request.op in (_COPIED_ARRAY, *_PIPELINE_OPS) and asked is None:
+        what = "a NumPy array, which is copied in every step that uses it," if copied else "the data of a pipeline"
+        return f"looks like one oversized array: {what} found no room on the device"
     if _requests_constant(evidence) and asked is not None and (free is None or asked > free):
         if whole is None:
             return f"looks like one oversized array: {format_bytes(asked)} at once for a constant or an input{copied}"

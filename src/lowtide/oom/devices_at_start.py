@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from lowtide.oom import log_patterns as patterns
 from lowtide.oom.evidence import Request
 
+# GPUs that TensorFlow 2 supports have 2 GiB or more, most of which it takes if nothing else holds it.
+SMALLEST_GPU_BYTES = 1 << 30
+
 _NUMBER = re.compile(r"GPU[:_](\d{1,3})")
 
 
@@ -53,6 +56,14 @@ class DevicesAtStart:
         is_elsewhere = request.device is not None or request.allocator is not None
         alone = next(iter(self._devices.values())) if len(self._devices) == 1 and not is_elsewhere else None
         return alone or DeviceAtStart()
+
+    def is_full(self) -> bool:
+        """Whether a GPU is known to have had next to no room."""
+        return any(
+            (device.free_bytes is not None and device.free_bytes < (device.total_bytes or 0) / 10)
+            or (device.given_bytes is not None and device.given_bytes < SMALLEST_GPU_BYTES)
+            for device in self._devices.values()
+        )
 
     def _device(self, number: int) -> DeviceAtStart:
         return self._devices.setdefault(number, DeviceAtStart())

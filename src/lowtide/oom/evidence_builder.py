@@ -26,6 +26,8 @@ class EvidenceBuilder:
 
     line: int
     last_line: int
+    writer: bytes = b""
+    """The prefix that the log puts before the lines of the process; b"" if there is none."""
     request: Request = field(default_factory=Request)
     exact: bool = False
     """Whether the bytes of the request are exact."""
@@ -47,6 +49,11 @@ class EvidenceBuilder:
     requester: str | None = None
     """What the allocator names as the requester: an eager op, the path of a node, or "" for neither."""
     compiled: bool = False
+    profiled: bool = False
+    """Whether memory ran out while cuDNN's algorithms were tried."""
+    free_bytes: int | None = None
+    largest_free_bytes: int | None = None
+    """What a message states of the free memory; of an allocator's dump it is computed."""
     exhausted: Exhausted | None = None
     devices: DevicesAtStart = field(default_factory=DevicesAtStart)
     """The GPUs when the program began to use them."""
@@ -119,9 +126,11 @@ class EvidenceBuilder:
             line=self.line,
             notes=tuple(notes),
         )
-        if self.exhausted is not None and heap is None:
-            return replace(evidence, in_use_bytes=self.bytes_in_use)
-        return evidence if heap is None else evidence.with_heap(heap)
+        if heap is not None:
+            return evidence.with_heap(heap)
+        if self.exhausted is not None:
+            return replace(evidence, in_use_bytes=self.bytes_in_use, limit_bytes=self.limit_bytes)
+        return replace(evidence, free_bytes=self.free_bytes, largest_free_bytes=self.largest_free_bytes)
 
     def _all_holders(self, heap: Heap | None) -> tuple[Owner, ...]:
         """Return the holders that the log lists, else the blocks of the summary or of the heap by size."""
@@ -134,7 +143,7 @@ class EvidenceBuilder:
         return tuple(sorted(holders, key=lambda holder: -holder.bytes))
 
     def _build_heap(self) -> Heap | None:
-        known = (self.limit_bytes, None if self.exhausted else self.bytes_in_use, self.peak_bytes)
+        known = () if self.exhausted else (self.limit_bytes, self.bytes_in_use, self.peak_bytes)
         if not self.blocks and not self.summary and all(fact is None for fact in known):
             return None
         columns = np.frombuffer(self.blocks, np.int64).reshape(-1, 4)
