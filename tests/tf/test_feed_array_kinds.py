@@ -172,6 +172,10 @@ def test_texts_that_are_not_ascii():
 def test_types_that_tensorflow_lacks_are_refused(given, message, tmp_path):
     with pytest.raises(lt.LowtideError, match=message):
         lt.feed.arrays(given, batch_size=2, budget="1MiB")
+    if given.dtype == object:
+        np.save(tmp_path / "rows.npy", given)
+        with pytest.raises(lt.LowtideError, match=told):
+            lt.feed.arrays(tmp_path / "rows.npy", batch_size=2, budget="1MiB")
     if not given.dtype.hasobject:
         np.savez_compressed(tmp_path / "set.npz", x=given)
         with pytest.raises(lt.LowtideError, match=message):

@@ -172,6 +172,11 @@ def test_files_that_are_not_images_are_refused(photos, tmp_path):
         feed_images(photos, on_error="ignore")
     with pytest.raises(lt.LowtideError, match="unknown value of decode"):
         feed_images(photos, decode="half")
+    for size in (32, (32,), (0, 32), (32, 32, 3), ("32", "32")):
+        with pytest.raises(lt.LowtideError, match=r"a height and a width.*size=\(224, 224\)"):
+            feed_images(photos, size=size)
+    with pytest.raises(lt.LowtideError, match="1, 3 or 4 channels"):
+        feed_images(photos, channels=2)
 
 
 def test_the_size_of_an_image_is_read_from_its_head(tmp_path):
@@ -420,5 +425,10 @@ def test_a_generator_continues_from_a_bookmark(tmp_path):
 def test_a_generator_of_unknown_size_is_refused():
     with pytest.raises(lt.LowtideError, match="not known"):
         lt.feed.generator(make_samples, tf.TensorSpec((None,)), batch_size=2, budget="1MiB")
+    spec = tf.TensorSpec((3,))
+    with pytest.raises(lt.LowtideError, match=r"only once .*give the function"):
+        lt.feed.generator(iter([1]), spec, batch_size=2, budget="1MiB")
+    with pytest.raises(lt.LowtideError, match=r"make is not a function .*list"):
+        lt.feed.generator([1], spec, batch_size=2, budget="1MiB")
     with pytest.raises(lt.LowtideError, match="not one of lowtide's"):
         lt.feed.describe(tf.data.Dataset.range(3))

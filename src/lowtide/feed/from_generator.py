@@ -70,7 +70,7 @@ def generator(
     options = FeedOptions(batch_size, budget, shuffle, seed, drop_remainder, shard, on_error, bookmark)
     if not callable(make):
         raise LowtideError(
-            "a generator can be read only once",
+            "a generator can be read only once" if isinstance(make, Iterator) else "make is not a function",
             given=type(make).__name__,
             cure="give the function that makes it",
         )

@@ -16,7 +16,7 @@ from lowtide.feed.pipeline.feed import Feed
 from lowtide.feed.pipeline.options import FeedOptions, ShardSpec
 from lowtide.feed.pipeline.pipeline import list_samples, make_epochs
 from lowtide.feed.pipeline.sizing import choose_sizes, kept_for_thread
-from lowtide.feed.readers.image_decoding import SCALED, check_decode, make_decoder
+from lowtide.feed.readers.image_decoding import SCALED, check_decoding, make_decoder
 from lowtide.feed.readers.image_files import ImageFiles, find_images
 from lowtide.feed.readers.image_slots import ImageKey, ImageSlots
 from lowtide.program.machine import processor_count
@@ -55,7 +55,7 @@ def images(
     slightly from those of `decode="whole"`, which are exactly those of tf.image.resize(tf.io.decode_image(...)).
     """
     options = FeedOptions(batch_size, budget, shuffle, seed, drop_remainder, shard, on_error, bookmark)
-    check_decode(decode)
+    check_decoding(size, channels, decode)
     files = find_images(source, labels, make_decoder(size, channels, decode))
     image_bytes = size[0] * size[1] * channels * 4
     label_bytes = sum(each.bytes for each in files.known_fields[1:])

@@ -90,7 +90,7 @@ def draw(cut: Cut) -> Drawing:
     boxes, bundles = list(shown.boxes()), [edge for edge in shown.bundles() if edge.source != edge.target]
     edges = sorted(bundles, key=lambda edge: (edge.through, -edge.count))[:_MOST_EDGES]
     if len(edges) < len(bundles):
-        notes = (*notes, f"{len(bundles) - len(edges):,} of {len(bundles):,} bundles of edges are not drawn")
+        notes = (*notes, f"of {len(bundles):,} bundles of edges {len(edges):,} are drawn")
     layout = lay_out(len(boxes), [(edge.source, edge.target) for edge in edges])
     width = max(layout.width + 2 * MARGIN, _LEAST_WIDTH)
     left = (width - layout.width) / 2

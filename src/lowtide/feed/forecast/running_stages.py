@@ -11,6 +11,7 @@ from tensorflow.core.framework import model_pb2
 
 from lowtide.errors import LowtideError
 from lowtide.feed.forecast.text_table import align
+from lowtide.feed.pipeline.error_notes import without_nodes
 from lowtide.units import format_bytes
 
 
@@ -74,7 +75,7 @@ def inspect(iterator: Any) -> RunningStages:
     except tf.errors.OpError as error:
         raise LowtideError(
             "TensorFlow does not count the buffers of this pipeline",
-            given=error.message.splitlines()[0],
+            given=without_nodes(error.message.splitlines()[0]),
             cure="take a batch first, and iterate over dataset.with_options(...) with options.autotune.enabled = True",
         ) from error
     model = model_pb2.ModelProto()

@@ -21,6 +21,11 @@ _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 _NODES = re.compile(r"\{\{.*?\}\}|\s*\[\[.*|\s*\[Op:.*")
 
 
+def without_nodes(message: str) -> str:
+    """Return one line of a message of TensorFlow without the names of nodes around it."""
+    return _NODES.sub("", message).strip()
+
+
 def find_sentence(message: str) -> str | None:
     """Return the sentence in a message of TensorFlow that says what went wrong; None if it is not about a dataset."""
     own = _OWN.search(message)
@@ -29,7 +34,7 @@ def find_sentence(message: str) -> str | None:
     found = _USER_FUNCTION.findall(message)
     if not found:
         return None
-    cause = _NODES.sub("", found[-1]).strip()
+    cause = without_nodes(found[-1])
     lines = [f"{name}, line {line}" for name, line in _FRAME.findall(message) if is_user_file(name)]
     return f"a function of the dataset failed: {cause}{f' ({lines[-1]})' if lines else ''}"
 

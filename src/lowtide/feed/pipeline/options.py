@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from dataclasses import dataclass
 from functools import cached_property
@@ -34,9 +35,15 @@ class FeedOptions:
     bookmark: Bookmark | None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.batch_size, int) or self.batch_size < 1:
+        try:
+            is_count = operator.index(self.batch_size) >= 1
+        except TypeError:
+            is_count = False
+        if not is_count:
             raise LowtideError(
-                "a batch has at least one sample", given=self.batch_size, cure="give a batch_size of 1 or more"
+                "a batch has a whole number of samples, at least one",
+                given=self.batch_size,
+                cure="give a batch_size of 1 or more",
             )
         if self.on_error not in (_RAISE, _SKIP):
             raise LowtideError("unknown value of on_error", given=self.on_error, cure=f"give {_RAISE!r} or {_SKIP!r}")
@@ -75,7 +82,10 @@ class FeedOptions:
         shard = self.shard
         if isinstance(shard, tf.distribute.InputContext):
             shard = (shard.input_pipeline_id, shard.num_input_pipelines)
-        index, count = shard
+        try:
+            index, count = map(operator.index, shard)
+        except (TypeError, ValueError):
+            index = count = 0
         if not 0 <= index < count:
             raise LowtideError("there is no such shard", given=shard, cure="give (index, count), 0 <= index < count")
         return index, count

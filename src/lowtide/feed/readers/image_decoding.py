@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -23,7 +24,16 @@ Decoder = Callable[[tf.Tensor], tf.Tensor]
 """Maps the path of a file to its image."""
 
 
-def check_decode(decode: str) -> None:
+def check_decoding(size: object, channels: object, decode: str) -> None:
+    """Raise an error if no image can have this size and these channels, or if `decode` is unknown."""
+    try:
+        height, width = map(operator.index, size)  # type: ignore[call-overload]
+    except (TypeError, ValueError):
+        height = width = 0
+    if height < 1 or width < 1:
+        raise LowtideError("images have a height and a width", given=size, cure="give size=(224, 224), for example")
+    if channels not in (1, 3, 4):
+        raise LowtideError("images have 1, 3 or 4 channels", given=channels, cure="give channels=3 for colours")
     if decode not in (SCALED, WHOLE):
         raise LowtideError("unknown value of decode", given=decode, cure=f"give {SCALED!r} or {WHOLE!r}")
 

@@ -50,15 +50,26 @@ def _check(array: ArrayFile) -> None:
             cure=f'give each as a separate array, such as np.load(path, mmap_mode="r")["{dtype.names[0]}"] of a .npy',
         )
     if dtype.hasobject and array.text_bytes is None:
-        raise LowtideError(
-            f"{array.name} holds Python objects, which cannot be mapped",
-            given=dtype,
-            cure='save it as numbers, or texts with astype("S")',
-        )
+        raise _of_objects(array.name)
     if dtype.kind in "mM":
         raise LowtideError(f"{array.name} holds times", given=dtype, cure='give them as numbers: rows.view("int64")')
     if dtype.type in (np.longdouble, np.clongdouble, np.void):
         raise LowtideError(f"TensorFlow has no type for {array.name}", given=dtype, cure="convert it first")
+
+
+def _of_objects(name: str) -> LowtideError:
+    cure = 'save it as numbers, or texts with astype("S")'
+    return LowtideError(f"{name} holds Python objects, which cannot be mapped", given="object", cure=cure)
+
+
+def _map_npy(path: str) -> ArrayFile:
+    try:
+        return from_rows(np.load(path, mmap_mode="r"), path)
+    except ValueError as error:
+        # NumPy has no type of error for this.
+        if "Python objects" in str(error):
+            raise _of_objects(path) from error
+        raise
 
 
 def _open_path(given: str, role: str) -> ArrayFile:
@@ -68,7 +79,7 @@ def _open_path(given: str, role: str) -> ArrayFile:
     suffix = Path(path).suffix.lower()
     try:
         if suffix == ".npy":
-            return from_rows(np.load(path, mmap_mode="r"), path)
+            return _map_npy(path)
         if suffix == ".npz":
             return _open_npz(path, inner, role)
         if suffix in (".h5", ".hdf5", ".hdf"):

@@ -228,6 +228,7 @@ def _notes(work: Workload, simulation: Simulation) -> tuple[str, ...]:
         )
     if simulation.stream.guesses:
         notes.append(
-            f"{len(simulation.stream.guesses)} branches or loop ends depend on the data; the larger case is shown"
+            format_count(len(simulation.stream.guesses), "branch or loop end depends", "branches or loop ends depend")
+            + " on the data; the larger case is shown"
         )
     return tuple(notes)

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from lowtide.tide.downsample import highest_in, stretches
 from lowtide.tide.tide import Tide
-from lowtide.units import format_bytes
+from lowtide.units import format_bytes, format_count
 from lowtide.view.axis import BUDGET_COLOUR, COLOURS, STACK, stack_at, ticks
 from lowtide.view.reports.tide import TideReport
 
@@ -46,7 +46,7 @@ def draw_curve(report: TideReport, width: int, height: int, *, colour: bool = Tr
         _draw_level(cells, _row_of(report.budget_bytes, top, height), "━", BUDGET_COLOUR, budget)
     _draw_level(cells, _row_of(tide.safe_bytes, top, height), "┄", None, f"safe bound {format_bytes(tide.safe_bytes)}")
     _mark_peak(cells, events.tolist().index(tide.peak_event), f"peak {format_bytes(tide.peak_bytes)}")
-    return [*_lines(cells, labels, margin), _time_axis(f"{len(tide.curve) - 1:,} events", margin, columns)]
+    return [*_lines(cells, labels, margin), _time_axis(format_count(len(tide.curve) - 1, "event"), margin, columns)]
 
 
 def draw_two_curves(

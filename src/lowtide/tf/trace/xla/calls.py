@@ -30,6 +30,7 @@ from lowtide.tf.trace.xla.memory import (
     read_memory,
 )
 from lowtide.tide.owner import Owner
+from lowtide.units import format_count
 
 _SUFFIX = "_lowtide_tensors_first"
 # The memory of compiled functions, by their body and the shapes of their inputs: equal layers are compiled once.
@@ -78,7 +79,8 @@ def compile_call(function: Any, inputs: Sequence[Any], library: Iterable[Any] = 
     definition = context.context().get_function_def(function) if isinstance(function, str) else function
     if len(inputs) != len(definition.signature.input_arg):
         raise LowtideError(
-            f"the function {definition.signature.name} takes {len(definition.signature.input_arg)} arguments",
+            f"the function {definition.signature.name} takes "
+            + format_count(len(definition.signature.input_arg), "argument"),
             given=len(inputs),
         )
     # The compiler takes all shapes first and all eager tensors after them.
