@@ -285,6 +285,15 @@ OUTSIDE = {
     "slurmstepd: error: Detected 1 oom_kill event in StepId=1130.0.": "container",
     "Container killed on request. Exit code is 137": "killed",
     "Exited (137) 2 hours ago": "killed",
+    "OutOfMemoryError: Container killed due to memory usage": "container",
+    "Process running mem=530M(103.5%) Error R14 (Memory quota exceeded)": "container",
+    "distributed.nanny - WARNING - Worker exceeded 95% memory budget. Restarting": "container",
+    "Job has gone over memory limit of 2048 megabytes. Peak usage: 2100 megabytes.": "container",
+    "Your notebook tried to allocate more memory than is available. It has restarted.": "machine",
+    "Warning SystemOOM kubelet System OOM encountered, victim process: python, pid: 4711": "machine",
+    "java.lang.OutOfMemoryError: Java heap space": "process",
+    "Error: Insufficient Memory (00000008:kIOGPUCommandBufferCallbackErrorOutOfMemory)": "device",
+    "TRT: Requested amount of GPU memory (1073741824 bytes) could not be allocated.": "device",
     "ERROR: executor failed: exit code: 137": "killed",
     "Command exited with non-zero status 137": "killed",
     "subprocess ended, returncode: -9": "killed",
@@ -344,6 +353,20 @@ def test_the_limit_of_a_container_that_a_log_states(lines, limit, held):
     assert any(f"--limit {limit >> 20}MiB" in line for line in shortage.cause.advice)
     # Nothing is known of an allocator.
     assert shortage.free_bytes is None
+
+
+DEVICE_ENDS = "E cuda_dnn.cc:319] Could not create cudnn handle: CUDNN_STATUS_ALLOC_FAILED"
+SHUFFLE = "I shuffle_dataset_op.cc:177] Filling up shuffle buffer (this may take a while): {0} of 1000000"
+
+
+@pytest.mark.parametrize("end", ["Killed", "MemoryError", "Last State: OOMKilled", "Out of memory: Killed process 9"])
+def test_a_process_that_ends_while_a_shuffle_buffer_is_filled(end):
+    lines = [SHUFFLE.format(61234), SHUFFLE.format(81234), end]
+    cause = explain_evidence(only(lines), "train.log").cause
+    assert cause.sentence.endswith("a shuffle buffer was being filled: it had 81,234 of 1,000,000 elements")
+    assert "lt.feed" in cause.advice[1 if cause.name == "container" else 0]
+    for other in (["I shuffle_dataset_op.cc:230] Shuffle buffer filled.", end], [DEVICE_ENDS]):
+        assert "shuffle" not in explain_evidence(only([*lines[:2], *other]), "train.log").cause.sentence
 
 
 def test_docker_says_that_memory_was_not_the_reason():

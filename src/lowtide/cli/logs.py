@@ -40,6 +40,7 @@ _HINTS = {
     b"appears to have died": "a notebook's kernel died: if it was memory, lowtide run train.py says so of a script",
     b"egmentation fault": _CRASHED,
     b"SIGSEGV": _CRASHED,
+    b"0xC0000005": _CRASHED,
 }
 
 

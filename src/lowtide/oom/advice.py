@@ -160,6 +160,11 @@ def _for_host(evidence: Evidence) -> list[str]:
         "feed the data from files: lt.feed.arrays, images, records or table hold no more than their budget",
         _PREDICT_DATASET,
     ]
+    if evidence.filling is not None:
+        lines.insert(
+            0,
+            "shuffle among fewer elements, or before they are decoded; lt.feed shuffles by index, without a buffer",
+        )
     if evidence.request.node is not None or evidence.request.op is not None:
         lines.insert(0, _smaller_batch(evidence))
     if not evidence.is_recorded:

@@ -16,7 +16,7 @@ from lowtide.oom.advice import PINNED_ALLOCATORS, advise
 from lowtide.oom.devices_at_start import SMALLEST_GPU_BYTES
 from lowtide.oom.evidence import Evidence, group_alike
 from lowtide.tide.owner import Owner
-from lowtide.units import format_bytes
+from lowtide.units import format_bytes, format_count
 
 _STEP_KINDS = ("activations", "gradients", "workspace")
 _LASTING_KINDS = ("weights", "optimizer")
@@ -128,7 +128,7 @@ def _find_host(evidence: Evidence) -> str | None:
     held = "" if evidence.in_use_bytes is None else f" when the process held {format_bytes(evidence.in_use_bytes)}"
     asked = evidence.request.bytes
     # TensorFlow's allocators of these names call malloc, and have no limit of their own.
-    allocator = evidence.request.allocator
+    filling, allocator = _describe_shuffle(evidence), evidence.request.allocator
     is_malloc = allocator in ("cpu", "mklcpu") and evidence.heap is None
     if allocator in PINNED_ALLOCATORS:
         asked_for = "" if asked is None else f": {format_bytes(asked)} was asked for"
@@ -136,11 +136,12 @@ def _find_host(evidence: Evidence) -> str | None:
     is_small_array = allocator == "numpy" and (asked or 0) < _SMALL_ARRAY_BYTES
     if evidence.exhausted == "process" or is_small_array or (is_malloc and not _requests_constant(evidence)):
         more = "more" if asked is None else f"{format_bytes(asked)} more"
-        return f"the host's memory ran out, not a device's: the process could not allocate {more}"
+        return f"the host's memory ran out, not a device's: the process could not allocate {more}{filling}"
     if evidence.exhausted == "machine":
-        return f"the machine ran out of memory{held}, and the process was killed"
+        return f"the machine ran out of memory{held}, and the process was killed{filling}"
     if evidence.exhausted == "killed":
-        return "looks like the host ran out of memory: the process was killed with SIGKILL, as the kernel does then"
+        killed = "the process was killed with SIGKILL, as the kernel does then"
+        return f"looks like the host ran out of memory: {killed}{filling}"
     return None
 
 
@@ -148,10 +149,20 @@ def _find_container(evidence: Evidence) -> str | None:
     if evidence.exhausted != "container":
         return None
     held, limit = evidence.in_use_bytes, evidence.limit_bytes
+    filling = _describe_shuffle(evidence)
     if limit is not None:
-        return f"the limit of the container or job, {format_bytes(limit)}, was reached, and the process was killed"
+        named = f"the limit of the container or job, {format_bytes(limit)},"
+        return f"{named} was reached, and the process was killed{filling}"
     at = "" if held is None else f" when the process held {format_bytes(held)}"
-    return f"the limit of the container or job was reached{at}, and the process was killed"
+    return f"the limit of the container or job was reached{at}, and the process was killed{filling}"
+
+
+def _describe_shuffle(evidence: Evidence) -> str:
+    """Return the end of a sentence: which shuffle buffer was being filled."""
+    if evidence.filling is None:
+        return ""
+    filled, size = evidence.filling
+    return f", while a shuffle buffer was being filled: it had {filled:,} of {format_count(size, 'element')}"
 
 
 def _find_refusal(evidence: Evidence) -> str | None:

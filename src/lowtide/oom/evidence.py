@@ -79,6 +79,8 @@ class Evidence:
     """The first line of the log that mentions the failure, counted from 1."""
     exhausted: Exhausted | None = None
     """Which memory ran out, if it was not that of one of TensorFlow's allocators."""
+    filling: tuple[int, int] | None = None
+    """How many elements the shuffle buffer had that was being filled, and of how many."""
     device_free_bytes: int | None = None
     device_total_bytes: int | None = None
     """The memory of the GPU and how much of it was free when the program began to use it."""

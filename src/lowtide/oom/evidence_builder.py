@@ -55,6 +55,8 @@ class EvidenceBuilder:
     largest_free_bytes: int | None = None
     """What a message states of the free memory; of an allocator's dump it is computed."""
     exhausted: Exhausted | None = None
+    filling: tuple[int, int] | None = None
+    """How many elements the shuffle buffer had that was being filled, and of how many."""
     devices: DevicesAtStart = field(default_factory=DevicesAtStart)
     """The GPUs when the program began to use them."""
     holders: list[Owner] = field(default_factory=list)
@@ -120,6 +122,7 @@ class EvidenceBuilder:
             outside_ops=self.requester == "" and not self.compiled and (self.request.node or self.request.op) is None,
             compiled=self.compiled,
             exhausted=self.exhausted,
+            filling=self.filling,
             device_free_bytes=device.free_bytes,
             device_total_bytes=device.total_bytes,
             device_given_bytes=device.given_bytes,

@@ -22,7 +22,8 @@ WORDS = (
     b"lloc", b" of size ", b"emory", b"Dst tensor", b"at node ", b"Sum Total",
     b"OUT_OF_M", b"_STATUS_", b"illed", b"oom-kill", b"137",
     b"Created ", b"File \"", b"SIGKILL", b"vmem", b"paging file", b" -9",
-    b"Found device", b"available RAM", b"OutOfM", b"oom_kill",
+    b"Found device", b"available RAM", b"OutOfM", b"oom_kill", b"shuffle buf",
+    b"OOM encount",
 )  # fmt: skip
 
 FAILED = re.compile(
@@ -76,6 +77,7 @@ PINNED_REFUSED = re.compile(
 # The driver or a library on the device refuses, outside of TensorFlow's allocator.
 DEVICE_FULL = re.compile(
     rb"CUDA_ERROR_OUT_OF_MEMORY|CU(?:DNN|BLAS|SOLVER|SPARSE|FFT)_STATUS_ALLOC_FAILED|(?:hipError|HIP_ERROR_)OutOfMemory"
+    rb"|CallbackErrorOutOfMemory|Requested amount of GPU memory \(\d+ bytes\) could not be allocated"
     rb"|cudaErrorMemoryAllocation|(?:CUDA|Cuda|HIP|NCCL|cu[A-Z]|cuda[A-Z]).{0,80}\bout of memory\b"
     rb"|(?:Internal|INTERNAL|Status): (?:\S+: )?out of memory\b"
 )
@@ -92,8 +94,9 @@ PROCESS_FULL = re.compile(
     rb"|[Cc]an(?:not|'t) allocate memory|tcmalloc: large alloc \d+ bytes == \(nil\)|[Pp]aging file is too small"
     rb"|C error: out of memory|Insufficient memory\) Failed to allocate \d+ bytes"
 )
-PROCESS_BYTES = re.compile(
-    rb"(?:large alloc|malloc of size|Failed to allocate|tried to allocate) (\d{1,18})(?= bytes| failed)"
+REFUSED_BYTES = re.compile(
+    rb"(?:large alloc|malloc of size|Failed to allocate|tried to allocate|of GPU memory)"
+    rb" \(?(\d{1,18})(?= bytes| failed)"
 )
 # A limit of a container, a batch job or a pod.
 CONTAINER_FULL = re.compile(
@@ -102,12 +105,15 @@ CONTAINER_FULL = re.compile(
     rb"|exceeding (?:physical |virtual )?memory limits"
     rb"|beyond (?:physical|virtual) memory limits"
     rb"|task \d+: Out Of Memory|\bOUT_OF_ME(?:MORY\b|M?O?R?\+)|mem \d+[kmg]b exceeded limit|TERM_MEMLIMIT"
+    rb"|Container killed due to memory usage|Memory quota (?:vastly )?exceeded|[Ww]orker exceeded \d+% memory budget"
+    rb"|gone over (?:its )?(?:cgroup )?memory limit"
     rb"|exceeds job hard limit \W?h_vmem|ran out-of-memory and exited"
 )
 MACHINE_FULL = re.compile(
     rb"Out of memory: Kill(?:ed)? process|oom-kill:constraint=CONSTRAINT_NONE|invoked oom-killer"
     rb"|(?<!\D0 Workers \(tasks / actors\) )[Kk]illed .{0,200}(?:due to memory pressure|running low on memory)"
     rb"|using all available RAM|memory on (?:the )?node .{1,80} is used"
+    rb"|tried to allocate more memory than is available|System OOM encountered"
     rb"|low on resource: memory|had condition: \[MemoryPressure\]|low memory! at or below SIG"
 )
 # What was held and the limit that it reached, as the kernel, YARN and PBS say it.
@@ -127,6 +133,9 @@ KILLED = re.compile(
 )
 # Docker's answer to whether the kernel killed the container for its memory.
 NOT_OOM_KILLED = re.compile(rb"OOMKilled\W{1,4}(?:false|0)\b")
+# TensorFlow reports a shuffle buffer that takes long to fill, with how many of its elements it has.
+FILLING = re.compile(rb"Filling up shuffle buffer.{0,40}: (\d{1,18}) of (\d{1,18})")
+FILLED = b"huffle buffer filled"
 KILLED_BYTES = re.compile(rb"anon-rss:(\d{1,15}) ?kB")
 COPY = re.compile(rb"(?:in order to run (?P<op>\w+): )?Dst tensor is not initialized")
 TPU = re.compile(rb"out of memory in memory space (\w+)\. Used " + _AMOUNT + rb" of " + _AMOUNT)

@@ -28,15 +28,15 @@ def read_log_evidence(lines: Iterable[bytes]) -> Iterator[Evidence]:
     one, two, three, four, five, six, *others = patterns.WORDS
     seven, eight, nine, ten, eleven, twelve, *others = others
     thirteen, fourteen, fifteen, sixteen, seventeen, eighteen, *others = others
-    nineteen, twenty, twenty_one = others
+    nineteen, twenty, twenty_one, twenty_two, twenty_three = others
     for number, line in enumerate(lines, start=1):
         # Written out for speed: for most lines of a long log this is the only test.
         has_word = one in line or two in line or three in line or four in line or five in line or six in line
         has_word = has_word or seven in line or eight in line or nine in line or ten in line or eleven in line
         has_word = has_word or twelve in line or thirteen in line or fourteen in line or fifteen in line
         has_word = has_word or sixteen in line or seventeen in line or eighteen in line or nineteen in line
-        has_word = has_word or twenty in line or twenty_one in line
-        if has_word or number < log.shared.attentive_until:
+        has_word = has_word or twenty in line or twenty_one in line or twenty_two in line
+        if has_word or twenty_three in line or number < log.shared.attentive_until:
             log.shared.number = number
             log.read(line)
             while len(log.shared.failures) > _OPEN_FAILURES * len(log.readers):

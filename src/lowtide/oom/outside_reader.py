@@ -21,6 +21,8 @@ class OutsideReader:
 
     def __init__(self, log: ProcessLog) -> None:
         self.log = log
+        self.filling: tuple[int, int] | None = None
+        """How many elements the shuffle buffer has that is being filled, and of how many."""
         self.spared_line: int | None = None
         """The line in which Docker said that the kernel did not kill the container."""
 
@@ -42,6 +44,16 @@ class OutsideReader:
             pass
         elif (exhausted := _exhausted(line)) is not None and not self._is_spared(exhausted):
             self._read_bytes(self._add(exhausted), line)
+        else:
+            return self._read_shuffle(line)
+        return True
+
+    def _read_shuffle(self, line: bytes) -> bool:
+        """Read how far a shuffle buffer is filled."""
+        if match := patterns.FILLING.search(line):
+            self.filling = int(match[1]), int(match[2])
+        elif patterns.FILLED in line:
+            self.filling = None
         else:
             return False
         return True
@@ -83,7 +95,7 @@ class OutsideReader:
     def _read_bytes(self, failure: EvidenceBuilder, line: bytes) -> None:
         if (match := patterns.KILLED_BYTES.search(line)) and failure.bytes_in_use is None:
             failure.bytes_in_use = int(match[1]) << 10
-        if match := patterns.PROCESS_BYTES.search(line):
+        if match := patterns.REFUSED_BYTES.search(line):
             failure.set_bytes(int(match[1]), exact=True)
 
     def _add(self, exhausted: Exhausted) -> EvidenceBuilder:
@@ -96,6 +108,8 @@ class OutsideReader:
             known = self.log.open()
             known.exhausted = exhausted
             known.set_bytes(None if refusal is None else refusal.largest_bytes, exact=True)
+            if self.filling is not None and exhausted != "device":
+                known.filling = self.filling
             if exhausted == "process":
                 known.add_to_request(source=self.log.traceback_line())
         elif known.exhausted is not None and _EXPLAINS.index(exhausted) < _EXPLAINS.index(known.exhausted):

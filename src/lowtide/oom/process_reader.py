@@ -168,6 +168,7 @@ class ProcessReader:
         """Add the workspace of an algorithm that was tried; the smallest would have been enough."""
         known = next((failure for failure in self.log.recent() if failure.profiled), None) or self.log.open()
         known.profiled = known.compiled = True
+        known.add_note("none of cuDNN's algorithms found room for its workspace; the smallest of these is shown")
         known.request = replace(known.request, bytes=min(amount, known.request.bytes or amount))
         self.log.touch(known)
 
