@@ -90,10 +90,10 @@ DEVICE_FOUND = re.compile(rb"Found device (\d{1,3}) with properties")
 DEVICE_CREATED = re.compile(rb"Created (?:TensorFlow )?device \(?\S*device:GPU:(\d{1,3}) with (\d{1,9}) MB memory")
 # The C++ runtime, Python, or a system call of the process finds no memory.
 PROCESS_FULL = re.compile(
-    rb"std::bad_alloc|(?:^|(?<!except)[\s:])(?:[A-Za-z_][\w.]*\.)?\w{0,20}MemoryError(?::.*)?\s*$"
-    rb"|[Cc]an(?:not|'t) allocate memory|tcmalloc: large alloc \d+ bytes == \(nil\)|[Pp]aging file is too small"
-    rb"|C error: out of memory|Insufficient memory\) Failed to allocate \d+ bytes"
+    rb"std::bad_alloc|[Cc]an(?:not|'t) allocate memory|tcmalloc: large alloc \d+ bytes == \(nil\)"
+    rb"|[Pp]aging file is too small|C error: out of memory|Insufficient memory\) Failed to allocate \d+ bytes"
 )
+MEMORY_ERROR = re.compile(rb"(?:^|(?<!except)[\s:])(?:[A-Za-z_][\w.]*\.)?\w{0,20}MemoryError(?::.*)?\s*$")
 REFUSED_BYTES = re.compile(
     rb"(?:large alloc|malloc of size|Failed to allocate|tried to allocate|of GPU memory)"
     rb" \(?(\d{1,18})(?= bytes| failed)"
@@ -122,6 +122,8 @@ HELD_OF_LIMIT = re.compile(
     rb"|memory limits\. (?P<held_2>" + _BYTES + rb") of (?P<limit_2>" + _BYTES + rb") \w+ memory used"
     rb"|v?mem (?P<held_3>\d{1,15}kb) exceeded limit (?P<limit_3>\d{1,15}kb)"
 )
+# `KILLED` is slow to search for; a line without any of these words does not match it.
+KILLED_WORDS = (b"illed", b"137", b"-9", b"SIGKILL", b"oom-kill", b"=9/KILL")
 # A shell, make, Docker or a scheduler reports a process that SIGKILL ended; Linux sends it when memory runs out.
 KILLED = re.compile(
     rb"(?:^|\s)Killed(?:: 9)?(?:\s*$|\s{2,})|zsh: killed\s|\*\*\* .{0,200}\] Error 137\b"

@@ -148,6 +148,7 @@ def _exhausted(line: bytes) -> Exhausted | None:
         return "container"
     if patterns.MACHINE_FULL.search(line):
         return "machine"
-    if patterns.PROCESS_FULL.search(line):
+    if patterns.PROCESS_FULL.search(line) or (b"MemoryError" in line and patterns.MEMORY_ERROR.search(line)):
         return "process"
-    return "killed" if patterns.KILLED.search(line) else None
+    may_be_killed = any(word in line for word in patterns.KILLED_WORDS)
+    return "killed" if may_be_killed and patterns.KILLED.search(line) else None

@@ -133,7 +133,7 @@ class ProcessReader:
         elif match := patterns.COMPILED.search(line):
             exact = match["exact"] or match["bytes"]
             self._add_amount(read_amount(exact or match["amount"]), exact=exact is not None).compiled = True
-        elif match := patterns.CUDA.search(line):
+        elif b"cuMemAlloc" in line and (match := patterns.CUDA.search(line)):
             failure = self.dumping = self.log.open()
             failure.set_bytes(int(match["amount"]), exact=True)
             failure.add_to_request(allocator=_text(match["allocator"]))
