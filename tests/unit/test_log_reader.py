@@ -285,6 +285,7 @@ OUTSIDE = {
     "slurmstepd: error: Detected 1 oom_kill event in StepId=1130.0.": "container",
     "Container killed on request. Exit code is 137": "killed",
     "Exited (137) 2 hours ago": "killed",
+    "E cuda_blas.cc:197] failed to create cublas handle: the resource allocation failed": "device",
     "OutOfMemoryError: Container killed due to memory usage": "container",
     "Process running mem=530M(103.5%) Error R14 (Memory quota exceeded)": "container",
     "distributed.nanny - WARNING - Worker exceeded 95% memory budget. Restarting": "container",
@@ -395,9 +396,16 @@ def test_training_that_went_on_after_a_refusal_did_not_run_out():
     assert "2,097,152,000" in only([*lines, *whole_log("2.4")]).notes[0]
 
 
-@pytest.mark.parametrize("library", ["CUDNN", "CUBLAS", "CUSOLVER"])
-def test_a_library_that_was_not_initialized_because_the_device_was_full(library):
-    line = f"E cuda_dnn.cc:328] Could not create handle: {library}_STATUS_NOT_INITIALIZED"
+@pytest.mark.parametrize(
+    "line",
+    [
+        "E cuda_dnn.cc:328] Could not create cudnn handle: CUDNN_STATUS_NOT_INITIALIZED",
+        "E cuda_dnn.cc:429] Could not create cudnn handle: CUDNN_STATUS_INTERNAL_ERROR",
+        "E cuda_blas.cc:238] failed to create cublas handle: CUBLAS_STATUS_NOT_INITIALIZED",
+        "E cuda_blas.cc:197] failed to create cublas handle: the library was not initialized",
+    ],
+)
+def test_a_library_that_was_not_initialized_because_the_device_was_full(line):
     full = ["Found device 0 with properties:", "totalMemory: 8.00GiB freeMemory: 312.50MiB"]
     assert explain_evidence(only([*full, line]), "train.log").cause.name == "device"
     assert only([*refusals(32 * MIB), line]).request.bytes == 32 * MIB
@@ -418,6 +426,15 @@ def test_algorithms_that_found_no_workspace_are_one_failure():
     evidence = only(lines)
     assert (evidence.request.bytes, evidence.request.node) == (16 * MIB, "conv/convolution")
     assert explain_evidence(evidence, "train.log").cause.name == "batch"
+
+
+def test_a_buffer_that_does_not_fit_on_a_tpu():
+    line = (
+        "RESOURCE_EXHAUSTED: Error allocating device buffer: Attempting to allocate 512.00M. That was not possible. "
+        "There are 336.00M free.; (1x0x0_HBM0)"
+    )
+    evidence = only([line, line])
+    assert (evidence.request.bytes, evidence.free_bytes, evidence.largest_free_bytes) == (512 * MIB, 336 * MIB, None)
 
 
 @pytest.mark.parametrize(

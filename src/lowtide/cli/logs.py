@@ -30,11 +30,16 @@ _LOOKED_FOR = (
 )
 
 
+_NO_LIBRARY = (
+    "a library of CUDA was not initialized: the GPU was full, which nvidia-smi shows, or the versions of the driver, "
+    "CUDA and cuDNN do not match"
+)
 _CRASHED = "the program crashed without a reason: if it was memory, lowtide run train.py says so"
 # What a log may say that memory is one explanation of, and what to do then.
 _HINTS = {
-    b"_STATUS_NOT_INITIALIZED": "a library of CUDA was not initialized: the GPU was full, which nvidia-smi shows, or "
-    "the versions of the driver, CUDA and cuDNN do not match",
+    b"_STATUS_NOT_INITIALIZED": _NO_LIBRARY,
+    b"handle: the library was not initialized": _NO_LIBRARY,
+    b"handle: CUDNN_STATUS_INTERNAL_ERROR": _NO_LIBRARY,
     b"from device: CUDA_ERROR_OUT_OF_MEMORY": "the driver refused memory once, but training went on: TensorFlow then "
     "asks for less",
     b"appears to have died": "a notebook's kernel died: if it was memory, lowtide run train.py says so of a script",

@@ -19,7 +19,7 @@ _SHAPE = rb"(?:\d{1,18}(?:, ?\d{1,18}){0,15},?)?"
 
 # A line without any of these words is not about memory; most lines cost no more than this test.
 WORDS = (
-    b"lloc", b" of size ", b"emory", b"Dst tensor", b"at node ", b"Sum Total",
+    b"lloc", b" of size ", b"emory", b"not init", b"at node ", b"Sum Total",
     b"OUT_OF_M", b"_STATUS_", b"illed", b"oom-kill", b"137",
     b"Created ", b"File \"", b"SIGKILL", b"vmem", b"paging file", b" -9",
     b"Found device", b"available RAM", b"OutOfM", b"oom_kill", b"shuffle buf",
@@ -66,8 +66,8 @@ PROFILED = b"Profiling failure on"
 TORCH = re.compile(rb"CUDA out of memory\. Tried to allocate (?P<amount>" + _BYTES + rb")")
 # A TPU places the buffers of a program in one piece.
 RESERVE = re.compile(
-    rb"Attempting to (?:reserve|allocate) " + _AMOUNT + rb" at the bottom of memory\. That was not possible\."
-    rb"(?: There are " + _AMOUNT + rb" free, " + _AMOUNT + rb" reserved, and " + _AMOUNT + rb" reservable)?"
+    rb"Attempting to (?:reserve|allocate) " + _AMOUNT + rb"(?: at the bottom of memory)?\. That was not possible\."
+    rb"(?: There are " + _AMOUNT + rb" free(?:, " + _AMOUNT + rb" reserved, and " + _AMOUNT + rb" reservable)?)?"
 )
 # The driver refuses memory of the host that the device can read directly.
 PINNED_REFUSED = re.compile(
@@ -77,12 +77,16 @@ PINNED_REFUSED = re.compile(
 # The driver or a library on the device refuses, outside of TensorFlow's allocator.
 DEVICE_FULL = re.compile(
     rb"CUDA_ERROR_OUT_OF_MEMORY|CU(?:DNN|BLAS|SOLVER|SPARSE|FFT)_STATUS_ALLOC_FAILED|(?:hipError|HIP_ERROR_)OutOfMemory"
-    rb"|CallbackErrorOutOfMemory|Requested amount of GPU memory \(\d+ bytes\) could not be allocated"
+    rb"|handle: the resource allocation failed|CallbackErrorOutOfMemory"
+    rb"|Requested amount of GPU memory \(\d+ bytes\) could not be allocated"
     rb"|cudaErrorMemoryAllocation|(?:CUDA|Cuda|HIP|NCCL|cu[A-Z]|cuda[A-Z]).{0,80}\bout of memory\b"
     rb"|(?:Internal|INTERNAL|Status): (?:\S+: )?out of memory\b"
 )
 # A handle of a library could not be created: without memory on the device, or because versions do not match.
-NOT_INITIALIZED = re.compile(rb"CU(?:DNN|BLAS|SOLVER|SPARSE|FFT)_STATUS_NOT_INITIALIZED")
+NOT_INITIALIZED = re.compile(
+    rb"CU(?:DNN|BLAS|SOLVER|SPARSE|FFT)_STATUS_NOT_INITIALIZED|handle: the library was not initialized"
+    rb"|create cudnn handle: CUDNN_STATUS_INTERNAL_ERROR"
+)
 DEVICE_MEMORY = re.compile(rb"[Tt]otal ?[Mm]emory: (" + _BYTES + rb")(?:\s+[Ff]ree ?[Mm]emory: (" + _BYTES + rb"))?")
 FREE_MEMORY = re.compile(rb"(?:^|\s)Free memory: (" + _BYTES + rb")")
 DEVICE_FOUND = re.compile(rb"Found device (\d{1,3}) with properties")

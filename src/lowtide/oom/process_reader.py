@@ -150,7 +150,8 @@ class ProcessReader:
             failure = self._add_amount(read_amount(match[1]), exact=False)
             failure.compiled = True
             if match[2] is not None:
-                failure.free_bytes, failure.largest_free_bytes = read_amount(match[2]), read_amount(match[4])
+                failure.free_bytes = read_amount(match[2])
+                failure.largest_free_bytes = None if match[4] is None else read_amount(match[4])
         elif match := patterns.TORCH.search(line):
             self._add_amount(read_amount(match["amount"]), exact=False)
         elif match := patterns.NUMPY.search(line):
