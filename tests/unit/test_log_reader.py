@@ -293,6 +293,7 @@ OUTSIDE = {
     "Your notebook tried to allocate more memory than is available. It has restarted.": "machine",
     "Warning SystemOOM kubelet System OOM encountered, victim process: python, pid: 4711": "machine",
     "java.lang.OutOfMemoryError: Java heap space": "process",
+    '   "ename": "MemoryError",': "process",
     "Error: Insufficient Memory (00000008:kIOGPUCommandBufferCallbackErrorOutOfMemory)": "device",
     "TRT: Requested amount of GPU memory (1073741824 bytes) could not be allocated.": "device",
     "ERROR: executor failed: exit code: 137": "killed",
@@ -370,11 +371,22 @@ def test_a_process_that_ends_while_a_shuffle_buffer_is_filled(end):
         assert "shuffle" not in explain_evidence(only([*lines[:2], *other]), "train.log").cause.sentence
 
 
-def test_docker_says_that_memory_was_not_the_reason():
-    state = ['"OOMKilled": false,', '"ExitCode": 137,']
+@pytest.mark.parametrize(
+    "state",
+    [
+        ['"OOMKilled": false,', '"ExitCode": 137,'],
+        ["slurmstepd: error: *** STEP 17.0 ON n1 CANCELLED AT 2024-01-01T10:11:12 DUE TO TIME LIMIT ***", "Killed"],
+        ["slurmstepd: error: *** JOB 17 ON n1 CANCELLED AT 2024-01-01T10:11:12 ***", "srun: error: n1: task 0: Killed"],
+        ["Container train failed liveness probe, will be restarted", "Exit Code: 137"],
+        ["Reason: DeadlineExceeded", "Exit Code: 137"],
+        ["systemd[1]: State 'stop-sigterm' timed out. Killing.", "systemd[1]: code=killed, status=9/KILL"],
+    ],
+)
+def test_a_process_that_was_killed_for_another_reason(state):
     assert read(state) == []
     assert read(state[::-1]) == []
-    assert only(["OOMKilled: false", *["Epoch 1/3"] * 30, "Killed"]).exhausted == "killed"
+    assert only([state[0], *["Epoch 1/3"] * 30, "Killed"]).exhausted == "killed"
+    assert only([*state, "slurmstepd: error: Exceeded job memory limit"]).exhausted == "container"
 
 
 def refusals(*amounts: int) -> list[str]:

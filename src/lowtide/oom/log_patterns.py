@@ -17,14 +17,12 @@ _BYTES = _NUMBER + rb" ?[KMGTP]?i?B"
 _AMOUNT = rb"(" + _NUMBER + rb"(?: ?[KMGTP]?i?B|[KMGT])?)"
 _SHAPE = rb"(?:\d{1,18}(?:, ?\d{1,18}){0,15},?)?"
 
-# A line without any of these words is not about memory; most lines cost no more than this test.
-WORDS = (
-    b"lloc", b" of size ", b"emory", b"not init", b"at node ", b"Sum Total",
-    b"OUT_OF_M", b"_STATUS_", b"illed", b"oom-kill", b"137",
-    b"Created ", b"File \"", b"SIGKILL", b"vmem", b"paging file", b" -9",
-    b"Found device", b"available RAM", b"OutOfM", b"oom_kill", b"shuffle buf",
-    b"OOM encount",
-)  # fmt: skip
+# A line without any of these words is not about memory; most lines cost no more than this search.
+WORDS = re.compile(
+    rb"lloc| of size |emory|not init|at node |Sum Total|OUT_OF_M|OutOfM|_STATUS_|illed|oom[-_]kill|OOM enc|137| -9"
+    rb"|SIGKILL|Created |File \"|vmem|paging file|Found device|available RAM|shuffle buf|CANCELLED|liveness|imed out"
+    rb"|DeadlineExc"
+)
 
 FAILED = re.compile(
     rb"(?:Allocator \((?P<allocator>[^)]*)\) r|R)an out of memory trying to allocate (?P<amount>" + _BYTES + rb")"
@@ -97,7 +95,11 @@ PROCESS_FULL = re.compile(
     rb"std::bad_alloc|[Cc]an(?:not|'t) allocate memory|tcmalloc: large alloc \d+ bytes == \(nil\)"
     rb"|[Pp]aging file is too small|C error: out of memory|Insufficient memory\) Failed to allocate \d+ bytes"
 )
-MEMORY_ERROR = re.compile(rb"(?:^|(?<!except)[\s:])(?:[A-Za-z_][\w.]*\.)?\w{0,20}MemoryError(?::.*)?\s*$")
+MEMORY_ERROR = re.compile(
+    rb"(?:^|(?<!except)[\s:])(?:[A-Za-z_][\w.]*\.)?\w{0,20}MemoryError(?::.*)?\s*$"
+    # The output of a cell in the file of a notebook.
+    rb"|\"ename\": \"MemoryError\""
+)
 REFUSED_BYTES = re.compile(
     rb"(?:large alloc|malloc of size|Failed to allocate|tried to allocate|of GPU memory)"
     rb" \(?(\d{1,18})(?= bytes| failed)"
@@ -137,8 +139,11 @@ KILLED = re.compile(
     rb"|killed by the OOM killer|result 'oom-kill'|was sent SIGKILL! Perhaps out of memory"
     rb"|Signal 9 \(SIGKILL\) received|on signal 9 \(Killed\)|killed by signal: Killed"
 )
-# Docker's answer to whether the kernel killed the container for its memory.
-NOT_OOM_KILLED = re.compile(rb"OOMKilled\W{1,4}(?:false|0)\b")
+# Why a process was killed, other than for its memory: Docker's word on the kernel, a scheduler's, or a limit of time.
+SPARED = re.compile(
+    rb"OOMKilled\W{1,4}(?:false|0)\b|\*\*\* .{0,80} CANCELLED AT|DeadlineExceeded|failed liveness probe"
+    rb"|stop-\w{1,20}' timed out\. Killing"
+)
 # TensorFlow reports a shuffle buffer that takes long to fill, with how many of its elements it has.
 FILLING = re.compile(rb"Filling up shuffle buffer.{0,40}: (\d{1,18}) of (\d{1,18})")
 FILLED = b"huffle buffer filled"

@@ -25,18 +25,9 @@ _MOST_WRITERS = 64
 def read_log_evidence(lines: Iterable[bytes]) -> Iterator[Evidence]:
     """Yield the evidence of each failure in the order of the log, in bounded memory."""
     log = _Log()
-    one, two, three, four, five, six, *others = patterns.WORDS
-    seven, eight, nine, ten, eleven, twelve, *others = others
-    thirteen, fourteen, fifteen, sixteen, seventeen, eighteen, *others = others
-    nineteen, twenty, twenty_one, twenty_two, twenty_three = others
+    has_word = patterns.WORDS.search
     for number, line in enumerate(lines, start=1):
-        # Written out for speed: for most lines of a long log this is the only test.
-        has_word = one in line or two in line or three in line or four in line or five in line or six in line
-        has_word = has_word or seven in line or eight in line or nine in line or ten in line or eleven in line
-        has_word = has_word or twelve in line or thirteen in line or fourteen in line or fifteen in line
-        has_word = has_word or sixteen in line or seventeen in line or eighteen in line or nineteen in line
-        has_word = has_word or twenty in line or twenty_one in line or twenty_two in line
-        if has_word or twenty_three in line or number < log.shared.attentive_until:
+        if has_word(line) or number < log.shared.attentive_until:
             log.shared.number = number
             log.read(line)
             while len(log.shared.failures) > _OPEN_FAILURES * len(log.readers):
@@ -59,7 +50,7 @@ class _Log:
             reader = self.readers.get(writer)
             if reader is None:
                 reader = self.readers[writer] = ProcessReader(ProcessLog(self.shared, writer))
-            reader.read(message, any(word in message for word in patterns.WORDS))
+            reader.read(message, patterns.WORDS.search(message) is not None)
 
     def rest(self) -> Iterator[Evidence]:
         """Yield the evidence of the failures that are still open at the end of the log."""

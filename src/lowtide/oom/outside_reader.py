@@ -24,7 +24,7 @@ class OutsideReader:
         self.filling: tuple[int, int] | None = None
         """How many elements the shuffle buffer has that is being filled, and of how many."""
         self.spared_line: int | None = None
-        """The line in which Docker said that the kernel did not kill the container."""
+        """The line that named another reason for a SIGKILL than memory."""
 
     def read(self, line: bytes) -> bool:
         """Read one message, and return whether it is about such memory."""
@@ -38,7 +38,7 @@ class OutsideReader:
             if self.log.refusal is None and not self.log.devices.is_full():
                 return False
             self._add("device")
-        elif patterns.NOT_OOM_KILLED.search(line):
+        elif patterns.SPARED.search(line):
             self._spare()
         elif self._read_limit(line):
             pass
@@ -67,7 +67,7 @@ class OutsideReader:
         self.log.attend()
 
     def _spare(self) -> None:
-        """Read that Docker says that the kernel did not kill the container: a SIGKILL had another reason."""
+        """Read that a SIGKILL had another reason than memory."""
         self.spared_line = self.log.number
         known = next(self.log.recent(), None)
         if known is not None and known.exhausted == "killed" and self.log.number - known.last_line < _SHELL_LINES:
