@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from lowtide.oom.evidence import Evidence, Request, group_alike
 
-# The allocators of pinned memory, and the environment variable that limits each.
-PINNED_ALLOCATORS = {"cuda_host_bfc": "TF_CUDA_HOST_MEM_LIMIT_IN_MB", "gpu_host_bfc": "TF_GPU_HOST_MEM_LIMIT_IN_MB"}
+# The allocators of pinned memory, and the word for each in the environment variable that limits it.
+PINNED_ALLOCATORS = {"cuda_host_bfc": "CUDA", "gpu_host_bfc": "GPU"}
+_PINNED_LIMIT = "TF_GPU_HOST_MEM_LIMIT_IN_MB"
 
 _PREDICT_DATASET = (
     "lowtide predict train.py:dataset shows what each stage of a tf.data pipeline holds: shuffle, cache, prefetch"
@@ -18,8 +19,9 @@ _SCALAR_BYTES = 256
 def advise(cause: str, evidence: Evidence) -> tuple[str, ...]:
     """Return the advice for a cause by its name, the most useful first."""
     lines = _ADVICE[cause](evidence)
-    variable = PINNED_ALLOCATORS.get(evidence.request.allocator or "")
-    if variable is not None:
+    word = PINNED_ALLOCATORS.get(evidence.request.allocator or "")
+    if word is not None:
+        variable = _PINNED_LIMIT.replace("GPU", word)
         lines.insert(0, f"raise the limit of pinned memory, which is {variable}, or prefetch less")
     return tuple(lines)
 
