@@ -143,6 +143,14 @@ def format_bytes(count: int) -> str:
     return f"{sign}{text.rstrip('0').rstrip('.')} {unit}"
 
 
+def format_bytes_up(count: int) -> str:
+    """Return `count` bytes rounded up, so that the text given as a budget is not below them."""
+    rounded = count
+    while parse_bytes(format_bytes(rounded)) < count:
+        rounded += max(1, count // 1000)
+    return format_bytes(rounded)
+
+
 def format_count(count: int, noun: str, plural: str | None = None) -> str:
     """Return a number with its noun: "1 step", "1,200 steps", "0 batches". `plural` is for irregular nouns."""
     return f"{count:,} {noun if count == 1 else plural or _plural(noun)}"

@@ -1,5 +1,7 @@
 """Datasets over images, records, tables and generators: every sample once, and what is broken is named or counted."""
 
+import re
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -166,8 +168,9 @@ def test_files_that_are_not_images_are_refused(photos, tmp_path):
         feed_images(tmp_path / "empty")
     with pytest.raises(lt.LowtideError, match="20 images, 3 labels"):
         feed_images(photos, [1, 2, 3])
-    with pytest.raises(lt.LowtideError, match="give at least"):
+    with pytest.raises(lt.LowtideError, match="give at least") as refused:
         feed_images(photos, budget="64KiB")
+    assert feed_images(photos, budget=re.search(r"at least ([\d.]+ \w+)", str(refused.value))[1])
     with pytest.raises(lt.LowtideError, match="unknown value of on_error"):
         feed_images(photos, on_error="ignore")
     with pytest.raises(lt.LowtideError, match="unknown value of decode"):

@@ -7,6 +7,7 @@ from lowtide.errors import LowtideError
 from lowtide.units import (
     GrowthLimit,
     format_bytes,
+    format_bytes_up,
     format_change,
     format_count,
     format_growth,
@@ -90,6 +91,11 @@ def test_refuses_anything_else_in_one_line_with_what_was_given_and_what_to_write
 )
 def test_formats_for_people(count, expected):
     assert format_bytes(count) == expected
+
+
+@given(st.integers(1, 1 << 60))
+def test_what_is_printed_as_the_least_is_enough(count):
+    assert count <= parse_bytes(format_bytes_up(count)) <= max(count * 1.011, count + 1)
 
 
 @given(st.integers(min_value=1, max_value=2**60))

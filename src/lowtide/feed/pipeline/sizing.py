@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from lowtide.errors import LowtideError
-from lowtide.units import format_bytes
+from lowtide.units import format_bytes, format_bytes_up
 
 # More prefetched batches than this do not shorten the wait of a step.
 _MOST_PREFETCHED = 8
@@ -84,7 +84,7 @@ def choose_sizes(
             "the budget is too small for one batch in use and one being read",
             given=f"{format_bytes(budget_bytes)}; a batch takes {format_bytes(batch_bytes)}"
             + (f", and what it is read from {format_bytes(block_bytes)}: {block_reason}" if block_reason else ""),
-            cure=f"give at least {format_bytes(least.peak_bytes)}, "
+            cure=f"give at least {format_bytes_up(least.peak_bytes)}, "
             + ("store smaller chunks or row groups, or use a smaller batch" if block_reason else "or a smaller batch"),
         )
     left = max(least.usable_bytes - least.peak_bytes, 0)

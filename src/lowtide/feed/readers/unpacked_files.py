@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 from lowtide.errors import LowtideError
 from lowtide.feed.progress_bar import ProgressBar
-from lowtide.units import format_bytes
+from lowtide.units import format_bytes, format_bytes_up
 
 _PIECE = 1 << 20  # bytes
 _GZIP = b"\x1f\x8b"
@@ -77,7 +77,7 @@ def _disk_full(folder: str, needed_bytes: int, free: int, name: str) -> LowtideE
     return LowtideError(
         f"{name} is compressed, and {folder} has no room to unpack it",
         given=f"{format_bytes(free)} free",
-        cure=f"it takes at least {format_bytes(needed_bytes)}: set TMPDIR to a folder with more room",
+        cure=f"it takes at least {format_bytes_up(needed_bytes)}: set TMPDIR to a folder with more room",
     )
 
 
