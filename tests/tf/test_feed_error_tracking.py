@@ -338,9 +338,17 @@ def failing_map():
     return lt.feed.arrays(np.zeros((8, 4), np.float32), np.zeros(8), batch_size=4, budget="1MiB").map(load)
 
 
+def uneven_batches():
+    rows = np.arange(1, 9, dtype=np.float32)
+    samples = lt.feed.arrays(rows, rows, batch_size=2, budget="1MiB").unbatch()
+    uneven = samples.map(lambda row, label: (tf.ones((tf.cast(row, tf.int32), 4)), tf.ones(tf.cast(row, tf.int32))))
+    return uneven.batch(3).map(lambda rows, labels: (tf.reshape(rows, (-1, 4)), tf.reshape(labels, (-1,))))
+
+
 FAILING = {
     "the network is gone; correct it": lambda: lt.feed.generator(failing_generator, SPEC, batch_size=4, budget="1MiB"),
     "KeyError: 'a function of the user'": failing_map,
+    "the dataset failed: Cannot add tensor to the batch": uneven_batches,
 }
 
 
@@ -363,6 +371,11 @@ def test_the_last_line_that_is_printed_is_the_one_that_helps(sentence, use):
 def test_other_errors_of_tensorflow_are_as_they_were():
     with pytest.raises(tf.errors.InvalidArgumentError) as raised:
         tf.reshape(tf.zeros(3), (2, 2))
+    assert not getattr(raised.value, "__notes__", [])
+    with pytest.raises(tf.errors.OutOfRangeError) as raised:
+        tf.raw_ops.IteratorGetNext(
+            iterator=iter(tf.data.Dataset.range(0))._iterator_resource, output_types=[tf.int64], output_shapes=[()]
+        )
     assert not getattr(raised.value, "__notes__", [])
 
 

@@ -17,6 +17,12 @@ from lowtide.tf.trace.source_lines import is_user_file
 
 _OWN = re.compile(r"LowtideError: (.+)")
 _USER_FUNCTION = re.compile(r"Error in user-defined function passed to \S+ transformation with iterator: \S+: (.+)")
+# An error of a stage without a function, such as batch: in a graph, and op by op.
+_STAGE = re.compile(
+    r"^((?!.*End of sequence).*\S.*)"
+    r"(?:\n\s*\[\[\{\{node (?:\S+/)?IteratorGetNext\}\}\]\]| \[Op:IteratorGetNext\])",
+    re.MULTILINE,
+)
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 _NODES = re.compile(r"\{\{.*?\}\}|\s*\[\[.*|\s*\[Op:.*")
 
@@ -33,7 +39,8 @@ def find_sentence(message: str) -> str | None:
         return f"LowtideError: {own[1].strip()}"
     found = _USER_FUNCTION.findall(message)
     if not found:
-        return None
+        stage = _STAGE.search(message)
+        return None if stage is None else f"the dataset failed: {without_nodes(stage[1])}"
     cause = without_nodes(found[-1])
     lines = [f"{name}, line {line}" for name, line in _FRAME.findall(message) if is_user_file(name)]
     return f"a function of the dataset failed: {cause}{f' ({lines[-1]})' if lines else ''}"
