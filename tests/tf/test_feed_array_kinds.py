@@ -174,7 +174,7 @@ def test_types_that_tensorflow_lacks_are_refused(given, message, tmp_path):
         lt.feed.arrays(given, batch_size=2, budget="1MiB")
     if given.dtype == object:
         np.save(tmp_path / "rows.npy", given)
-        with pytest.raises(lt.LowtideError, match=told):
+        with pytest.raises(lt.LowtideError, match=message):
             lt.feed.arrays(tmp_path / "rows.npy", batch_size=2, budget="1MiB")
     if not given.dtype.hasobject:
         np.savez_compressed(tmp_path / "set.npz", x=given)
