@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, overload
 
+from lowtide.errors import LowtideError
 from lowtide.progress import ProgressCallback
 from lowtide.tf.trace.predict import predict as predict_step
 from lowtide.tf.trace.specs import Dataset
@@ -43,7 +44,8 @@ def predict(
     target
         A compiled Keras model, a function, or a `tf.data.Dataset`, which takes no other argument.
     *specs
-        `tf.TensorSpec`s of the step's inputs, or tensors, arrays, or one dataset with the same shapes and dtypes.
+        `tf.TensorSpec`s of the step's inputs, or tensors, arrays, or one dataset or `PyDataset` with the same shapes
+        and dtypes.
     batch_size
         The first dimension of the inputs, if the specs leave it open.
     progress
@@ -56,5 +58,9 @@ def predict(
     if isinstance(target, Dataset):
         from lowtide.feed.forecast.predict import predict as predict_pipeline
 
+        if specs or batch_size is not None:
+            given = "specs" if specs else f"batch_size={batch_size}"
+            cure = "leave it out: the dataset has its own batches"
+            raise LowtideError("a dataset is predicted without other arguments", given=given, cure=cure)
         return predict_pipeline(target)
     return predict_step(target, *specs, batch_size=batch_size, progress=progress, timings=timings, label=label)

@@ -1,5 +1,7 @@
 """Inputs of a step given as specs, tensors, arrays or datasets mean the same step."""
 
+from dataclasses import dataclass
+
 import keras
 import numpy as np
 import pytest
@@ -102,6 +104,105 @@ def test_inputs_of_any_size_ask_for_specs():
 def test_a_list_of_numbers_is_refused_in_one_line(model):
     with pytest.raises(LowtideError, match=r"arrays, tensors, specs or one dataset.*np\.asarray"):
         lt.predict(model, X.tolist(), Y.tolist())
+
+
+class _Batches(keras.utils.PyDataset):
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        return X, Y
+
+
+def test_the_first_batch_of_a_py_dataset_is_predicted(model, peak):
+    assert lt.predict(model, _Batches()).peak_bytes == peak
+
+
+REFUSED = {
+    "a ragged tensor": ((tf.ragged.constant([[1.0], [2.0, 3.0]]), Y), "depends on its values.*lt.measure"),
+    "a ragged spec": ((tf.RaggedTensorSpec((None, None)), Y), "depends on its values"),
+    "a sparse tensor": ((tf.sparse.from_dense(X), Y), "depends on its values"),
+    "objects": ((np.zeros((ROWS, 6), object), Y), "array of Python objects.*dtype="),
+    "a generator": ((iter([(X, Y)]),), r"predict\(model, \*next\(generator\)\)"),
+    "a dataset and an array": ((tf.data.Dataset.from_tensors(X), Y), "pass the dataset alone"),
+    "no targets": ((X, None), "needs targets"),
+    "a pair": (((X, Y),), "pass x and y as two arguments"),
+    "four arguments": ((X, X, Y, Y), "x, y and sample_weight.*as one list"),
+    "examples": ((tf.data.Dataset.from_tensor_slices((X, Y)),), r"one example, not a batch \(given: \(6,\)\).*\.batch"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_no_model_is_fed_with_is_refused_with_what_to_do(model, name):
+    given, message = REFUSED[name]
+    with pytest.raises(LowtideError, match=message):
+        lt.predict(model, *given)
+
+
+def test_targets_of_none_are_left_out(model, peak):
+    assert lt.predict(model, X, Y, None).peak_bytes == peak
+
+
+def test_datasets_that_are_batched_before_they_are_zipped_have_a_batch_size():
+    rows = tf.data.Dataset.from_tensor_slices(X)
+    assert as_specs((tf.data.Dataset.zip(rows.batch(5), rows.batch(5)),))[0].shape[0] == 5
+    assert as_specs((tf.data.Dataset.zip(rows.batch(5), rows.batch(6)),))[0].shape[0] is None
+    words = tf.data.Dataset.from_generator(lambda: iter(()), output_signature=tf.TensorSpec((None,)))
+    assert as_specs((words.padded_batch(5, [None]).unbatch(),)) == (tf.TensorSpec((None,)),)
+
+
+@pytest.fixture(scope="module")
+def product():
+    weights = tf.Variable(tf.ones((6, 64)))
+
+    def product(x, y, rate=1.0, *, scale=1.0):
+        del y
+        return tf.reduce_sum(x @ weights) * rate * scale
+
+    return product
+
+
+def test_what_differs_between_two_calls_of_a_function_differs_in_the_answers(product):
+    many, few = lt.predict(product, X.repeat(100, 0), Y), lt.predict(product, X, Y.repeat(100, 0))
+    assert many.peak_bytes > 2 * few.peak_bytes
+    alike = [lt.predict(product, *(np.repeat(each, times, 0) for each in (X, Y))) for times in (10, 2)]
+    assert [tide.batch_size for tide in alike] == [10 * ROWS, 2 * ROWS]
+    assert alike[0].peak_bytes > 2 * alike[1].peak_bytes
+    assert lt.predict(first_of_dictionary, {"x": X}).batch_size == ROWS
+    with pytest.raises(LowtideError, match="KeyError"):
+        lt.predict(first_of_dictionary, {"z": X})
+
+
+def first_of_dictionary(batch):
+    return tf.reduce_sum(batch["x"])
+
+
+def test_inputs_without_a_common_batch_have_no_largest_batch(product):
+    for ask in (lambda: lt.max_batch_size(product, X, Y[:5], budget="1MiB"), lambda: lt.predict(product, batch_size=4)):
+        with pytest.raises(LowtideError, match=r"is known to be the batch.*TensorSpec"):
+            ask()
+
+
+@dataclass
+class _Pair:
+    x: object
+    y: object
+
+
+def test_arguments_that_do_not_fit_the_parameters_are_told_as_python_does(product):
+    with pytest.raises(LowtideError, match=r"TypeError: missing a required argument: 'y' \(given: specs"):
+        lt.predict(product, X)
+    with pytest.raises(LowtideError, match=r"too many positional arguments \(given: .*, 0\.5, True\)"):
+        lt.predict(product, X, Y, 0.5, True)
+    with pytest.raises(LowtideError, match=r"cannot trace an argument of type _Pair \(given: specs _Pair\)"):
+        lt.predict(lambda pair: tf.reduce_sum(pair.x), _Pair(X, Y))
+
+
+def test_a_dataset_is_predicted_without_other_arguments():
+    dataset = tf.data.Dataset.from_tensor_slices(X).batch(4)
+    for given, settings in (((), {"batch_size": 8}), ((X,), {})):
+        with pytest.raises(LowtideError, match="has its own batches"):
+            lt.predict(dataset, *given, **settings)
 
 
 def test_inputs_without_targets_are_told_what_is_missing(model):

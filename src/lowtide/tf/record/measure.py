@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from lowtide.errors import LowtideError
@@ -11,6 +12,7 @@ from lowtide.progress import ProgressCallback
 from lowtide.tf.record.child_process import measure_in_child
 from lowtide.tf.record.measured_run import keeps_record, measure_here
 from lowtide.tf.trace.predict import check_batch_size
+from lowtide.tf.trace.specs import first_batch
 from lowtide.tide.tide import Tide
 
 
@@ -24,10 +26,10 @@ def measure(
 ) -> Tide:
     """Measure a steady step of a compiled Keras model, or of a function with its arguments, and return its tide.
 
-    Arguments are tensors, arrays, specs from which a batch is made, or one dataset, whose first element is used. About
-    ten steps are run until the allocator is in a steady state, then `steps` are recorded. All variables are restored
-    afterwards. If the allocator of this process keeps no record, the step is run in a child process whose allocator
-    does.
+    Arguments are tensors, arrays, specs from which a batch is made, or one dataset or `PyDataset`, whose first element
+    is used. About ten steps are run until the allocator is in a steady state, then `steps` are recorded. All variables
+    are restored afterwards. If the allocator of this process keeps no record, the step is run in a child process whose
+    allocator does.
     """
     check_batch_size(batch_size)
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
@@ -38,6 +40,7 @@ def measure(
             given=type(target).__name__,
             cure="pass a model, or a step function followed by its arguments",
         )
+    arguments = first_batch(arguments, is_model=isinstance(target, keras.Model))
     if len(arguments) == 1 and isinstance(arguments[0], tf.data.Dataset):
         arguments = _first_element(arguments[0])
     run = measure_here if keeps_record() else measure_in_child

@@ -26,11 +26,41 @@ def check_compiled(model: keras.Model) -> None:
 def candidate_specs(model: keras.Model, specs: Specs) -> list[Specs]:
     """Return the specs of a batch to try, in order: a model does not know the shapes of its targets."""
     check_compiled(model)
-    if len(specs) == 1 and model.loss is not None and type(model).train_step is keras.Model.train_step:
-        raise LowtideError(
-            "the model's loss needs targets", given="its inputs alone", cure="pass their spec or array after that of x"
-        )
-    return [tuple(specs)] if specs else _candidate_specs(model)
+    if not specs:
+        return _candidate_specs(model)
+    if type(model).train_step is keras.Model.train_step:
+        if len(specs) == 1 and model.loss is not None:
+            cure = "pass x and y as two arguments, or a dataset that yields (x, y)"
+            command_line_cure = "return (model, x, y) with a spec or an array for each"
+            problem = "the model's loss needs targets"
+            raise LowtideError(problem, given="its inputs alone", cure=cure, command_line_cure=command_line_cure)
+        if len(specs) > _MOST_PARTS:
+            cure = "pass several inputs as one list or dictionary, and several targets too"
+            raise LowtideError("a model takes x, y and sample_weight", given=f"{len(specs)} arguments", cure=cure)
+    _check_batched(model, specs[0])
+    return [tuple(specs)]
+
+
+# x, y and sample_weight.
+_MOST_PARTS = 3
+
+
+def _check_batched(model: keras.Model, given: Any) -> None:
+    """Raise an error for inputs that are single examples: a dataset that was not batched yields them."""
+    try:
+        inputs = [tuple(tensor.shape) for tensor in keras.tree.flatten(model.inputs)]
+    except (AttributeError, ValueError):
+        return
+    shapes = [tf.TensorShape(getattr(spec, "shape", None)) for spec in tf.nest.flatten(given)]
+    if len(shapes) != len(inputs):
+        return
+    for shape, expected in zip(shapes, inputs, strict=True):
+        # Keras adds the last dimension to a batch of numbers where the model's input has one number per example.
+        if shape.rank != len(expected) - 1 or expected[1:] == (1,) or not shape.is_compatible_with(expected[1:]):
+            return
+    shown = ", ".join(str(tuple(shape)) for shape in shapes)
+    cure = "call .batch(32) on the dataset, or pass arrays with one row per example"
+    raise LowtideError("the inputs are one example, not a batch", given=shown, cure=cure)
 
 
 def train_function(model: keras.Model, train_step: Callable[[Any], Any] | None = None) -> Any:

@@ -29,7 +29,8 @@ def predict(
 ) -> Tide:
     """Predict the tide of one training step of a compiled Keras model, or of a function with specs of its inputs."""
     check_batch_size(batch_size)
-    step = find_step(target, specs, batch_size, progress)
+    # Without a batch size the specs state it, and a step of another size would answer for that size.
+    step = find_step(target, specs, batch_size, progress, exactly=batch_size is None)
     tide = step.tide(batch_size, progress, label)
     if timings is not None:
         timings.update(step.seconds)

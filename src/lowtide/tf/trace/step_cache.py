@@ -14,7 +14,7 @@ from lowtide.progress import ProgressCallback
 from lowtide.tf.trace import keras_models as models
 from lowtide.tf.trace.build_step import trace_target
 from lowtide.tf.trace.rescale import SMALLEST_RESCALED_BATCH
-from lowtide.tf.trace.specs import Specs, as_specs, common_rows, with_batch, without_batch
+from lowtide.tf.trace.specs import Specs, as_specs, common_rows, takes_batch, tensor_specs, with_batch, without_batch
 from lowtide.tf.trace.step import Step
 
 _STEPS: weakref.WeakKeyDictionary[Any, tuple[Any, dict[int | None, Step]]] = weakref.WeakKeyDictionary()
@@ -90,4 +90,10 @@ def _candidates(target: Any, specs: Specs, batch_size: int | None) -> tuple[Any,
         signature = getattr(target, "input_signature", None)
         candidates = [specs or tuple(signature or ())]
         fingerprint = repr(without_batch(candidates[0]))
+    if batch_size is not None and not takes_batch(candidates[0]):
+        raise LowtideError(
+            "no first dimension of the inputs is known to be the batch",
+            given=", ".join(str(tuple(spec.shape)) for spec in tensor_specs(candidates[0])) or "no inputs",
+            cure="leave the first dimension open where it is that of the batch: tf.TensorSpec((None, ...))",
+        )
     return fingerprint, [with_batch(candidate, batch_size) for candidate in candidates]

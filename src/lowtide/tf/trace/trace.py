@@ -228,7 +228,13 @@ def _trace_error(error: Exception, specs: Sequence[Any]) -> LowtideError:
     line = find_raising_line(error)
     shown = ", ".join(_format_spec(spec) for spec in tf.nest.flatten(list(specs)))
     cure = "make the step run with tensors of these shapes and dtypes, or correct the specs"
-    if "Binding inputs" in reason:
+    if "generic TraceType" in text:
+        # TensorFlow shows the whole value.
+        kinds = {type(each).__name__ for each in tf.nest.flatten(list(specs)) if not isinstance(each, tf.TypeSpec)}
+        reason = f"TensorFlow cannot trace an argument of type {' or '.join(sorted(kinds))}"
+    unbound = _UNBOUND.search(reason)
+    if unbound is not None:
+        reason = unbound.group(1)
         cure = "pass one tf.TensorSpec per argument of the step, with the shapes and dtypes it really gets"
     sizes = [getattr(spec, "shape", tf.TensorShape(None)).num_elements() for spec in tf.nest.flatten(list(specs))]
     if _OVERFLOWN.search(reason) or max(size or 0 for size in (0, *sizes)) >= 1 << 31:
@@ -240,6 +246,8 @@ def _trace_error(error: Exception, specs: Sequence[Any]) -> LowtideError:
     )
 
 
+# What Python says of arguments that do not fit the parameters, in TensorFlow's message.
+_UNBOUND = re.compile(r"Binding inputs to tf.function failed due to `(.*?)`\.")
 # Keras colours parts of its messages.
 _COLOUR = re.compile(r"\x1b\[\d*m")
 # A size that overflowed a 32-bit integer, or that is above 63 bits.
@@ -248,8 +256,9 @@ _OVERFLOWN = re.compile(r"-\d{7,}|more than 2\*\*63|Value out of range: \d{10,}"
 
 def _format_spec(spec: Any) -> str:
     shape = getattr(spec, "shape", None)
-    dtype = getattr(spec, "dtype", None)
-    return f"{tuple(shape) if shape is not None and shape.rank is not None else shape} {getattr(dtype, 'name', dtype)}"
+    if not isinstance(shape, tf.TensorShape):
+        return repr(spec) if isinstance(spec, bool | int | float | str | None) else type(spec).__name__
+    return f"{tuple(shape) if shape.rank is not None else shape} {getattr(spec.dtype, 'name', spec.dtype)}"
 
 
 def count_nodes(concrete: Any) -> int:
