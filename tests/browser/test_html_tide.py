@@ -227,5 +227,5 @@ def test_a_predicted_step_shows_no_address_space_and_a_prediction_is_a_line(open
     (line,) = browser.find_elements("css selector", PREDICTED)
     assert len(line.get_attribute("points").split()) == 7
     assert "within 0.1% of the recorded peak" in text(browser, ".answers")
-    assert "recorded in step 12 of 13" in text(browser, ".answers")
+    assert "recorded in step 12; the peaks of steps 11 to 13" in text(browser, ".answers")
     assert "building" not in text(browser, FOUND)

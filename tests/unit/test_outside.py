@@ -5,8 +5,12 @@ from dataclasses import replace
 import pytest
 
 from lowtide.oom.held_data import advise_on_data
+from lowtide.run import outcome
 from lowtide.run.chunks import follow
-from lowtide.run.graph_names import GraphNames
+from lowtide.run.graph_names import ARRAY as ARRAY_NAME
+from lowtide.run.graph_names import UNIDENTIFIED, GraphNames
+from lowtide.run.launch import Ending
+from lowtide.run.record import RunRecord, save_record
 from lowtide.run.recorded_tide import choose_step, recorded_tide, whole_script
 from lowtide.tide.columns import Building, ProcessMemory
 from lowtide.tide.kinds import OUTSIDE
@@ -119,6 +123,34 @@ def test_results_that_are_alike_are_one_line_of_a_script_without_a_step():
         "30 × 2 MiB by a result of Mul",
         "8 MiB by a result of Sum",
     ]
+
+
+def test_memory_without_a_name_is_told_in_whole_sentences():
+    stream = Stream()
+    stream.allocate("data", 8 * MIB)
+    stream.mark(2)
+    tide = tide_of(stream, whole_script)
+    for name, line in ((UNIDENTIFIED, "8 MiB from before"), (ARRAY_NAME, "8 MiB by an array from Python")):
+        unnamed = replace(tide, buffers=replace(tide.buffers, name=[name]))
+        assert TideReport(unnamed).held_lines[0].startswith(line)
+
+
+@pytest.mark.parametrize("failure", [None, "Traceback\nImportError: no such name"])
+def test_a_tide_without_names_says_why(tmp_path, monkeypatch, failure):
+    stream = Stream()
+    call = stream.begin(1)
+    stream.allocate("activation", 3 * MIB)
+    stream.end(call)
+    window, profile = stream.cut()
+    (tmp_path / "log").touch()
+    save_record(RunRecord(None, (window,), (), 1, ()), tmp_path)
+    if failure is not None:
+        (tmp_path / "recorder-error.txt").write_text(failure)
+    monkeypatch.setattr(outcome, "read_stretches", lambda windows, folder: follow(windows, [profile], "cpu"))
+    tide = outcome.read_outcome(tmp_path, Ending(0, None, 1.0, tmp_path / "log"), "train.py").tide
+    reason = "the process ended before" if failure is None else "please report this: ImportError: no such name"
+    assert reason in tide.notes[-1]
+    assert tide.notes[-1].endswith("so some names are missing")
 
 
 def test_small_data_is_not_worth_advice():

@@ -62,12 +62,12 @@ def test_without_a_prediction_the_report_has_none(recorded_tide):
 
 def test_which_step_it_was_and_how_the_steps_differ(recorded_tide, tide):
     steps = recorded_tide.recording.steps
-    line = "recorded in step 12 of 13; peaks of the recorded steps 8 KiB to 8.5 KiB"
+    line = "recorded in step 12; the peaks of steps 11 to 13 are 8 KiB to 8.5 KiB"
     assert TideReport(recorded_tide).recorded_line == line
     assert line in printed(TideReport(recorded_tide))
     assert TideReport(recorded(recorded_tide, steps=steps[1:2])).recorded_line == "recorded in step 12"
     alike = recorded(recorded_tide, steps=tuple(replace(step, peak_bytes=8704) for step in steps))
-    assert TideReport(alike).recorded_line == "recorded in step 12 of 13; every recorded step has a peak of 8.5 KiB"
+    assert TideReport(alike).recorded_line == "recorded in step 12; steps 11 to 13 have the same peak"
     assert TideReport(tide).recorded_line is None
 
 

@@ -115,6 +115,19 @@ def test_the_terminal_begins_with_the_cause(tide):
         assert words in text
 
 
+def test_a_step_that_ran_out_has_no_safe_bound(tide):
+    assert "safe bound" not in show(make_shortage(tide=tide))
+
+
+def test_holders_have_names_that_fit_their_column():
+    data = Owner(name="global `data` of loop.py", op="unknown", kind="outside", bytes=MIB, source="loop.py:9")
+    result = Owner(name="AddV2:0", op="AddV2", kind="other", bytes=MIB, source="loop.py:11")
+    text = show(make_shortage(holders=(data, result)), width=80)
+    assert "global `data`  " in text
+    assert "a result of AddV2  " in text
+    assert "AddV2:0" not in text
+
+
 def test_the_rest_is_added_up():
     assert "and 52 more blocks that hold 400 MiB" in show(make_shortage(), top=1)
 

@@ -19,7 +19,10 @@ def test_the_peak_is_the_highest_event_and_its_position(tide):
     assert tide.peak_node == "gradient_tape/MatMul"
     assert str(tide.peak_place) == "gradient of dense (MatMul)"
     # An eager op outside of any layer.
-    assert str(explain.ProgramPoint(3, "gradient_tape/Mul", "Mul", None, backward=True)) == "gradient of Mul (Mul)"
+    # An eager op outside of layers has no name but its type.
+    eager = explain.ProgramPoint(3, "gradient_tape/Mul", "Mul", None, backward=True)
+    assert str(eager) == "Mul of the backward pass"
+    assert str(replace(eager, node="Mul", backward=False)) == "Mul"
 
 
 def test_breakdown_adds_up_to_the_curve_at_the_peak(tide):

@@ -64,8 +64,12 @@ def _tide_without_names(folder: Path, record: RunRecord | None, target: str) -> 
         batch_size=None,
         limit_bytes=record.limit_bytes,
         building=Building(0, 0, 0, None),
-        notes=(*record.notes, "the process ended before its step was inspected, so some names are missing"),
+        notes=(*record.notes, f"{_why_not_inspected(folder)}, so some names are missing"),
     )
+
+
+def _why_not_inspected(folder: Path) -> str:
+    return read_failure(folder) or "the process ended before its step was inspected"
 
 
 def _why_no_tide(folder: Path, record: RunRecord | None) -> str:

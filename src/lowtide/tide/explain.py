@@ -36,6 +36,8 @@ class ProgramPoint:
     def __str__(self) -> str:
         # An eager op without a layer has no name but its type, below the scope of gradients.
         where = self.layer or (self.node or "before the step").removeprefix("gradient_tape/")
+        if where == self.op:
+            return f"{where} of the backward pass" if self.backward else where
         of = f"gradient of {where}" if self.backward else where
         return f"{of} ({self.op})" if self.op else of
 

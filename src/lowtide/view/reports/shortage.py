@@ -4,7 +4,7 @@ from lowtide.oom.evidence import Request
 from lowtide.oom.shortage import Shortage
 from lowtide.tide.owner import Owner
 from lowtide.units import format_bytes
-from lowtide.view.reports.tide import shape_text
+from lowtide.view.reports.tide import plain_name, shape_text
 
 UNKNOWN_COLOUR = "#8d99a6"
 BAR_COLOURS = {"held": "#12a5b0", "free": "#5f7f8f", "free in one piece": "#3fa768", "free elsewhere": "#5f7f8f"}
@@ -88,9 +88,11 @@ def _fits_line(shortage: Shortage) -> str | None:
 
 def holder_text(holder: Owner) -> tuple[str, str, str]:
     """Return the owner of a buffer, its type, and the source line that made it."""
-    owner = holder.layer or holder.name or holder.op or (f"({holder.kind})" if holder.kind else "(not named)")
+    owner = holder.layer or plain_name(holder) or holder.op or (f"({holder.kind})" if holder.kind else "(not named)")
     if holder.layer and holder.op:
         owner = f"{owner} ({holder.op})"
+    # The column of lines names the file.
+    owner = owner.removesuffix(f" of {(holder.source or '').rpartition(':')[0]}")
     shape = "" if holder.shape is None else shape_text(holder.dtype or "", holder.shape).strip()
     return owner, shape, holder.source or ""
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from lowtide.oom.held_data import advise_on_data
+from lowtide.run.graph_names import ARRAY, UNIDENTIFIED
 from lowtide.tide.address_space import Occupancy, Pinning, occupancy_at, pinnings_at
 from lowtide.tide.owner import Owner
 from lowtide.tide.tide import METHODS, Tide
@@ -210,14 +211,16 @@ class TideReport:
             return None
         if recording.step is None:
             return "recorded over the whole script, which completed no training step"
+        line = f"recorded in step {recording.step:,}"
         if len(recording.steps) < 2:
-            return f"recorded in step {recording.step:,}"
-        line = f"recorded in step {recording.step:,} of {max(step.step for step in recording.steps):,}"
-        peaks = [step.peak_bytes for step in recording.steps]
+            return line
+        # The script may have run more steps than these.
+        numbers, peaks = zip(*((step.step, step.peak_bytes) for step in recording.steps), strict=True)
+        recorded = f"steps {min(numbers):,} to {max(numbers):,}"
         lowest, highest = format_bytes(min(peaks)), format_bytes(max(peaks))
         if lowest == highest:
-            return f"{line}; every recorded step has a peak of {lowest}"
-        return f"{line}; peaks of the recorded steps {lowest} to {highest}"
+            return f"{line}; {recorded} have the same peak"
+        return f"{line}; the peaks of {recorded} are {lowest} to {highest}"
 
     @property
     def limit_line(self) -> str | None:
@@ -330,14 +333,21 @@ class TideReport:
 
 def _held_text(owner: Owner, count: int = 1) -> str:
     """Return whose bytes some memory is: "256 MiB by global `data` of train.py, float32 67108864, at train.py:12"."""
-    op = f" ({owner.op})" if owner.op not in (None, "unknown", owner.name) else ""
-    name = _HELD_NAMES.get(owner.op or "") or owner.name or "an unknown owner"
-    # The output of an eager op has no name of its own: "AddV2:0" only repeats its type.
-    name, op = (f"a result of {owner.op}", "") if name == f"{owner.op}:0" else (name, op)
+    name = _HELD_NAMES.get(owner.op or "") or plain_name(owner) or "an unknown owner"
+    says_op = owner.op in (None, "unknown", owner.name) or name.endswith(f" of {owner.op}")
+    op = "" if says_op else f" ({owner.op})"
     shape = "" if owner.shape is None else f", {shape_text(owner.dtype or '', owner.shape)}"
     line = "" if owner.source is None else f", at {owner.source}"
     times = "" if count == 1 else f"{count:,} × "
-    return f"{times}{format_bytes(owner.bytes)} by {name}{op}{shape}{line}"
+    by = "" if name == UNIDENTIFIED else "by "
+    return f"{times}{format_bytes(owner.bytes)} {by}{name}{op}{shape}{line}"
+
+
+def plain_name(owner: Owner) -> str | None:
+    """Return the name of an owner; the output of an eager op has none but its type, as in "AddV2:0"."""
+    if owner.op and owner.name == f"{owner.op}:0":
+        return f"a result of {owner.op}"
+    return f"an {ARRAY}" if owner.name == ARRAY else owner.name
 
 
 def _pinning_text(pinning: Pinning) -> str:

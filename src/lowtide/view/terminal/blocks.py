@@ -30,10 +30,13 @@ class _Cell:
         return self.character in (" ", _SHADE)
 
 
-def draw_curve(report: TideReport, width: int, height: int, *, colour: bool = True) -> list[Text]:
+def draw_curve(
+    report: TideReport, width: int, height: int, *, colour: bool = True, is_complete: bool = True
+) -> list[Text]:
     """Return the lines of the chart: the kinds stacked, the axis of bytes, the peak, the safe bound and the budget.
 
-    Without `colour` the kinds cannot be distinguished, and only their sum is drawn.
+    Without `colour` the kinds cannot be distinguished, and only their sum is drawn. A step that is not complete because
+    memory ran out has no safe bound.
     """
     tide = report.tide
     top = report.top_bytes
@@ -44,7 +47,9 @@ def draw_curve(report: TideReport, width: int, height: int, *, colour: bool = Tr
     if report.budget_bytes is not None and report.budget_bytes <= top:
         budget = f"budget {format_bytes(report.budget_bytes)}"
         _draw_level(cells, _row_of(report.budget_bytes, top, height), "━", BUDGET_COLOUR, budget)
-    _draw_level(cells, _row_of(tide.safe_bytes, top, height), "┄", None, f"safe bound {format_bytes(tide.safe_bytes)}")
+    if is_complete:
+        bound = f"safe bound {format_bytes(tide.safe_bytes)}"
+        _draw_level(cells, _row_of(tide.safe_bytes, top, height), "┄", None, bound)
     _mark_peak(cells, events.tolist().index(tide.peak_event), f"peak {format_bytes(tide.peak_bytes)}")
     return [*_lines(cells, labels, margin), _time_axis(format_count(len(tide.curve) - 1, "event"), margin, columns)]
 

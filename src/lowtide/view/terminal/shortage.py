@@ -44,7 +44,7 @@ class TerminalShortage:
             yield Text()
             colour = console.color_system is not None and not console.no_color
             report = TideReport(shortage.tide, shortage.limit_bytes)
-            yield from draw_curve(report, width - 1, _CURVE_HEIGHT, colour=colour)
+            yield from draw_curve(report, width - 1, _CURVE_HEIGHT, colour=colour, is_complete=False)
         yield from _shares(shortage)
         yield from _holders(shortage, self.top, width)
         yield Text()
