@@ -6,6 +6,8 @@ import zipfile
 
 import pytest
 
+from lowtide.errors import LowtideError
+
 pytestmark = pytest.mark.tensorflow
 
 SCRIPT = """
@@ -42,6 +44,12 @@ def signed(x): return x * 2
 
 @tf.function
 def unsigned(x): return x * 2
+
+def build_from_dataset(): return (lambda x: x * 2), tf.data.Dataset.from_tensors(tf.zeros(4)).batch(8)
+def build_model_from_dataset():
+    rows = tf.data.Dataset.from_tensors((tf.zeros(4), tf.zeros(UNITS)))
+    return make(), rows.batch(8)
+def build_with_rate(): return (lambda x, rate: x * rate), tf.TensorSpec((None, 4)), 0.1
 """
 
 
@@ -101,6 +109,34 @@ def test_an_array_is_replaced_by_its_shape_and_dtype(script):
     import tensorflow as tf
 
     assert resolve("train.py:build_from_array").specs == ({"a": tf.TensorSpec((8, 4), tf.float32)},)
+
+
+def test_a_dataset_stands_for_its_elements(script):
+    import tensorflow as tf
+
+    x, y = (tf.TensorSpec((8, size), tf.float32) for size in (4, 3))
+    assert resolve("train.py:build_from_dataset").specs == (x,)
+    assert resolve("train.py:build_model_from_dataset").specs == (x, y)
+
+
+def test_values_of_python_stay_arguments_of_the_step(script):
+    target = resolve("train.py:build_with_rate", 4)
+    assert (tuple(target.specs[0].shape), target.specs[1]) == ((None, 4), 0.1)
+    assert target.has_open_batch
+
+
+def test_a_model_file_with_unknown_layers_names_them(script):
+    import keras
+
+    class Own(keras.layers.Layer):
+        def call(self, x):
+            return x
+
+    model = keras.Sequential([keras.Input((4,)), Own()])
+    model.compile("sgd", "mse")
+    model.save("own.keras")
+    with pytest.raises(LowtideError, match=r"cannot be loaded: Could not locate class 'Own'.*name a function"):
+        resolve("own.keras")
 
 
 def test_a_function_with_a_signature_is_a_step(script):

@@ -23,6 +23,9 @@ def test_the_peak_is_the_highest_event_and_its_position(tide):
     eager = explain.ProgramPoint(3, "gradient_tape/Mul", "Mul", None, backward=True)
     assert str(eager) == "Mul of the backward pass"
     assert str(replace(eager, node="Mul", backward=False)) == "Mul"
+    loss = replace(eager, node="StatefulPartitionedCall/gradient_tape/loss/Neg", op="Neg")
+    assert str(loss) == "gradient of loss/Neg (Neg)"
+    assert str(replace(eager, node="StatefulPartitionedCall/adam/Cast_20", op="Cast")) == "adam/Cast_20 (Cast)"
 
 
 def test_breakdown_adds_up_to_the_curve_at_the_peak(tide):

@@ -2,12 +2,12 @@
 
 import pytest
 
-from lowtide.planning.plan import NoPlanError
+from lowtide.planning.plan import Held, NoPlanError
 from lowtide.planning.variant_pruning import VariantPruning, expected_bytes
 from tests.plans import make_plan
 
 BEFORE = make_plan().before
-HELD = int(BEFORE.curve.bytes_in_use[0])
+HELD = Held.of(BEFORE).total_bytes
 
 
 def tried(budget_bytes, *smallest):

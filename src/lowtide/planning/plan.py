@@ -26,6 +26,10 @@ RECOMPUTE, ORDER, MICROBATCH, PRECISION = "recompute", "order", "microbatch", "p
 _STORED_NAMES = {"barriers": "joints"}
 
 
+# Kinds of what the forward and the backward pass make.
+_OF_THE_PASSES = ("activations", "gradients", "workspace")
+
+
 @dataclass(frozen=True)
 class Held:
     """What a step holds before it begins. No plan lowers it, so every plan takes at least `total_bytes`."""
@@ -39,7 +43,8 @@ class Held:
     def of(before: Tide) -> Held:
         """Return what the plain step holds before it begins."""
         kinds = breakdown_at(before, 0)
-        total = sum(size for kind, size in kinds.items() if kind != SLACK)
+        # TensorFlow may keep zeros for sums of gradients from step to step; they are as large as the batch makes them.
+        total = sum(size for kind, size in kinds.items() if kind not in (SLACK, *_OF_THE_PASSES))
         return Held(kinds["weights"] + kinds["optimizer"], total)
 
 

@@ -22,8 +22,8 @@ class VariantPruning:
 
     def note(self, pieces: int, precision: str | None, error: NoPlanError) -> None:
         """Record the smallest peak of a variant."""
-        if error.before is not None:
-            self._held_bytes = int(error.before.curve.bytes_in_use[0])
+        if error.held is not None:
+            self._held_bytes = error.held.total_bytes
         if error.smallest_bytes is not None:
             self._smallest.setdefault(precision, []).append((pieces, error.smallest_bytes))
 

@@ -23,6 +23,10 @@ class LayerShare:
     by_kind: dict[str, int]
 
 
+# Scopes that TensorFlow puts around the step of `fit`, and around the gradients of a tape.
+_STEP_SCOPE, _GRADIENT_SCOPE = "StatefulPartitionedCall/", "gradient_tape/"
+
+
 @dataclass(frozen=True)
 class ProgramPoint:
     """The position in the program that an event of the step belongs to."""
@@ -34,11 +38,15 @@ class ProgramPoint:
     backward: bool
 
     def __str__(self) -> str:
-        # An eager op without a layer has no name but its type, below the scope of gradients.
-        where = self.layer or (self.node or "before the step").removeprefix("gradient_tape/")
+        where, backward = self.layer, self.backward
+        if where is None:
+            node = (self.node or "before the step").removeprefix(_STEP_SCOPE)
+            # Optimizers use gradients, and their ops count as backward, but are no gradients.
+            backward, where = _in_gradient_scope(node), node.removeprefix(_GRADIENT_SCOPE)
         if where == self.op:
-            return f"{where} of the backward pass" if self.backward else where
-        of = f"gradient of {where}" if self.backward else where
+            # An eager op without a layer has no name but its type.
+            return f"{where} of the backward pass" if backward else where
+        of = f"gradient of {where}" if backward else where
         return f"{of} ({self.op})" if self.op else of
 
 

@@ -12,7 +12,7 @@ import keras
 from lowtide.errors import LowtideError
 from lowtide.planning.allowance import check_allow
 from lowtide.planning.measured_costs import ESTIMATED, MeasuredTimes, Recorded, measured_times
-from lowtide.planning.plan import ORDER, FrontierPoint, NoPlanError, Plan
+from lowtide.planning.plan import ORDER, FrontierPoint, Held, NoPlanError, Plan
 from lowtide.planning.plan_search import search_order, search_plan, with_room
 from lowtide.planning.tuning import TUNING
 from lowtide.planning.variant_pruning import VariantPruning
@@ -211,8 +211,7 @@ def _order_only(
 
 
 def _check_floor(before: Tide, budget_bytes: int) -> None:
-    held = int(before.curve.bytes_in_use[0])
-    if held >= budget_bytes:
+    if Held.of(before).total_bytes >= budget_bytes:
         raise NoPlanError(
             "the budget is below what is there before the step begins: variables, optimizer state and the batch",
             budget_bytes,

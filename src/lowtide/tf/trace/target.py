@@ -102,7 +102,8 @@ def _load_model(name: str) -> Any:
             model.optimizer = type(model.optimizer).from_config(model.optimizer.get_config())
         return model
     except Exception as error:
-        reason = " ".join(str(error).split())[:300]
+        # Keras shows the whole configuration before the message.
+        reason = " ".join(str(error).rpartition("Exception encountered:")[2].split())[:300]
         cure = "name a function in a Python file that builds the model, loads its weights and compiles it"
         raise LowtideError(f"the model cannot be loaded: {reason}", given=name, cure=cure) from error
 
@@ -307,7 +308,10 @@ def _model(model: Any, name: str, batch_size: int | None, cure: str = _COMPILE) 
 
 
 def _step(built: tuple[Any, ...], name: str, batch_size: int | None, build: Callable[..., Any] | None = None) -> Target:
-    step, specs = built[0], _as_specs(built[1:], name)
+    import keras
+
+    step, is_model = built[0], isinstance(built[0], keras.Model)
+    specs = _as_specs(built[1:], name, is_model=is_model)
     shapes = _shapes(specs)
     opened = any(_is_open(shape) for shape in shapes)
     if opened and batch_size is None:
@@ -323,7 +327,7 @@ def _step(built: tuple[Any, ...], name: str, batch_size: int | None, build: Call
         # With batch_size=None most builders return specs with an open batch; the others raise an error.
         try:
             again = build(batch_size=None)
-            target = Target(again[0], _as_specs(again[1:], name), None, name)
+            target = Target(again[0], _as_specs(again[1:], name, is_model=is_model), None, name)
         except Exception:
             return None
         return target if target.has_open_batch else None
@@ -331,24 +335,24 @@ def _step(built: tuple[Any, ...], name: str, batch_size: int | None, build: Call
     return Target(step, specs, batch_size, name, build_open=build_open)
 
 
-def _as_specs(given: tuple[Any, ...], name: str) -> tuple[Any, ...]:
-    """Return the specs of a step; a tensor or an array is replaced by its shape and dtype."""
-    import tensorflow as tf
+def _as_specs(given: tuple[Any, ...], name: str, *, is_model: bool) -> tuple[Any, ...]:
+    """Return the specs of a step or a model; tensors, arrays and datasets are replaced by their shapes and dtypes."""
+    from lowtide.tf.trace.specs import as_specs, tensor_specs
 
-    leaves = tf.nest.flatten(given)
-    cure = "return (step, *specs) with a tf.TensorSpec for each input of the step"
-    if not leaves or any(not hasattr(leaf, "shape") or not hasattr(leaf, "dtype") for leaf in leaves):
+    specs = as_specs(given, is_model=is_model)
+    found = tensor_specs(specs)
+    if not found:
+        cure = "return (step, *specs) with a tf.TensorSpec for each input of the step"
         raise LowtideError("the target returned a step without the specs of its inputs", given=name, cure=cure)
-    specs = [leaf if isinstance(leaf, tf.TypeSpec) else tf.TensorSpec(leaf.shape, leaf.dtype) for leaf in leaves]
-    if any(spec.shape.rank is None for spec in specs):
+    if any(spec.shape.rank is None for spec in found):
         raise LowtideError("a spec of the target has no shape at all", given=name, cure="give every spec a shape")
-    return tuple(tf.nest.pack_sequence_as(given, specs))
+    return specs
 
 
 def _shapes(specs: tuple[Any, ...]) -> list[Any]:
-    import tensorflow as tf
+    from lowtide.tf.trace.specs import tensor_specs
 
-    return [leaf.shape for leaf in tf.nest.flatten(specs)]
+    return [spec.shape for spec in tensor_specs(specs)]
 
 
 def _is_open(shape: Any) -> bool:
