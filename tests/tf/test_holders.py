@@ -1,10 +1,11 @@
 """Tensors that are alive, and who keeps them, by names that their owner knows."""
 
 import gc
+import linecache
 import sys
 import types
 from collections import deque
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import keras
 import numpy as np
@@ -76,6 +77,23 @@ def test_an_attribute_of_a_class_of_the_users():
     slotted.value = tensor(105)
     keep.append(slotted)
     assert holder_of(105).holder == "attribute `value` of Slotted"
+
+
+class Shared:
+    store: ClassVar = {"loss": []}
+
+
+class Heir(Shared):
+    pass
+
+
+def test_an_attribute_of_a_class_itself():
+    Heir.store["loss"].append(tensor(123))
+    found = holder_of(123)
+    assert found.holder == "attribute `store['loss']` of class Shared"
+    assert found.source is not None
+    assert linecache.getline(__file__, int(found.source.rpartition(":")[2])).lstrip().startswith("Heir.store")
+    Shared.store["loss"].clear()
 
 
 def test_a_closure_and_a_generator():

@@ -175,6 +175,16 @@ def test_predictions_with_the_shape_of_one_kernel_are_no_gradients():
     assert len(variables) == 4
 
 
+def test_few_steps_do_not_show_what_is_kept(capsys):
+    lowtide.release()
+    with lowtide.Watch() as watch:
+        watch.step()
+        watch.step()
+    printed = " ".join(capsys.readouterr().err.split())
+    assert "nothing grows in 2 steps" in printed
+    assert "tensors that are kept are found from 8 steps on" in printed
+
+
 def test_a_watch_without_steps_says_how_to_use_it(capsys):
     lowtide.release()
     with lowtide.Watch():

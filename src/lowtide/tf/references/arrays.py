@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from lowtide.tf.references.reference_paths import is_users_instance, locals_of, running_frames
+from lowtide.tf.references.reference_paths import is_users_class, locals_of, running_frames
 from lowtide.tf.references.referrers import holders_of
 from lowtide.tf.trace.source_lines import is_user_file
 from lowtide.tide.owner import Owner
@@ -89,7 +89,7 @@ def _referenced_arrays(min_bytes: int, everywhere: bool) -> list[tuple[np.ndarra
 def _may_hold_arrays(value: Any) -> bool:
     if isinstance(value, (list, dict)):
         return len(value) <= _MAX_ENTRIES
-    return is_users_instance(value)
+    return is_users_class(type(value))
 
 
 def _root(array: np.ndarray) -> np.ndarray | None:

@@ -226,8 +226,14 @@ def _lines_of_class(kind: type) -> tuple[int, int | None]:
     return (min(first for first, _ in ranges), max(last for _, last in ranges)) if ranges else (1, None)
 
 
-def is_users_instance(holder: Any) -> bool:
-    module = type(holder).__module__
+def class_reference(kind: type) -> NamedReference:
+    """An attribute of a class itself, which all of its instances share."""
+    filename = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    return NamedReference("attribute", "", f"class {_plain_name(kind)}", filename, _lines_of_class(kind))
+
+
+def is_users_class(kind: type) -> bool:
+    module = kind.__module__
     if module == "__main__":
         return True
     filename = getattr(sys.modules.get(module), "__file__", None)

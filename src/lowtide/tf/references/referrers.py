@@ -24,10 +24,11 @@ from lowtide.tf.references.reference_paths import (
     ObjectHolder,
     attribute_reference,
     attributes_of,
+    class_reference,
     function_reference,
     generator_reference,
     global_reference,
-    is_users_instance,
+    is_users_class,
     key_of,
     local_reference,
     local_references,
@@ -46,7 +47,7 @@ _MAX_KEYED = 4
 _MAX_ALIKE = 4
 _MAX_ARRAY_ELEMENTS = 1 << 22
 # Objects that are referred to from everywhere, or whose holders do not matter.
-_IGNORED_TYPES = (types.ModuleType, type, types.CodeType, types.BuiltinFunctionType)
+_IGNORED_TYPES = (types.ModuleType, types.CodeType, types.BuiltinFunctionType)
 _PLAIN_CONTAINERS = (list, tuple, dict, set, frozenset, deque)
 _CONTAINERS = (list, tuple, set, frozenset, deque, types.CellType, types.MethodType, types.FunctionType)
 
@@ -175,12 +176,16 @@ class _ReferrerSearch:
             names = code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount]
             pairs = zip(defaults, names, strict=False)
             self.default_names |= {(id(holder.__defaults__), id(value)): name for value, name in pairs}
-        own = getattr(holder, "__dict__", None)
-        self.instance_dicts |= {id(child) for child in children if child is own}
+        # `__dict__` of a class is a view of the dictionary that it refers to.
+        own = holder if isinstance(holder, type) else getattr(holder, "__dict__", None)
+        is_own = (lambda child: type(child) is dict) if own is holder else (lambda child: child is own)
+        self.instance_dicts |= {id(child) for child in children if is_own(child)}
 
     def _is_relevant(self, holder: Any) -> bool:
         if id(holder) in self.ignored or isinstance(holder, _IGNORED_TYPES):
             return False
+        if isinstance(holder, type):
+            return is_users_class(holder)
         if isinstance(holder, types.FrameType):
             return not is_lowtide_file(holder.f_code.co_filename)
         if isinstance(holder, types.FunctionType) and is_lowtide_file(holder.__code__.co_filename):
@@ -200,7 +205,9 @@ class _ReferrerSearch:
         if isinstance(holder, (list, tuple, dict, set, deque)) and child is not getattr(holder, "__dict__", None):
             # An item of one of the user's containers, not an attribute.
             return None
-        return attribute_reference(holder, child) if is_users_instance(holder) else None
+        if isinstance(holder, type):
+            return class_reference(holder)
+        return attribute_reference(holder, child) if is_users_class(type(holder)) else None
 
     def _holder(self, key: int) -> ObjectHolder:
         """Follow the links up to a named reference, and describe the path from there."""
@@ -276,7 +283,7 @@ def _kind(holder: Any) -> Any:
         return holder.gi_code
     if isinstance(holder, types.FunctionType):
         return holder.__code__
-    return id(holder) if isinstance(holder, _PLAIN_CONTAINERS) else type(holder)
+    return id(holder) if isinstance(holder, (*_PLAIN_CONTAINERS, type)) else type(holder)
 
 
 def _rank(holder: Any) -> int:

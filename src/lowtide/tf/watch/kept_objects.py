@@ -20,10 +20,11 @@ from lowtide.tf.references.referrers import holders_of
 from lowtide.tf.watch.finding import Finding
 from lowtide.tf.watch.kept_kinds import advise
 from lowtide.tf.watch.release import dead_models, entry_names
+from lowtide.tf.watch.report import FEWEST_STEPS
 from lowtide.units import format_bytes, format_count
 
 _AGES = 6
-_MIN_COUNT = 8
+_MIN_COUNT = FEWEST_STEPS
 # One tensor per epoch is bookkeeping; one in seven steps is not, nor is a page in each step.
 _MIN_PER_STEP = 0.15
 _MIN_BYTES_PER_STEP = 4096

@@ -15,6 +15,8 @@ _HOW_TO_STEP = (
     "put the training loop inside of `with lt.Watch() as watch:` and call watch.step() at the end of each step,"
     " or pass the watch to fit, evaluate or predict as a callback"
 )
+# In fewer steps a list that is kept cannot be told apart from one that is emptied later.
+FEWEST_STEPS = 8
 _HOW_TO_COUNT = "no step was counted: call watch.step() at the end of each step to see the growth per step"
 
 
@@ -39,4 +41,6 @@ def _heading(findings: Sequence[Finding], steps: int, measured_by: str) -> Text:
     what = format_count(len(findings), "leak") if findings else "nothing grows"
     style = "bold red" if findings else "bold green"
     basis = f" in {format_count(steps, 'step')}, by {measured_by}" if steps else f"; {_HOW_TO_COUNT}"
+    if not findings and 0 < steps < FEWEST_STEPS:
+        basis += f"; tensors that are kept are found from {FEWEST_STEPS} steps on"
     return Text.assemble(("lowtide watch: ", "bold"), (what, style), (basis, "dim"))
