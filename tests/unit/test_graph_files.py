@@ -109,7 +109,7 @@ def test_networks(chain):
     assert other.num_edges() == 5
 
 
-def test_a_name_that_is_there_twice_is_two_nodes(tmp_path):
+def test_a_duplicate_name_gives_two_nodes(tmp_path):
     assert len(to_networkx(cut_of(tmp_path, node("a", "Relu"), node("a", "Exp")))) == 2
 
 
@@ -119,7 +119,7 @@ def test_the_whole_is_copied_byte_by_byte(chain, tmp_path):
     assert path.read_bytes() == (tmp_path / "graph.pb").read_bytes()
 
 
-def test_what_hands_on_is_wired_around(tmp_path):
+def test_pass_through_nodes_are_bypassed(tmp_path):
     cut = cut_of(
         tmp_path,
         node("x", "Split"),
@@ -149,7 +149,7 @@ def test_through_edges_are_wired_by_shape_or_by_waiting(tmp_path):
         node("e", "Relu", "d"),
         VERSIONS,
     )
-    told = write(choose.with_ops(cut, ["Relu"]), tmp_path / "out.pb")
+    written_notes = write(choose.with_ops(cut, ["Relu"]), tmp_path / "out.pb")
     nodes, others = read(tmp_path / "out.pb")
     assert {name: (op, inputs) for name, (op, inputs, _) in nodes.items()} == {
         "a": ("Relu", []),
@@ -159,7 +159,7 @@ def test_through_edges_are_wired_by_shape_or_by_waiting(tmp_path):
     }
     assert nodes["d"][2] == {"dtype": b"\x30\x01", "shape": b"\x3a\x04\x12\x02\x08\x03"}
     assert others == [(4, b"\x08\xda\x0e")]
-    (note,) = told
+    (note,) = written_notes
     assert note.startswith("at the cuts 1 inputs read the kept node before, 1 placeholders stand for what was left out")
     assert note.endswith("1 control edges keep nodes connected")
 
@@ -198,14 +198,14 @@ def test_control_edges_and_colocations_of_removed_nodes_are_dropped(tmp_path):
 
 def test_large_attributes_are_emptied(tmp_path):
     cut = cut_of(tmp_path, constant("w", bytes(4000), (1000,)), node("y", "Relu", "w", _long="x" * 2000), VERSIONS)
-    told = write(cut, tmp_path / "out.pb", limit_attributes="1KiB")
+    written_notes = write(cut, tmp_path / "out.pb", limit_attributes="1KiB")
     nodes, others = read(tmp_path / "out.pb")
     # Dtype and shape of the tensor stay.
     assert nodes["w"][2]["value"] == b"\x42\x09\x08\x01\x12\x05\x12\x03\x08\xe8\x07"
     assert nodes["w"][2]["_too_large_attrs"] == b"\x0a\x07\x12\x05value"
     assert "_long" not in nodes["y"][2]
     assert others == [(4, b"\x08\xda\x0e")]
-    assert told == ("2 attributes of more than 1,024 bytes are emptied; such constants read as zeros",)
+    assert written_notes == ("2 attributes of more than 1,024 bytes are emptied; such constants read as zeros",)
 
 
 def test_functions_that_are_called_are_kept_whole(tmp_path):
@@ -227,7 +227,7 @@ def test_functions_that_are_called_are_kept_whole(tmp_path):
     assert len((tmp_path / "small.pb").read_bytes()) < 1000
 
 
-def test_what_cannot_be_written_says_so(chain, tmp_path):
+def test_an_output_that_cannot_be_written_is_an_error(chain, tmp_path):
     with pytest.raises(LowtideError, match=r"end it in \.svg"):
         write(chain, tmp_path / "out.gif")
     with pytest.raises(LowtideError, match=r"only a \.pb"):

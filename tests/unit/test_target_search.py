@@ -33,15 +33,15 @@ def searches(monkeypatch):
     budgets = []
     search = target_search.find_schedule
 
-    def heard(problem, budget_bytes, *arguments, **named):
+    def record_call(problem, budget_bytes, *arguments, **named):
         budgets.append(budget_bytes)
         return search(problem, budget_bytes, *arguments, **named)
 
-    monkeypatch.setattr(target_search, "find_schedule", heard)
+    monkeypatch.setattr(target_search, "find_schedule", record_call)
     return budgets
 
 
-def test_a_course_is_found_once():
+def test_a_schedule_is_found_once():
     targets = TargetSearch(chain())
     first = targets.find(700)
     assert first.within
@@ -53,7 +53,7 @@ def test_a_course_is_found_once():
     assert second.profile.extra_us >= first.profile.extra_us
 
 
-def test_what_was_put_back_comes_up_again():
+def test_a_schedule_that_was_put_back_is_found_again():
     targets = TargetSearch(chain())
     solution = targets.find(700)
     targets.allow_again(solution)

@@ -174,7 +174,7 @@ def test_a_cut_inside_a_function_keeps_its_nodes(read):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "says"),
+    ("wrong", "reason"),
     [
         ("node }", 'Expected "{"'),
         ("}", "Expected identifier or number, got }"),
@@ -191,11 +191,11 @@ def test_a_cut_inside_a_function_keeps_its_nodes(read):
         ("node { attr { value { type: DT_NEW } } }", "no value named DT_NEW"),
     ],
 )
-def test_what_is_wrong_has_a_line(read, wrong, says):
+def test_errors_have_a_line(read, wrong, reason):
     _, ((_, graph, _),), (note,) = read("node { name: 'a' op: 'B' }\n\n" + wrong + "\nnode { name: 'c' op: 'D' }")
     assert graph == node("a", "B")
     assert note.startswith("line 3: ")
-    assert says in note
+    assert reason in note
     with pytest.raises(LowtideError, match=r"no graph is in this text: line 1: .*given: .*graph\.pbtxt"):
         read(wrong)
 
@@ -207,7 +207,7 @@ def test_text_without_a_graph_is_refused(read):
         read("")
 
 
-def test_what_was_converted_is_kept_until_the_file_changes(read, tmp_path):
+def test_a_converted_graph_is_kept_until_its_file_changes(read, tmp_path):
     read(SMALL)
     (kept,) = (tmp_path / "cache").glob("*.graph")
     before = kept.stat().st_mtime_ns
@@ -223,7 +223,7 @@ def test_what_was_converted_is_kept_until_the_file_changes(read, tmp_path):
     assert not list((tmp_path / "cache").glob("*.part"))
 
 
-def test_a_cache_that_cannot_be_written_is_told(tmp_path):
+def test_a_cache_that_cannot_be_written_is_reported(tmp_path):
     (tmp_path / "graph.pbtxt").write_text(SMALL)
     (tmp_path / "cache").write_text("a file")
     with pytest.raises(LowtideError, match="cannot write a converted graph"):
