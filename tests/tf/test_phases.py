@@ -93,7 +93,29 @@ def gan():
     return step.get_concrete_function(tf.TensorSpec((2, 8)), tf.TensorSpec((2, 4))).graph
 
 
-@pytest.mark.parametrize("program", [swish, transformer, recurrent, gan])
+def gradient_penalty():
+    """Several steps of a critic, of which only the last loss is returned; the optimizer does not read its counter."""
+    critic = keras.Sequential([keras.Input((8,)), keras.layers.Dense(8, activation="silu"), keras.layers.Dense(1)])
+    optimizer = keras.optimizers.SGD(0.1, use_ema=True, ema_overwrite_frequency=3)
+    optimizer.build(critic.trainable_variables)
+
+    @tf.function
+    def step(real, fake):
+        loss = 0.0
+        for _ in range(2):
+            with tf.GradientTape() as tape:
+                with tf.GradientTape() as inner:
+                    inner.watch(fake)
+                    score = critic(fake)
+                penalty = tf.reduce_mean((tf.norm(inner.gradient(score, fake), axis=1) - 1) ** 2)
+                loss = tf.reduce_mean(critic(fake) - critic(real)) + 10.0 * penalty
+            optimizer.apply(tape.gradient(loss, critic.trainable_variables))
+        return loss
+
+    return step.get_concrete_function(tf.TensorSpec((2, 8)), tf.TensorSpec((2, 8))).graph
+
+
+@pytest.mark.parametrize("program", [swish, transformer, recurrent, gan, gradient_penalty])
 def test_every_node_that_is_read_has_the_phase_in_which_it_was_created(program, tmp_path):
     graph = program()
     path = tmp_path / "step.pb"

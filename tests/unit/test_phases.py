@@ -9,14 +9,18 @@ from tests.unit.protos import message, node, number
 
 FORWARD, BACKWARD, OPTIMIZER = "forward", "backward", "optimizer"
 
-LINE = re.compile(r"(\S+) = (\w+)(?:\[(\S+)\])?\(([^)]*)\)")
+INT64 = 9
+
+LINE = re.compile(r"(\S+) = (\w+)(?::(\w+))?(?:\[(\S+)\])?\(([^)]*)\)")
 
 
 def nodes(text: str) -> list[bytes]:
-    """Nodes written as `name = Op(input, ^input)`, or `name = Op[function](input)` for a call."""
+    """Nodes written as `name = Op(input, ^input)`, `name = Op[function](input)` for a call, or `name = Op:int64()`."""
     written = []
-    for name, op, called, inputs in LINE.findall(text):
+    for name, op, dtype, called, inputs in LINE.findall(text):
         extra = attribute("f", message(10, message(1, called))) if called else b""
+        if dtype == "int64":
+            extra = attribute({"Const": "dtype", "Cast": "DstT"}.get(op, "T"), number(6, INT64))
         if op == "Placeholder" and name.endswith("handle"):
             extra = attribute("dtype", number(6, RESOURCE))
         written.append(node(name, op, *filter(None, inputs.split(", ")), attributes=extra))
@@ -259,6 +263,158 @@ def test_gradients_that_are_returned_and_sums_of_gradients_are_backward(phases_o
     )
     assert found[BACKWARD] == {"gradient_tape/a", "gradient_tape/b", "sum", "norm", "out"}
     assert found[OPTIMIZER] == {"clipped", "limit", "update", "w/handle"}
+
+
+def test_a_count_of_steps_that_nothing_reads_is_of_the_optimizer(phases_of):
+    """Unlike a count of examples, and an integer that the forward pass reads."""
+    counters = """
+        count/handle = VarHandleOp()
+        count/read = ReadVariableOp(count/handle)
+        count/one = Const:int64()
+        count/cast = Cast:int64(count/one)
+        count/sum = AddV2:int64(count/read, count/cast)
+        count/update = AssignVariableOp(count/handle, count/sum, ^count/read)
+        """
+    seen = """
+        seen/handle = VarHandleOp()
+        seen/rows = Shape:int64(x)
+        seen/update = AssignAddVariableOp(seen/handle, seen/rows)
+        seed/handle = VarHandleOp()
+        seed/read = ReadVariableOp(seed/handle)
+        seed/one = Const:int64()
+        seed/next = AddV2:int64(seed/read, seed/one)
+        seed/update = AssignVariableOp(seed/handle, seed/next)
+        noise = StatelessRandomNormalV2(seed/read)
+        noisy = Add(noise, loss)
+        out = Identity(noisy)
+        rows/handle = VarHandleOp()
+        rows/two = Const()
+        rows/update = AssignAddVariableOp(rows/handle, rows/two)
+        """
+    optimizer = {"count/handle", "count/read", "count/one", "count/cast", "count/sum", "count/update"}
+    found = phases_of(STEP + counters + seen)
+    assert optimizer <= found[OPTIMIZER]
+    added = {name for name in found[FORWARD] if name.startswith(("seen", "seed", "rows"))}
+    assert len(added) == 3 + 5 + 3
+    # Without an optimizer it counts something else.
+    assert optimizer <= phases_of("x = Placeholder()\ngradient_tape/a = Tile(x)\n" + counters)[FORWARD]
+
+
+def test_averages_of_variables_that_are_no_weights_belong_to_the_optimizer(phases_of):
+    """The average of a moving average is not ordered by the optimizer."""
+    found = phases_of(
+        STEP
+        + """
+        average/handle = VarHandleOp()
+        average/read = ReadVariableOp(average/handle)
+        average/new = Sub(product, average/read)
+        average/update = AssignSubVariableOp(average/handle, average/new)
+        ema/handle = VarHandleOp()
+        ema/old = ReadVariableOp(ema/handle)
+        ema/average = ReadVariableOp(average/handle, ^average/update)
+        ema/new = Sub(ema/average, ema/old)
+        ema/update = AssignVariableOp(ema/handle, ema/new)
+        """
+    )
+    assert found[FORWARD] == FORWARD_OF_STEP | {"average/handle", "average/read", "average/new", "average/update"}
+
+
+def test_a_call_that_writes_averages_back_belongs_to_the_optimizer(phases_of):
+    found = phases_of(
+        STEP
+        + """
+        ema/handle = VarHandleOp()
+        ema/weights = ReadVariableOp(w/handle, ^adam/w/update)
+        ema/update = AssignVariableOp(ema/handle, ema/weights)
+        period = Const()
+        is_time = Equal(steps/read, period)
+        overwrite = If[overwrite](is_time, w/handle, ema/handle, ^ema/update)
+        """,
+        overwrite="e = AssignVariableOp()",
+    )
+    assert found[FORWARD] == FORWARD_OF_STEP
+    assert {"period", "is_time", "overwrite", "overwrite::e"} <= found[OPTIMIZER]
+
+
+def test_a_weight_that_is_normalized_before_it_is_used_is_forward(phases_of):
+    found = phases_of(
+        """
+        x = Placeholder()
+        w/handle = VarHandleOp()
+        w/old = ReadVariableOp(w/handle)
+        w/norm = L2Loss(w/old)
+        w/unit = Div(w/old, w/norm)
+        w/normalize = AssignVariableOp(w/handle, w/unit, ^w/old)
+        w/read = ReadVariableOp(w/handle, ^w/normalize)
+        loss = MatMul(x, w/read)
+        gradient_tape/w = MatMul(x, ones)
+        ones = Const()
+        update = AssignSubVariableOp(w/handle, gradient_tape/w, ^w/normalize, ^w/read)
+        """
+    )
+    assert found[OPTIMIZER] == {"update"}
+    assert {"w/old", "w/norm", "w/unit", "w/normalize", "w/read", "loss"} <= found[FORWARD]
+
+
+PENALTY = """
+x = Placeholder()
+w/handle = VarHandleOp()
+w/read = ReadVariableOp(w/handle)
+product = MatMul(x, w/read)
+score = Tanh(product)
+ones = Const()
+gradient_tape/score = TanhGrad(score, ones)
+gradient_tape/x = MatMul(gradient_tape/score, w/read)
+norm = Square(gradient_tape/x)
+distance = Sub(norm, one)
+one = Const()
+penalty = Mean(distance)
+mean = Mean(score)
+loss = AddN(mean, penalty)
+gradient_tape/seed = Const()
+gradient_tape/penalty = Mul(gradient_tape/seed, distance)
+gradient_tape/norm = Mul(gradient_tape/penalty, gradient_tape/x)
+gradient_tape/gradient_tape/x = MatMul(gradient_tape/norm, w/read)
+gradient_tape/w = MatMul(x, gradient_tape/gradient_tape/x)
+update = AssignSubVariableOp(w/handle, gradient_tape/w)
+"""
+
+
+@pytest.mark.parametrize("read", ["", "out = Identity(loss)"])
+def test_a_loss_with_a_penalty_on_gradients_is_forward(phases_of, read):
+    """Its gradients are gradients of gradients. What the gradients of the input need is forward too."""
+    found = phases_of(PENALTY + read)
+    losses = {"norm", "distance", "one", "penalty", "mean", "loss"} | ({"out"} if read else set())
+    assert found[FORWARD] == {"x", "w/handle", "w/read", "product", "score"} | losses
+    assert found[OPTIMIZER] == {"update"}
+
+
+def test_a_second_loss_after_an_inner_step_is_forward(phases_of):
+    """A step of meta-learning: the weights of the second loss are computed from gradients of the first."""
+    found = phases_of(
+        """
+        x = Placeholder()
+        w/handle = VarHandleOp()
+        w/read = ReadVariableOp(w/handle)
+        first = MatMul(x, w/read)
+        ones = Const()
+        gradient_tape/first = MatMul(x, ones)
+        inner = Mul(rate, gradient_tape/first)
+        rate = Const()
+        fast = Sub(w/read, inner)
+        second = MatMul(x, fast)
+        loss = Mean(second)
+        out = Identity(loss)
+        gradient_tape/second = Mul(second, ones)
+        gradient_tape/w = MatMul(x, gradient_tape/second)
+        norm = L2Loss(gradient_tape/w)
+        norm/out = Identity(norm)
+        update = AssignSubVariableOp(w/handle, gradient_tape/w)
+        """
+    )
+    forward = {"x", "w/handle", "w/read", "first", "inner", "rate", "fast", "second", "loss", "out"}
+    assert found[FORWARD] == forward
+    assert {"norm", "norm/out"} <= found[BACKWARD]
 
 
 def test_functions_have_the_phase_of_their_callers(phases_of):

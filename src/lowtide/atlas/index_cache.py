@@ -19,7 +19,7 @@ from lowtide.errors import LowtideError
 from lowtide.progress import Progress, ProgressCallback
 
 # To be increased with every change of the columns or of the hash of names.
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 # A checksum of a complete graph, or of a large column, would take as long as its index: only samples of it are hashed.
 _SAMPLES, _SAMPLE_BYTES = 64, 4096

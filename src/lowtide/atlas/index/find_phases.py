@@ -2,9 +2,10 @@
 
 Gradients are recognised by the scopes, functions and ops that TensorFlow gives them. All other phases follow from data
 edges. What is computed from gradients belongs to the backward pass if another gradient or an output needs it, and to
-the optimizer if an update of a variable needs it. What is not computed from gradients belongs to the forward pass,
-except for nodes that only gradients need, such as the seed of the first gradient, and nodes that only updates need,
-such as the learning rate.
+the optimizer if an update of a variable needs it. A loss that contains gradients, such as a gradient penalty, is the
+exception: it is returned, and the gradients of the weights are computed from it. What is not computed from gradients
+belongs to the forward pass, except for nodes that only gradients need, such as the seed of the first gradient, and
+nodes that only updates need, such as the learning rate.
 """
 
 from __future__ import annotations
@@ -24,18 +25,20 @@ def find_phases(graph: PhaseGraph) -> Phases:
     if not graph.is_gradient.any():
         return phase
     control = ControlEdges(graph)
-    after = _find_data_descendants(graph, control)
+    after = _find_data_descendants(graph, control, graph.is_gradient)
     phase[after & ~graph.is_gradient] = OPTIMIZER
-    phase[_find_data_ancestors(graph, after)] = BACKWARD
+    phase[_find_data_ancestors(graph, graph.is_gradient, after)] = BACKWARD
     _assign_sums(graph, phase)
+    _assign_losses_of_gradients(graph, phase, control)
     outputs = _assign_outputs(graph, phase)
     PhaseNeeds(graph, phase, control).assign(outputs)
     return phase
 
 
-def _find_data_descendants(graph: PhaseGraph, control: ControlEdges) -> Mask:
-    """Return the gradients and every node that is computed from one."""
-    seen = graph.is_gradient.copy()
+def _find_data_descendants(graph: PhaseGraph, control: ControlEdges, start: Mask, among: Mask | None = None) -> Mask:
+    """Return the nodes of `start` and every node, of `among` if given, that is computed from one."""
+    seen = start.copy()
+    closed = seen.copy() if among is None else seen | ~among
     frontier = np.flatnonzero(seen)
     frontier = frontier[~graph.has_role(frontier, LIST)]
     while len(frontier):
@@ -43,21 +46,21 @@ def _find_data_descendants(graph: PhaseGraph, control: ControlEdges) -> Mask:
         for rows in chunks(frontier):
             places, _ = csr_entries(graph.first_reader, rows)
             following = graph.readers[places]
-            following = sorted_unique(following[~seen[following]])
+            following = sorted_unique(following[~closed[following]])
             waits = control.is_reader[following]
             if waits.any():
                 # The columns of readers do not distinguish control edges from data edges; the inputs do.
                 reader, source, _ = graph.data_edges(following[waits])
                 following = np.concatenate([following[~waits], sorted_unique(reader[seen[source]])])
-            seen[following] = True
+            seen[following] = closed[following] = True
             found.append(following)
         frontier = np.concatenate(found)
     return seen
 
 
-def _find_data_ancestors(graph: PhaseGraph, among: Mask) -> Mask:
-    """Return the gradients and the nodes of `among` from which one is computed."""
-    seen = graph.is_gradient.copy()
+def _find_data_ancestors(graph: PhaseGraph, start: Mask, among: Mask) -> Mask:
+    """Return the nodes of `start` and the nodes of `among` from which one is computed."""
+    seen = start.copy()
     frontier = np.flatnonzero(seen)
     while len(frontier):
         found = []
@@ -70,6 +73,29 @@ def _find_data_ancestors(graph: PhaseGraph, among: Mask) -> Mask:
             found.append(before)
         frontier = np.concatenate(found)
     return seen
+
+
+def _assign_losses_of_gradients(graph: PhaseGraph, phase: Phases, control: ControlEdges) -> None:
+    """Assign losses that contain gradients, such as gradient penalties, to the forward pass.
+
+    Such a loss is returned, or is not read at all in a graph with gradients of gradients, and gradients are computed
+    from a node on the way to it. Gradients that are returned are not needed by others.
+    """
+    is_between = (phase != FORWARD) & ~graph.is_gradient
+    is_between[graph.with_role(WRITE | CALL)] = False
+    is_between[_find_sums_of_gradients(graph, phase)] = False
+    reached = _find_data_descendants(graph, control, is_between & (phase == BACKWARD), is_between)
+    ends = np.flatnonzero(reached & (graph.first_reader[:-1] == graph.first_reader[1:]))
+    is_loss = np.zeros(len(graph), np.bool_)
+    is_loss[ends if graph.has_nested_gradients else ends[graph.has_role(ends, COPY)]] = True
+    phase[_find_data_ancestors(graph, is_loss, is_between)] = FORWARD
+
+
+def _find_sums_of_gradients(graph: PhaseGraph, phase: Phases) -> Indices:
+    """Return the sums of which no term is computed without gradients."""
+    sums = graph.with_role(SUM)
+    reader, source, _ = graph.data_edges(sums)
+    return np.setdiff1d(sums, reader[phase[source] == FORWARD])
 
 
 def _assign_sums(graph: PhaseGraph, phase: Phases) -> None:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-(GRADIENT, SUM, LIST, WRITE, CALL, READ, VARIABLE, ARGUMENT, CONSTANT, SHAPE, FILL, GROUP, SAVE, COPY) = (
-    1 << bit for bit in range(14)
+(GRADIENT, SUM, LIST, WRITE, CALL, READ, VARIABLE, ARGUMENT, CONSTANT, SHAPE, FILL, GROUP, SAVE, COPY, INTEGER) = (
+    1 << bit for bit in range(15)
 )
 
 _OPS = {

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 
 import numpy as np
 
 from lowtide.atlas.index.arrays import Indices, Mask, any_of_rows, csr_entries, sorted_unique
-from lowtide.atlas.index.op_roles import ARGUMENT, CONSTANT, COPY, FILL, GROUP, READ, SAVE, SHAPE, VARIABLE, WRITE
+from lowtide.atlas.index.op_roles import (
+    ARGUMENT,
+    CALL,
+    CONSTANT,
+    COPY,
+    FILL,
+    GROUP,
+    INTEGER,
+    READ,
+    SAVE,
+    SHAPE,
+    VARIABLE,
+    WRITE,
+)
 from lowtide.atlas.index.phases import BACKWARD, FORWARD, OPTIMIZER, ControlEdges, PhaseGraph, Phases, chunks
 
 # A chain of nodes that only gradients or updates need is followed over at most this number of edges.
@@ -145,38 +159,97 @@ class PhaseNeeds:
             phase[found] = OPTIMIZER
 
     def _assign_writes(self) -> None:
-        """Assign writes of variables that belong to an update: weight decay, step counters, averages of weights.
+        """Assign writes of variables that belong to an update: weight decay, averages of weights, step counters.
 
-        They are computed from variables and constants alone, and are ordered before or after a node of the optimizer.
+        They are computed from variables and constants alone. They are ordered before or after a node of the optimizer,
+        or they count, or they follow other variables.
         """
         for _ in range(_LONGEST):
-            writes = self.graph.with_role(WRITE)
-            writes = writes[self.phase[writes] == FORWARD]
-            trial = self._copy()
-            trial._assign_to_optimizer(writes)
-            found = writes[self._belong_to_update(trial.phase != self.phase)[writes]]
+            found = self._find_update_writes()
             if not len(found):
                 break
             self._assign_to_optimizer(found)
 
-    def _belong_to_update(self, is_inside: Mask) -> Mask:
-        """Mark the nodes of a selection that are computed from variables alone and ordered by an update."""
-        graph, control, phase = self.graph, self.control, self.phase
-        is_fed, is_ordered = np.zeros(len(graph), np.bool_), np.zeros(len(graph), np.bool_)
+    def _find_update_writes(self) -> Indices:
+        # First without writes of what is computed from data, such as moving averages, which an average may follow.
+        alone = self._keep(self._find_writes(), self._is_computed_alone)
+        return self._keep(alone, lambda inside: self._is_computed_alone(inside) & self._is_part_of_update(inside))
+
+    def _keep(self, writes: Indices, is_kept: Callable[[Mask], Mask]) -> Indices:
+        """Return the writes for which a condition holds on what they and no others need; the rest is left out."""
+        while len(writes):
+            trial = self._copy()
+            trial._assign_to_optimizer(writes)
+            kept = writes[is_kept(trial.phase != self.phase)[writes]]
+            if len(kept) == len(writes):
+                break
+            # Without the others, fewer nodes may be needed by these writes alone.
+            writes = kept
+        return writes
+
+    def _is_part_of_update(self, is_inside: Mask) -> Mask:
+        return self._is_ordered(is_inside) | self._is_counter(is_inside) | self._is_average(is_inside)
+
+    def _find_writes(self) -> Indices:
+        """Return the nodes of the forward pass that change variables and whose results nothing reads."""
+        nodes = self.graph.with_role(WRITE | CALL)
+        is_open = (self.phase[nodes] == FORWARD) & ~self.is_loss[nodes]
+        is_read = (self.waiting[nodes] > 0) | (self.needed[nodes] > 0)
+        return np.asarray(nodes[is_open & (self.graph.has_role(nodes, WRITE) | ~is_read)])
+
+    def _is_computed_alone(self, is_inside: Mask) -> Mask:
+        """Mark the nodes of a selection that are computed from variables and constants alone."""
+        graph = self.graph
+        is_fed = np.zeros(len(graph), np.bool_)
         reader, source, _ = graph.data_edges(np.flatnonzero(is_inside))
         inner = is_inside[source]
         is_fed[reader[~inner & ~graph.has_role(source, CONSTANT | VARIABLE)]] = True
-        is_ordered[control.reader[phase[control.source] == OPTIMIZER]] = True
+        _spread(is_fed, reader[inner], source[inner])
+        return is_inside & ~is_fed
+
+    def _is_ordered(self, is_inside: Mask) -> Mask:
+        """Mark the nodes of a selection that come after a node of the optimizer, or directly before an update."""
+        graph, control, phase = self.graph, self.control, self.phase
+        is_ordered = np.zeros(len(graph), np.bool_)
         is_update = (phase[control.reader] == OPTIMIZER) & ~graph.has_role(control.reader, GROUP)
         is_ordered[control.source[is_update & graph.has_role(control.source, WRITE)]] = True
-        reader, source = reader[inner], source[inner]
-        for marks in (is_fed, is_ordered):
-            for _ in range(_LONGEST):
-                found = reader[marks[source] & ~marks[reader]]
-                if not len(found):
-                    break
-                marks[found] = True
-        return is_inside & is_ordered & ~is_fed
+        # The forward pass reads what it has written, such as a normalized kernel.
+        is_read = (phase[control.reader] == FORWARD) & graph.has_role(control.reader, READ) & ~is_inside[control.reader]
+        is_ordered[control.source[is_read]] = False
+        is_ordered[control.reader[phase[control.source] == OPTIMIZER]] = True
+        reader, source, _ = graph.data_edges(np.flatnonzero(is_inside))
+        inner = is_inside[source]
+        _spread(is_ordered, reader[inner], source[inner])
+        return is_ordered
+
+    def _is_counter(self, is_inside: Mask) -> Mask:
+        """Mark the writes of integers to variables that only these writes read."""
+        graph = self.graph
+        is_counter = np.zeros(len(graph), np.bool_)
+        reader, source, is_first = graph.data_edges(self._find_writes_of_state(is_inside))
+        is_counter[reader[~is_first & graph.has_role(source, INTEGER)]] = True
+        return is_counter
+
+    def _is_average(self, is_inside: Mask) -> Mask:
+        """Mark the writes to variables that only these writes read, if they are computed from another variable."""
+        graph = self.graph
+        is_average = np.zeros(len(graph), np.bool_)
+        reader, source, _ = graph.data_edges(np.flatnonzero(is_inside))
+        is_average[reader[graph.has_role(source, VARIABLE) & ~is_inside[source] & graph.has_role(reader, READ)]] = True
+        inner = is_inside[source]
+        _spread(is_average, reader[inner], source[inner])
+        is_state = np.zeros(len(graph), np.bool_)
+        is_state[self._find_writes_of_state(is_inside)] = True
+        return is_average & is_state
+
+    def _find_writes_of_state(self, is_inside: Mask) -> Indices:
+        """Return the writes to variables of a selection, in a graph with updates."""
+        graph = self.graph
+        writes = graph.with_role(WRITE)
+        if not (self.phase[writes] == OPTIMIZER).any():
+            return writes[:0]
+        reader, source, is_first = graph.data_edges(writes)
+        return np.asarray(reader[is_first & is_inside[source]])
 
     def _assign_state(self) -> None:
         """Assign initializers and unread reads of variables that only the optimizer needs to it."""
@@ -195,3 +268,12 @@ class PhaseNeeds:
         other = copy(self)
         other.phase, other.waiting, other.needed = self.phase.copy(), self.waiting.copy(), self.needed.copy()
         return other
+
+
+def _spread(marks: Mask, reader: Indices, source: Indices) -> None:
+    """Mark what is computed from a marked node, along some edges."""
+    for _ in range(_LONGEST):
+        found = reader[marks[source] & ~marks[reader]]
+        if not len(found):
+            break
+        marks[found] = True

@@ -32,6 +32,8 @@ class PhaseGraph:
     roles: npt.NDArray[np.uint16]
     """The roles of each node's op, flags of `op_roles`."""
     is_gradient: Mask
+    has_nested_gradients: bool
+    """Whether there are gradients of gradients, by the names of their scopes."""
 
     def __len__(self) -> int:
         return len(self.roles)

@@ -9,42 +9,50 @@ import numpy as np
 from lowtide.atlas.index.arrays import Bytes, Column, Indices, Mask
 from lowtide.atlas.index.columns import ColumnWriter, open_column
 from lowtide.atlas.index.find_phases import find_phases
-from lowtide.atlas.index.op_roles import ARGUMENT, GRADIENT, VARIABLE, find_op_roles
+from lowtide.atlas.index.op_roles import ARGUMENT, GRADIENT, INTEGER, VARIABLE, find_op_roles
 from lowtide.atlas.index.phases import FORWARD, PhaseGraph, Phases
 from lowtide.atlas.index.text import starting_with
-from lowtide.program.dtypes import RESOURCE
+from lowtide.program.dtypes import DTYPES, RESOURCE
 
 # The scopes that gradient tapes and `tf.gradients` of TensorFlow 1 create; a number may follow, as in `gradients_1`.
 _GRADIENT_SCOPES = (b"gradient_tape", b"gradients")
 # Prefixes of the functions that TensorFlow generates for a backward pass.
 _BACKWARD_FUNCTIONS = ("__backward_", "__inference___backward_")
 
+_INTEGERS = [number for number, (name, _) in DTYPES.items() if name.startswith(("int", "uint"))]
+
 
 def write_phases(writer: ColumnWriter, parts: list[str]) -> None:
     """Write the phase of each node of the main graph (part 0) and of the functions."""
     roles = _find_roles(writer)
-    is_gradient = _find_named_gradients(writer, parts) | (roles & GRADIENT != 0)
+    is_named, is_nested = _find_named_gradients(writer, parts)
+    is_gradient = is_named | (roles & GRADIENT != 0)
     part_of_call = writer.read("call_part").astype(np.int64)
     is_backward = np.array([name.startswith(_BACKWARD_FUNCTIONS) for name in parts], np.bool_)
     is_gradient[writer.read("call_node")[is_backward[part_of_call]]] = True
     first_input, inputs, ports = (writer.open(name) for name in ("first_input", "input", "input_port"))
     first_reader, readers = writer.open("first_reader"), writer.open("reader")
-    phase = find_phases(PhaseGraph(first_input, inputs, ports, first_reader, readers, roles, is_gradient))
+    phase = find_phases(PhaseGraph(first_input, inputs, ports, first_reader, readers, roles, is_gradient, is_nested))
     _pass_to_functions(phase, writer, part_of_call, len(parts))
     writer.write("phase", phase)
 
 
 def _find_roles(writer: ColumnWriter) -> Column:
-    """Return the roles of each node's op; an argument that is a resource counts as a variable."""
+    """Return the roles of each node: those of its op and of the dtype of its first output."""
     content = (writer.folder / "ops").read_bytes()
     ops = [content[low:high].decode(errors="replace") for low, high in pairwise(writer.read("ops_first").tolist())]
     roles = find_op_roles(ops)[writer.open("op")]
-    roles[(roles & ARGUMENT != 0) & (writer.open("dtype") == RESOURCE)] |= VARIABLE
+    dtype = writer.open("dtype")
+    roles[(roles & ARGUMENT != 0) & (dtype == RESOURCE)] |= VARIABLE
+    roles[np.isin(dtype, _INTEGERS)] |= INTEGER
     return roles
 
 
-def _find_named_gradients(writer: ColumnWriter, parts: list[str]) -> Mask:
-    """Return which nodes are gradients by the name of the node, of a scope around it, or of its function."""
+def _find_named_gradients(writer: ColumnWriter, parts: list[str]) -> tuple[Mask, bool]:
+    """Return which nodes are gradients by the name of the node, of a scope around it, or of its function.
+
+    The second value says whether a scope of gradients is within another one.
+    """
     leaf, parent, size = (writer.read(name) for name in ("scope_leaf", "scope_parent", "scope_size"))
     texts = open_column(writer.folder / "texts", "|u1")
     first = writer.read("texts_first")
@@ -52,14 +60,20 @@ def _find_named_gradients(writer: ColumnWriter, parts: list[str]) -> Mask:
     for scope in _GRADIENT_SCOPES:
         is_gradient[_named(texts, first[:-1], first[1:], scope)] = True
     tops = np.flatnonzero(is_gradient[leaf] & (parent != np.arange(len(parent))))
+    is_nested = bool(_count_around(tops, size)[tops].max(initial=0) > 1)
     backward_parts = [part for part, name in enumerate(parts) if name.startswith(_BACKWARD_FUNCTIONS)]
     tops = np.concatenate([tops, writer.read("part_root")[backward_parts].astype(np.int64)])
+    marked = _count_around(tops, size) > 0
+    return np.asarray(marked[writer.open("scope")] | is_gradient[writer.open("leaf")]), is_nested
+
+
+def _count_around(tops: Indices, size: Indices) -> Indices:
+    """Return for each scope how many of some scopes contain it or are it."""
     # Each scope is a range: +1 at its start and -1 at its end, summed, give the nesting depth.
-    within = np.zeros(len(leaf) + 1, np.int64)
-    np.add.at(within, tops, 1)
-    np.add.at(within, tops + size[tops], -1)
-    marked = (np.cumsum(within) > 0)[:-1]
-    return np.asarray(marked[writer.open("scope")] | is_gradient[writer.open("leaf")])
+    change = np.zeros(len(size) + 1, np.int64)
+    np.add.at(change, tops, 1)
+    np.add.at(change, tops + size[tops], -1)
+    return np.asarray(np.cumsum(change)[:-1])
 
 
 def _named(texts: Bytes, starts: Indices, ends: Indices, name: bytes) -> Indices:
