@@ -14,9 +14,13 @@ from lowtide.view.server.http_server import Server
 MANY = 80
 
 
+# More than the buffers of a connection hold.
+LARGE = bytes(16 << 20)
+
+
 def app(environ, start_response):
     start_response("200 OK", [("Content-Type", "text/plain")])
-    return [b"served"]
+    return [LARGE if environ["PATH_INFO"] == "/large" else b"served"]
 
 
 @pytest.fixture
@@ -48,6 +52,20 @@ def test_slow_and_idle_clients_do_not_keep_others_from_being_served(server, sent
     for client in clients:
         client.close()
     assert read(server) == b"served"
+
+
+def test_clients_that_receive_nothing_do_not_keep_others_from_being_served(server, monkeypatch):
+    # Longer than the test waits for an answer.
+    monkeypatch.setattr(http_server, "_SECONDS_TO_SEND", 600)
+    clients = [connect(server, b"GET /large HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n") for _ in range(MANY)]
+    assert [read(server) for _ in range(10)] == [b"served"] * 10
+    for client in clients:
+        client.close()
+
+
+def test_a_large_answer_arrives_whole(server):
+    with urllib.request.urlopen(f"{server.address}large", timeout=60) as answer:
+        assert len(answer.read()) == len(LARGE)
 
 
 def test_a_request_that_never_ends_is_dropped(server, monkeypatch):

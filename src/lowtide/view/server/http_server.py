@@ -37,6 +37,11 @@ class _WsgiHandler(ServerHandler):
 
     server_software = "lowtide"
 
+    def finish_response(self) -> None:
+        """Send the answer; from here on the client is waited for."""
+        self.request_handler.server.note_client(self.request_handler.connection, is_waited_for=True)  # type: ignore[attr-defined]
+        super().finish_response()
+
 
 class _TimedReader(io.RawIOBase):
     """Reads from a socket until a point in time, however many reads that takes."""
@@ -86,7 +91,7 @@ class _RequestHandler(WSGIRequestHandler):
 
     def _answer(self) -> None:
         assert isinstance(self.server, Server)
-        self.server.note_request(self.connection)
+        self.server.note_client(self.connection, is_waited_for=False)
         self.connection.settimeout(_SECONDS_TO_SEND)
         handler = _WsgiHandler(self.rfile, cast(IO[bytes], self.wfile), self.get_stderr(), self.get_environ())
         handler.request_handler = self  # type: ignore[attr-defined]  # as its parent expects
@@ -113,8 +118,8 @@ class _RequestHandler(WSGIRequestHandler):
 class Server(socketserver.ThreadingMixIn, WSGIServer):
     """Starts a thread for each connection, up to a maximum.
 
-    At the maximum, a new client takes the place of the one that has been sending its request for the longest time: slow
-    or idle clients cannot keep others from being served.
+    At the maximum, a new client takes the place of the one that has been sending its request, or receiving its answer,
+    for the longest time: slow or idle clients cannot keep others from being served.
     """
 
     daemon_threads = True
@@ -123,8 +128,8 @@ class Server(socketserver.ThreadingMixIn, WSGIServer):
     def __init__(self, host: str, port: int, app: WsgiApp) -> None:
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._connections = 0
-        self._asking: dict[socket.socket, None] = {}
-        """The connections whose request is incomplete, the oldest first."""
+        self._waited_for: dict[socket.socket, None] = {}
+        """The connections whose request or answer is incomplete, the oldest first."""
         self._ended = threading.Condition()
         self.app = app
         super().__init__((host, port), _RequestHandler)
@@ -140,13 +145,13 @@ class Server(socketserver.ThreadingMixIn, WSGIServer):
         """Start a thread once there is room for a connection."""
         with self._ended:
             while self._connections >= _MOST_CONNECTIONS:
-                oldest = next(iter(self._asking), None)
+                oldest = next(iter(self._waited_for), None)
                 if oldest is not None:
-                    del self._asking[oldest]
+                    del self._waited_for[oldest]
                     _disconnect(oldest)
                 self._ended.wait()
             self._connections += 1
-            self._asking[request] = None
+            self._waited_for[request] = None
         try:
             super().process_request(request, client_address)
         except RuntimeError:
@@ -162,15 +167,17 @@ class Server(socketserver.ThreadingMixIn, WSGIServer):
             self._end_connection(request)
 
     def _end_connection(self, connection: socket.socket) -> None:
-        self.note_request(connection)
+        self.note_client(connection, is_waited_for=False)
         with self._ended:
             self._connections -= 1
             self._ended.notify()
 
-    def note_request(self, connection: socket.socket) -> None:
-        """Note that a client has sent its whole request."""
+    def note_client(self, connection: socket.socket, *, is_waited_for: bool) -> None:
+        """Note whether a client is waited for: it is sending its request or receiving its answer."""
         with self._ended:
-            self._asking.pop(connection, None)
+            self._waited_for.pop(connection, None)
+            if is_waited_for:
+                self._waited_for[connection] = None
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore clients that have disconnected."""
