@@ -170,8 +170,21 @@ def test_graphs_of_one_file_are_chosen(lowtide, refused, tmp_path):
     for label in ("1", "graph (2)"):
         assert json.loads(lowtide("graph", path, "--graph", label, "--json").out)["nodes"] == 1
     assert "0 (graph), 1 (graph (2))" in refused("graph", path, "--graph", "train")
+    # A file without a graph, as Keras writes for validation, is no other choice.
+    (path.parent / "events.out.tfevents.2.host").write_bytes(events(event(message(2, "brain.Event:2"))))
+    assert json.loads(lowtide("graph", path.parent, "--json").out)["nodes"] == NODES
     (path.parent / "other.pb").write_bytes(GRAPH)
     assert "other.pb" in refused("graph", path.parent)
+
+
+def test_of_many_graphs_the_largest_are_named(lowtide, tmp_path):
+    path = tmp_path / "events.out.tfevents.1.host"
+    sizes = [1, 1, 1, 9, 1, 8, 1, 7, 6, 5]
+    graphs = [b"".join(node(f"n{number}", "NoOp") for number in range(size)) for size in sizes]
+    path.write_bytes(events(*(event(message(4, graph)) for graph in graphs)))
+    said = " ".join(lowtide("graph", path).out.split())
+    named = "3 (graph (4)), 5 (graph (6)), 7 (graph (8)), 8 (graph (9)), 9 (graph (10)) and 4 smaller"
+    assert f"others in the file: {named}" in said
 
 
 def test_bad_input_is_one_line(refused, file, tide_file, tmp_path):

@@ -1,6 +1,7 @@
 """What a cut is written as, of graphs of a few nodes."""
 
 import json
+import re
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 
@@ -160,8 +161,8 @@ def test_through_edges_are_wired_by_shape_or_by_waiting(tmp_path):
     assert nodes["d"][2] == {"dtype": b"\x30\x01", "shape": b"\x3a\x04\x12\x02\x08\x03"}
     assert others == [(4, b"\x08\xda\x0e")]
     (note,) = written_notes
-    assert note.startswith("at the cuts 1 inputs read the kept node before, 1 placeholders stand for what was left out")
-    assert note.endswith("1 control edges keep nodes connected")
+    assert note.startswith("at the cuts 1 input reads the kept node before, 1 placeholder stands for what was left out")
+    assert note.endswith("1 control edge keeps nodes connected")
 
 
 def test_later_outputs_have_placeholders_of_their_own(tmp_path):
@@ -293,3 +294,38 @@ def test_small_values_that_tensorflow_needs_are_not_emptied(tmp_path):
     write(cut, tmp_path / "out.pb", limit_attributes=20)
     nodes, _ = read(tmp_path / "out.pb")
     assert [name for name, (_, _, attributes) in nodes.items() if "_too_large_attrs" in attributes] == ["weights"]
+
+
+@pytest.mark.parametrize("name", ["_EagerConst", "a b", "a:b", "scope/b\u00e9ta"])
+def test_names_that_tensorflow_refuses_are_named(tmp_path, name):
+    cut = cut_of(tmp_path, node("scope/_inner", "Const"), node(name, "Relu", "scope/_inner"))
+    with pytest.raises(LowtideError, match=re.escape(name)):
+        write(cut, tmp_path / "out.pb")
+    # Without that node, the rest is written.
+    write(choose.with_ops(cut, ["Const"]), tmp_path / "out.pb")
+    assert list(wires(tmp_path / "out.pb")) == ["scope/_inner"]
+
+
+def test_nodes_with_one_name_are_not_written(tmp_path):
+    cut = cut_of(tmp_path, node("x", "Placeholder"), node("x", "Placeholder"), node("y", "Relu", "x"))
+    with pytest.raises(LowtideError, match=r"several nodes have this name.*x"):
+        write(cut, tmp_path / "out.pb")
+
+
+def test_an_op_for_which_tensorflow_infers_a_wrong_shape_is_named(tmp_path):
+    gradient = node("filter", "_MklNativeConv2DBackpropFilterWithBias", "x")
+    cut = cut_of(
+        tmp_path, node("x", "Placeholder"), gradient, node("y", "Relu", "filter"), node("bias", "Exp", "filter:1")
+    )
+    with pytest.raises(LowtideError, match=r"wrong shape.*filter.*before optimization"):
+        write(cut, tmp_path / "out.pb")
+    # Nothing reads the wrong shape here.
+    write(choose.with_ops(cut, ["Placeholder", "_MklNativeConv2DBackpropFilterWithBias", "Relu"]), tmp_path / "out.pb")
+
+
+def test_placeholders_stand_for_missing_inputs_of_the_whole(tmp_path):
+    """TensorFlow imports what is left of a truncated file."""
+    cut = cut_of(tmp_path, node("x", "Placeholder"), node("y", "Add", "x", "nowhere"))
+    (note,) = write(cut, tmp_path / "out.pb")
+    assert wires(tmp_path / "out.pb")["nowhere"] == ("Placeholder", [])
+    assert note == "at the cuts 1 placeholder stands for what was left out"

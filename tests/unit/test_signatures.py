@@ -79,6 +79,15 @@ def test_without_signatures_each_function_that_no_other_calls_is_a_graph(graphs_
     assert list(found) == ["serve · wrap_a", "serve · wrap_b", "serve"]
 
 
+def test_functions_of_hash_tables_and_gradients_come_after_those_of_the_model(graphs_of):
+    names = ["__inference__creator_1", "__inference__initializer_2", "__inference__destroyer_3",
+             "__inference_internal_grad_fn_4", "__inference_score_6", "__inference___call___5"]  # fmt: skip
+    library = message(2, *(function(name, ["x"], [node("relu", "Relu", "x")], {}) for name in names))
+    found = [label.removeprefix("serve · ") for label in graphs_of(TAGS, message(2, *MAIN[:1], library))]
+    assert found[:2] == ["__inference___call___5", "__inference_score_6"]
+    assert set(found[2:]) == {*names[:4], "serve"}
+
+
 def test_a_signature_of_nodes_is_the_graph_that_they_need(graphs_of):
     nodes = [
         node("save/SaveV2", "SaveV2", "w"),

@@ -14,6 +14,8 @@ from lowtide.sources.graphs.files import MODEL_FILES
 from lowtide.sources.graphs.find_graphs import FoundGraphs, Span, find_files, find_graphs
 
 _SHOWN = 5
+# Files of a folder that are read to find the one with graphs.
+_MOST_READ = 20
 
 
 @dataclass(frozen=True)
@@ -35,10 +37,8 @@ def open_graph(path: Path, graph: str | int | None = None, on_progress: Progress
     if not len(atlas):
         raise LowtideError("there is no node in this graph", given=path, cure="; ".join(atlas.notes) or None)
     notes = (*found.notes, *span.notes, *atlas.notes)
-    others = [f"{number} ({each.label})" for number, each in enumerate(spans) if each is not span]
-    if others and graph is None:
-        more = f" and {len(others) - _SHOWN:,} more" if len(others) > _SHOWN else ""
-        notes = (*notes, f"this is graph 0 ({span.label}); others in the file: {', '.join(others[:_SHOWN])}{more}")
+    if len(spans) > 1 and graph is None:
+        notes = (*notes, f"this is graph 0 ({span.label}); others in the file: {_named(spans, 1)}")
     return OpenedGraph(atlas, notes)
 
 
@@ -61,6 +61,9 @@ def _only_file(folder: Path) -> Path:
     files = [each for each in find_files(folder) if each.suffix not in (".tide", ".plan")]
     if not files:
         raise LowtideError("no graph lies below this folder", given=folder, cure="give a file that holds one")
+    if 1 < len(files) <= _MOST_READ:
+        # A run of Keras has one file with graphs, and another for validation.
+        files = [each for each in files if find_graphs(each, cache_folder()).spans] or files
     if len(files) > 1:
         named = ", ".join(map(str, files[:_SHOWN])) + (", ..." if len(files) > _SHOWN else "")
         raise LowtideError(f"{len(files):,} files lie below this folder", given=folder, cure=f"give one of {named}")
@@ -73,6 +76,11 @@ def _choose(spans: tuple[Span, ...], graph: str | int | None, path: Path) -> Spa
     for number, span in enumerate(spans):
         if graph in (span.label, number, str(number)):
             return span
-    labels = ", ".join(f"{number} ({span.label})" for number, span in enumerate(spans[:_SHOWN]))
-    rest = f" and {len(spans) - _SHOWN:,} more" if len(spans) > _SHOWN else ""
-    raise LowtideError(f"no graph of {path.name} is called so", given=graph, cure=f"give one of {labels}{rest}")
+    raise LowtideError(f"no graph of {path.name} is called so", given=graph, cure=f"give one of {_named(spans, 0)}")
+
+
+def _named(spans: tuple[Span, ...], first: int) -> str:
+    """Return number and label of the graphs from `first` on; of many only the largest, in the order of the file."""
+    numbers = sorted(range(first, len(spans)), key=lambda number: spans[number].start - spans[number].end)
+    shown = ", ".join(f"{number} ({spans[number].label})" for number in sorted(numbers[:_SHOWN]))
+    return shown + (f" and {len(numbers) - _SHOWN:,} smaller" if len(numbers) > _SHOWN else "")

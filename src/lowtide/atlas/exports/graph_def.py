@@ -17,11 +17,13 @@ import numpy as np
 from lowtide.atlas.cuts.cut import Cut
 from lowtide.atlas.exports.function_library import called_parts, write_library
 from lowtide.atlas.exports.node_patch import Patch, encode_header, patch_node
+from lowtide.atlas.exports.obstacles import check_importable
 from lowtide.atlas.exports.rewiring import Rewiring, no_rewiring, rewire
 from lowtide.atlas.index.arrays import Bytes, Indices, Mask
 from lowtide.atlas.index.columns import MappedFile
 from lowtide.atlas.index.node_spans import GRAPH_LIBRARY, GRAPH_NODE, NODE_ATTRIBUTE, read_field_headers
 from lowtide.atlas.index.outputs import ENTRY_KEY
+from lowtide.atlas.index.references import MISSING
 from lowtide.atlas.index.text import hash_spans, hash_text
 from lowtide.errors import LowtideError
 from lowtide.sources.protobuf.encode import encode_bytes
@@ -37,12 +39,6 @@ _PAGE = 1 << 16
 
 def write_graph_def(cut: Cut, path: Path, limit: int | None = None) -> tuple[str, ...]:
     """Write the selected nodes of the main graph and the functions they call; `limit` empties larger attributes."""
-    if cut.atlas.source.import_obstacle is not None:
-        raise LowtideError(
-            f"TensorFlow does not import this graph: {cut.atlas.source.import_obstacle}",
-            given=cut.atlas.source.label,
-            cure="write .json, .graphml or .dot, or choose a graph of ops with --graph, in a SavedModel the last",
-        )
     if cut.grouping is not None:
         raise LowtideError("a collapsed graph has no nodes for a .pb", cure="write .json, or leave the collapsing out")
     low, high = cut.atlas.part_range(0)
@@ -51,6 +47,7 @@ def write_graph_def(cut: Cut, path: Path, limit: int | None = None) -> tuple[str
         raise LowtideError(
             "all chosen nodes lie in functions, and a .pb keeps functions whole", cure="write .json, .graphml or .dot"
         )
+    check_importable(cut.atlas, nodes)
     source = MappedFile(cut.atlas.source.path)
     try:
         with path.open("wb") as file:
@@ -63,7 +60,9 @@ class _GraphDefWriter:
     def __init__(self, cut: Cut, nodes: Indices, data: Bytes, limit: int | None) -> None:
         self.cut, self.atlas, self.nodes, self.data, self.limit = cut, cut.atlas, nodes, data, limit
         low, high = self.atlas.part_range(0)
-        self.is_cut = len(nodes) < high - low or cut.own_edges is not None
+        # Inputs that name no node are replaced like those of nodes that were left out.
+        is_damaged = bool((self.atlas.inputs == MISSING).any())
+        self.is_cut = len(nodes) < high - low or cut.own_edges is not None or is_damaged
         self.start = self.atlas.column("start")
         self.length = self.atlas.column("length")
 

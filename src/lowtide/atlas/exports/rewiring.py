@@ -13,6 +13,7 @@ from lowtide.atlas.exports.output_shapes import OutputShapes, read_output_shapes
 from lowtide.atlas.exports.stand_ins import StandIn, make_stand_ins, missing_stand_ins
 from lowtide.atlas.index.arrays import Bytes, Hashes, Indices, Mask, csr_entries
 from lowtide.atlas.index.references import CONTROL
+from lowtide.units import format_count
 
 # Ops that pass on their first input.
 _PASS_THROUGH = ("Identity", "CheckNumerics", "StopGradient", "PreventGradient", "Snapshot")
@@ -207,10 +208,10 @@ def _input(name: str, port: int) -> str:
 def _rewiring_notes(rewired: int, stand_ins: list[StandIn], waits: int) -> tuple[str, ...]:
     copies = sum(stand_in.copied is not None for stand_in in stand_ins)
     parts = [
-        (rewired, "inputs read the kept node before"),
-        (len(stand_ins) - copies, "placeholders stand for what was left out"),
-        (copies, "small constants are kept because shapes depend on them"),
-        (waits, "control edges keep nodes connected"),
+        (rewired, "input reads", "inputs read", "the kept node before"),
+        (len(stand_ins) - copies, "placeholder stands", "placeholders stand", "for what was left out"),
+        (copies, "small constant is", "small constants are", "kept because shapes depend on values"),
+        (waits, "control edge keeps", "control edges keep", "nodes connected"),
     ]
-    changes = ", ".join(f"{count:,} {what}" for count, what in parts if count)
+    changes = ", ".join(f"{format_count(count, one, many)} {what}" for count, one, many, what in parts if count)
     return (f"at the cuts {changes}",) if changes else ()

@@ -15,7 +15,7 @@ from lowtide.sources.graphs.files import CACHE_MARK
 from lowtide.sources.graphs.found_graphs import FoundGraphs, GraphCollector, Span
 
 # Increased when the conversion of the same file changes.
-_FORMAT = 2
+_FORMAT = 3
 _MARK = "Signature: 8a477f597d28d172789f06886806bc55\n# Graphs that lowtide converted; they can be deleted.\n"
 
 Write = Callable[[IO[bytes], GraphCollector], None]

@@ -32,6 +32,10 @@ _SIGNATURES, _OUTPUTS = 5, 2
 # Signatures that TensorFlow adds for initialization and training.
 _INTERNAL = ("__saved_model_init_op", "__saved_model_train_op")
 _CHECKPOINTS = ("__inference__traced_save_", "__inference__traced_restore_")
+# Functions that TensorFlow adds for hash tables and for gradients.
+_AUXILIARY = (
+    "__inference__creator_", "__inference__initializer_", "__inference__destroyer_", "__inference_internal_grad_fn_",
+)  # fmt: skip
 _CALL_METHOD = "__call__"
 # Ops of a function that only wraps a call.
 _WRAPPING = ("Identity", "NoOp")
@@ -218,9 +222,12 @@ def _argument_attributes(data: Buffer, start: int, end: int) -> dict[int, dict[s
 
 
 def _public_functions(parts: _GraphParts) -> Iterator[str]:
-    """Yield the functions that no other function calls, without those of checkpoints; `__call__` comes first."""
+    """Yield the functions that no other function calls, without those of checkpoints.
+
+    `__call__` comes first, and functions that TensorFlow adds come last.
+    """
     functions = (name for name in parts.functions if name not in parts.called and not name.startswith(_CHECKPOINTS))
-    yield from sorted(functions, key=lambda name: (_CALL_METHOD not in name, name))
+    yield from sorted(functions, key=lambda name: (name.startswith(_AUXILIARY), _CALL_METHOD not in name, name))
 
 
 def _called_functions(data: Buffer, start: int, end: int) -> Iterator[str]:
