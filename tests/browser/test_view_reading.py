@@ -66,6 +66,51 @@ def test_a_box_under_the_details_moves_into_sight(graph, window):
     viewer.wait(is_in_sight)
 
 
+def test_the_drawing_makes_room_for_the_details_of_what_the_keyboard_chose(graph, window):
+    window(1280, height=800)
+    viewer = graph()
+    viewer.find("canvas.stage").send_keys(DOWN)
+    viewer.wait(lambda: width_of(viewer, ".side.right") > 300)
+    viewer.wait(lambda: max(box["x"] + box["width"] for box in viewer.drawn()) <= 1280 - 316)
+    assert min(box["x"] for box in viewer.drawn()) >= 272
+
+
+def test_what_a_scope_holds_is_in_sight_once_it_is_open(view, window, tmp_path):
+    """The scope is wider than the window, and its first row is in its middle."""
+    window(1280, height=800)
+    wide = [node(f"wide/reader_{chr(97 + number)}_of_the_first", "Exp", "wide/first") for number in range(24)]
+    (tmp_path / "graph.pb").write_bytes(b"".join([node("x", "Placeholder"), node("wide/first", "Relu", "x"), *wide]))
+    viewer = view(tmp_path / "graph.pb", view="#graph/0.0?select=wide")
+    viewer.wait(lambda: viewer.selected == "wide")
+    viewer.find("canvas.stage").send_keys("+" * 3 + ENTER)
+    viewer.wait_for_keys("wide/first")
+    viewer.wait(lambda: width_of(viewer, ".side.right") > 300)
+    boxes = {box["key"]: box for box in viewer.drawn()}
+    assert boxes["wide"]["width"] > 1280 - 316 - 272
+
+    def is_in_sight() -> bool:
+        (box,) = (each for each in viewer.drawn() if each["key"] == "wide/first")
+        return box["x"] >= 272 and box["x"] + box["width"] <= 1280 - 316 and 94 <= box["y"] <= 700
+
+    viewer.wait(is_in_sight)
+
+
+def test_lists_of_neighbours_start_at_the_left_and_are_not_cut(graph, window):
+    window(1280, height=800)
+    viewer = graph("#graph/0.0?open=tower;tower%2Fblock_2&select=tower%2Fblock_2%2FMatMul")
+    viewer.wait_for_text(".details", "tower/block_1")
+    cut = """
+    return [...document.querySelectorAll('.details .where')].map((line) => {
+        const range = document.createRange(), box = line.getBoundingClientRect();
+        range.selectNodeContents(line);
+        const [first] = range.getClientRects();
+        return [Math.round(first.left - box.left), line.scrollWidth - line.clientWidth];
+    });
+    """
+    assert viewer.run(cut)
+    assert viewer.run(cut) == [[0, 0]] * len(viewer.run(cut))
+
+
 def test_the_minimap_shows_where_the_window_is_and_moves_it(graph, window):
     window(1280, height=800)
     viewer = graph()

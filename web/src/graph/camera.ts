@@ -80,6 +80,15 @@ export function bringIntoView(camera: Camera, canvas: Size, rectangle: Rectangle
   return pan(camera, slide(place.x, place.width, canvas.width), slide(place.y, place.height, canvas.height));
 }
 
+/** Moved so that what fits is whole in sight, and of what does not, `start` is in the middle if it was out of sight. */
+export function showInside(camera: Camera, canvas: Size, whole: Rectangle, start: Rectangle): Camera {
+  const place = toScreen(camera, whole);
+  if (place.width <= canvas.width && place.height <= canvas.height) return bringIntoView(camera, canvas, whole);
+  const { x, y, width, height } = toScreen(camera, start);
+  const overlap = Math.min(x + width, canvas.width) - Math.max(x, 0);
+  return pan(camera, overlap >= Math.min(width, canvas.width) / 2 ? 0 : canvas.width / 2 - (x + width / 2), slide(y, height, canvas.height));
+}
+
 /** Moved so that no room beside the scene stays free while some of it is cut off; what fits is in the middle. */
 export function useRoom(camera: Camera, scene: Size, canvas: Size): Camera {
   return {

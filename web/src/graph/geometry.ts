@@ -65,11 +65,20 @@ export function contains({ x, y, width, height }: Rectangle, pointX: number, poi
 
 /** The middle of the topmost row; any one box of it may be at an end, and leave half of the window free. */
 export function middleOfTop(geometry: Geometry): number | undefined {
-  const all = [...geometry.boxes.values()].map(({ rectangle }) => rectangle);
+  const row = topRow([...geometry.boxes.values()].map(({ rectangle }) => rectangle));
+  return row && row.x + row.width / 2;
+}
+
+/** What the topmost of some rectangles cover together. */
+export function topRow(all: Rectangle[]): Rectangle | undefined {
   const top = all.reduce((least, { y }) => Math.min(least, y), Infinity);
   const row = all.filter(({ y }) => y === top);
   if (!row.length) return undefined;
-  return (Math.min(...row.map(({ x }) => x)) + Math.max(...row.map(({ x, width }) => x + width))) / 2;
+  const x = row.reduce((least, each) => Math.min(least, each.x), Infinity);
+  return {
+    x, y: top, width: row.reduce((most, each) => Math.max(most, each.x + each.width), -Infinity) - x,
+    height: row.reduce((most, each) => Math.max(most, each.height), 0),
+  };
 }
 
 /** Between two geometries, for a box that moves from one place to the other. */

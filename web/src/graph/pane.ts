@@ -122,6 +122,7 @@ export class Pane {
       await this.openAll([id], this.work.signal);
       this.mark(id);
       await this.draw(id);
+      this.stage.showInside(id);
       this.handlers.changed('open');
     } catch (problem) {
       if (!isAbort(problem)) this.handlers.failed(problem);

@@ -1,10 +1,10 @@
 // The canvas: shows a drawing through a camera, animates from one drawing to the next, and finds what is under the pointer.
 import { element } from '../dom';
 import { SheetBitmap, type SheetMarks } from './bitmap';
-import { bringIntoView, centreOn, fit, inPixels, keepInPlace, readableScale, toScene, toScreen, useRoom, visible, zoomAt, type Camera, type Size } from './camera';
+import { bringIntoView, centreOn, fit, inPixels, keepInPlace, readableScale, showInside, toScene, toScreen, useRoom, visible, zoomAt, type Camera, type Size } from './camera';
 import { paintMarks } from './canvas';
 import { buildMarks, glyphOf, type Look } from './display';
-import { blend, boxAt, contains, emptyGeometry, middleOfTop, type Geometry, type Rectangle } from './geometry';
+import { blend, boxAt, contains, emptyGeometry, middleOfTop, topRow, type Geometry, type Rectangle } from './geometry';
 import { listenForGestures } from './gestures';
 import { edgeAt, highlightMarks, type Pointed } from './highlight';
 import type { Mark } from './marks';
@@ -42,6 +42,8 @@ export class Stage {
   private pointed: Pointed = { box: null, edge: null };
   private frame = 0;
   private fitted = false;
+  /** The selected box was pressed and stays where it is: a second press makes a double click. */
+  private held = false;
   private covered = 0;
   /** The drawing was not painted since it changed; moving the camera changes nothing about it. */
   private fresh = false;
@@ -92,9 +94,19 @@ export class Stage {
     this.requestPaint();
   }
 
+  /** Into sight; what was not chosen on the canvas itself may move when the details take a part of the canvas. */
   bringIntoView(id: string): void {
+    this.held = false;
     const rectangle = this.geometry.boxes.get(id)?.rectangle;
     if (rectangle) this.moveTo(bringIntoView(this.camera, this.open, rectangle));
+  }
+
+  /** What an open box holds, or the first row of it, into sight. */
+  showInside(id: string): void {
+    const found = this.geometry.boxes.get(id);
+    const inner = (found?.box.inner?.boxes ?? []).flatMap((box) => this.geometry.boxes.get(box.id)?.rectangle ?? []);
+    const row = topRow(inner);
+    if (found && row) this.moveTo(showInside(this.camera, this.open, found.rectangle, row));
   }
 
   /** The height at the bottom that something else covers. */
@@ -176,8 +188,15 @@ export class Stage {
     this.bitmap.resize(this.canvas);
     // A selection opens the details beside the canvas: what was selected should neither move nor be hidden by them.
     if (this.fitted && this.selected === null) this.fit(readableScale);
-    else if (narrower && this.selected !== null) this.bringIntoView(this.selected);
+    else if (narrower && this.selected !== null) this.giveWay(this.selected);
     this.paint();
+  }
+
+  private giveWay(selected: string): void {
+    const { held } = this;
+    if (!held) this.moveTo(useRoom(this.camera, this.geometry, this.open));
+    this.bringIntoView(selected);
+    this.held = held;
   }
 
   private requestPaint(): void {
@@ -244,7 +263,10 @@ export class Stage {
     const box = boxAt(this.geometry, at.x, at.y);
     const rectangle = box && this.geometry.boxes.get(box.id)?.rectangle;
     if (box && rectangle && contains(grown(glyphOf(box, rectangle), (touch ? 10 : 3) / this.camera.scale), at.x, at.y)) this.handlers.toggle(box);
-    else this.handlers.choose(box);
+    else {
+      this.held = true;
+      this.handlers.choose(box);
+    }
   }
 
   private doubleClick(x: number, y: number): void {
