@@ -112,3 +112,12 @@ def test_functions_that_call_each_other_end(graphs_of):
     library = message(2, wrapper("wrap_a", "wrap_b"), wrapper("wrap_b", "wrap_a"))
     found = graphs_of(TAGS, message(2, calls("call", "wrap_a"), library), signature("serving_default", "call:0"))
     assert list(found) == ["serve · serving_default", "serve"]
+
+
+def test_without_a_cache_the_whole_graph_is_found(tmp_path):
+    path = tmp_path / "saved_model.pb"
+    path.write_bytes(message(2, TAGS, message(2, *MAIN, LIBRARY), signature("serving_default", "call:0")))
+    (tmp_path / "cache").write_text("no folder")
+    found = find_graphs(path, tmp_path / "cache")
+    assert [span.label for span in found.spans] == ["serve"]
+    assert found.notes == ("its signatures are not shown: cannot write a converted graph: File exists",)

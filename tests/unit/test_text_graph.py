@@ -223,6 +223,22 @@ def test_a_converted_graph_is_kept_until_its_file_changes(read, tmp_path):
     assert not list((tmp_path / "cache").glob("*.part"))
 
 
+@pytest.mark.parametrize("damage", ["other bytes", "folders", "another index"])
+def test_a_damaged_conversion_is_replaced(read, tmp_path, damage):
+    read(SMALL)
+    (kept,) = (tmp_path / "cache").glob("*.graph")
+    if damage == "other bytes":
+        kept.write_bytes(bytes(len(GRAPH)))
+    elif damage == "another index":
+        kept.with_suffix(".json").write_text("[" * 100_000)
+    else:
+        for path in (tmp_path / "cache").iterdir():
+            path.unlink()
+            path.mkdir()
+    (span,) = find_graphs(tmp_path / "graph.pbtxt", tmp_path / "cache").spans
+    assert span.path.read_bytes()[span.start : span.end] == GRAPH
+
+
 def test_a_cache_that_cannot_be_written_is_reported(tmp_path):
     (tmp_path / "graph.pbtxt").write_text(SMALL)
     (tmp_path / "cache").write_text("a file")

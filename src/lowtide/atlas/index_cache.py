@@ -9,21 +9,18 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from lowtide.atlas.atlas import Atlas, Source
 from lowtide.atlas.index.build import build
 from lowtide.atlas.screens.screen_cache import write_heavy_screens
+from lowtide.cache.fingerprint import fingerprint, hash_samples
 from lowtide.cache.folder import GRAPHS, HEADER, cache_folder, cache_limit, make_room, remove_entry
 from lowtide.errors import LowtideError
 from lowtide.progress import Progress, ProgressCallback
 
 # To be increased with every change of the columns or of the hash of names.
 SCHEMA_VERSION = 4
-
-# A checksum of a complete graph, or of a large column, would take as long as its index: only samples of it are hashed.
-_SAMPLES, _SAMPLE_BYTES = 64, 4096
-_MOST_HASHED_BYTES = 4 << 20
 
 
 class DamagedIndexError(ValueError):
@@ -118,7 +115,7 @@ def _read_header(folder: Path) -> dict[str, Any]:
     if not is_intact:
         raise DamagedIndexError(f"{HEADER} of the index is damaged or of another version")
     for name, expected in header["files"].items():
-        if _fingerprint(folder / name) != expected:
+        if fingerprint(folder / name) != expected:
             raise DamagedIndexError(f"{name} of the index is damaged")
     return dict(header)
 
@@ -126,31 +123,13 @@ def _read_header(folder: Path) -> dict[str, Any]:
 def _write_header(folder: Path, header: dict[str, Any]) -> None:
     """Write the header with the checksums of all files of the index."""
     # As it will be read: JSON has no tuples.
-    complete = json.loads(_as_text(header | {"files": {file.name: _fingerprint(file) for file in folder.iterdir()}}))
+    complete = json.loads(_as_text(header | {"files": {file.name: fingerprint(file) for file in folder.iterdir()}}))
     content = _as_text(complete | {"checksum": _digest(_as_text(complete))})
     (folder / HEADER).write_text(content, encoding="utf-8")
 
 
 def _as_text(header: dict[str, Any]) -> str:
     return json.dumps(header, sort_keys=True)
-
-
-def _fingerprint(path: Path) -> str:
-    """Return the size of a file, and a checksum of its content or, if it is large, of samples of it."""
-    size = path.stat().st_size
-    digest = hashlib.blake2b(digest_size=16)
-    with path.open("rb") as file:
-        if size <= _MOST_HASHED_BYTES:
-            digest.update(file.read())
-        else:
-            _hash_samples(file, 0, size, digest)
-    return f"{size}-{digest.hexdigest()}"
-
-
-def _hash_samples(file: BinaryIO, start: int, end: int, digest: Any) -> None:
-    for piece in range(_SAMPLES):
-        file.seek(start + piece * max(end - start - _SAMPLE_BYTES, 0) // max(_SAMPLES - 1, 1))
-        digest.update(file.read(_SAMPLE_BYTES))
 
 
 def _folder(source: Source, state: dict[str, Any], cache: Path | None) -> Path:
@@ -169,7 +148,7 @@ def _state(source: Source) -> dict[str, Any]:
     end = min(source.end, status.st_size)
     digest = hashlib.blake2b(digest_size=16)
     with source.path.open("rb") as file:
-        _hash_samples(file, source.start, end, digest)
+        hash_samples(file, source.start, end, digest)
     state: dict[str, Any] = {"bytes": end - source.start, "checksum": digest.hexdigest()}
     # If the span is settled, the file may grow without changing the graph.
     return state if source.is_settled else state | {"time": status.st_mtime_ns, "file_bytes": status.st_size}

@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO
 
+from lowtide.errors import LowtideError
 from lowtide.sources.graphs.converted import convert
 from lowtide.sources.graphs.found_graphs import FoundGraphs, GraphCollector, GraphRange
 from lowtide.sources.graphs.signatures import write_signatures
@@ -38,7 +39,12 @@ def find_saved_model_graphs(data: Buffer, path: Path, cache: Path) -> FoundGraph
         for bounds, place in metas:
             write_signatures(data, bounds, (place.start, place.end), place.label, out, served)
 
-    served = convert(path, "signatures", cache, "saved_model", write) if metas else FoundGraphs("saved_model")
+    served = FoundGraphs("saved_model")
+    try:
+        if metas:
+            served = convert(path, "signatures", cache, "saved_model", write)
+    except LowtideError as error:
+        findings.note(f"its signatures are not shown: {error.problem}")
     found = _checked(findings).found("saved_model")
     return replace(found, spans=(*served.spans, *found.spans))
 
