@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 import lowtide as lt
+from lowtide.sources.graphs.find_graphs import find_graphs
 
 PHASES: dict[str, str] = {}
 """The phase in which each node was created, for nodes that a tape or an optimizer creates."""
@@ -133,3 +134,29 @@ def test_every_node_that_is_read_has_the_phase_in_which_it_was_created(program, 
     differing = {name: (found[name], phase) for name, phase in expected.items() if found[name] != phase}
     assert {name: phases for name, phases in differing.items() if name not in handles} == {}
     assert set(expected.values()) == {"forward", "backward", "optimizer"}
+
+
+def test_the_optimized_graph_has_the_phases_of_the_traced_one(tmp_path):
+    """TensorFlow merges equal constants and shapes, of which the forward pass then reads those of gradients."""
+    layers = keras.layers
+    model = keras.Sequential([keras.Input((8, 8, 3)), layers.Conv2D(4, 3, activation="relu"),
+        layers.BatchNormalization(), layers.Conv2D(4, 3, activation="relu"), layers.GlobalAveragePooling2D(),
+        layers.Dropout(0.2), layers.Dense(4),
+    ])  # fmt: skip
+    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
+    model.optimizer.build(model.trainable_variables)
+    step = tf.function(lambda x, y: model.train_step((x, y)))
+    tf.summary.trace_on(graph=True)
+    step(tf.zeros((2, 8, 8, 3)), tf.zeros(2, tf.int32))
+    with tf.summary.create_file_writer(str(tmp_path)).as_default():
+        tf.summary.trace_export("step", 0)
+    (events,) = tmp_path.iterdir()
+    spans = find_graphs(events, tmp_path).spans
+    largest = max((span.end - span.start, span.label) for span in spans if "after optimization" in span.label)
+    found = [box for box in lt.graph(events, largest[1]).nodes() if box.op != "Const"]
+    names = {"gradient_tape": "backward", "adam": "optimizer", "sequential": "forward", "compile_loss": "forward"}
+    expected = {box.name: next((names[part] for part in names if part in box.name), None) for box in found}
+    differing = {box.name: box.phase for box in found if expected[box.name] not in (None, box.phase)}
+    sizes = {box.name for box in found if box.op in ("Shape", "Size")}
+    assert {name: phase for name, phase in differing.items() if name not in sizes} == {}
+    assert {box.phase for box in found} == set(names.values())

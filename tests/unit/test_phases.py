@@ -356,6 +356,64 @@ def test_a_weight_that_is_normalized_before_it_is_used_is_forward(phases_of):
     assert {"w/old", "w/norm", "w/unit", "w/normalize", "w/read", "loss"} <= found[FORWARD]
 
 
+def test_constants_and_sizes_that_were_merged_with_those_of_gradients_are_no_gradients(phases_of):
+    """TensorFlow's optimizers let the forward pass read the equal constant that was created for the backward pass."""
+    found = phases_of(
+        """
+        x = Placeholder()
+        w/handle = VarHandleOp()
+        w/read = ReadVariableOp(w/handle)
+        gradient_tape/axes = Const:int64()
+        gradient_tape/shape = Shape:int64(x)
+        gradient_tape/size = Prod:int64(gradient_tape/shape, gradient_tape/axes)
+        count = Cast(gradient_tape/size)
+        flat = Reshape(x, gradient_tape/shape)
+        product = MatMul(flat, w/read)
+        loss = Sum(product, gradient_tape/axes)
+        scaled = DivNoNan(loss, count)
+        total/handle = VarHandleOp()
+        total/update = AssignAddVariableOp(total/handle, scaled)
+        average/handle = VarHandleOp()
+        average/update = AssignSubVariableOp(average/handle, product)
+        gradient_tape/seed = Const()
+        gradient_tape/scaled = DivNoNan(gradient_tape/seed, count)
+        gradient_tape/multiples = Const:int64()
+        gradient_tape/tile = Tile(gradient_tape/scaled, gradient_tape/multiples)
+        gradient_tape/w = MatMul(flat, gradient_tape/tile)
+        gradient_tape/unread = Const()
+        rate = Const()
+        step = Mul(rate, gradient_tape/w)
+        update = AssignSubVariableOp(w/handle, step)
+        gradient_tape/b = Const()
+        b/handle = VarHandleOp()
+        b/read = ReadVariableOp(b/handle)
+        lr/handle = VarHandleOp()
+        lr/read = ReadVariableOp(lr/handle)
+        momentum/handle = VarHandleOp()
+        momentum/step = Mul(lr/read, gradient_tape/w)
+        momentum/update = AssignAddVariableOp(momentum/handle, momentum/step)
+        b/step = Mul(lr/read, gradient_tape/b)
+        b/update = AssignSubVariableOp(b/handle, b/step)
+        out = Add(scaled, b/read)
+        """
+    )
+    assert found[BACKWARD] == {
+        "gradient_tape/seed", "gradient_tape/scaled", "gradient_tape/multiples", "gradient_tape/tile",
+        "gradient_tape/w", "gradient_tape/unread",
+    }  # fmt: skip
+    # The gradient of b was folded to a constant.
+    assert found[OPTIMIZER] == {
+        "rate", "step", "update", "lr/handle", "lr/read", "b/step", "b/update", "gradient_tape/b",
+        "momentum/handle", "momentum/step", "momentum/update",
+    }  # fmt: skip
+
+
+def test_results_that_only_wait_for_updates_belong_to_the_optimizer(phases_of):
+    found = phases_of(STEP + "waits = _Retval(^adam/w/update)\nreturned = _Retval(loss, ^adam/w/update)")
+    assert "waits" in found[OPTIMIZER]
+    assert "returned" in found[FORWARD]
+
+
 PENALTY = """
 x = Placeholder()
 w/handle = VarHandleOp()

@@ -1,14 +1,17 @@
 """The phase of each node: forward pass, backward pass or optimizer.
 
-Gradients are recognised by the scopes, functions and ops that TensorFlow gives them. All other phases follow from data
-edges. What is computed from gradients belongs to the backward pass if another gradient or an output needs it, and to
-the optimizer if an update of a variable needs it. A loss that contains gradients, such as a gradient penalty, is the
-exception: it is returned, and the gradients of the weights are computed from it. What is not computed from gradients
-belongs to the forward pass, except for nodes that only gradients need, such as the seed of the first gradient, and
-nodes that only updates need, such as the learning rate.
+Gradients are recognised by the scopes, functions and ops that TensorFlow gives them; constants and sizes in these
+scopes are not gradients. All other phases follow from data edges. What is computed from gradients belongs to the
+backward pass if another gradient or an output needs it, and to the optimizer if an update of a variable needs it. A
+loss that contains gradients, such as a gradient penalty, is the exception: it is returned, and the gradients of the
+weights are computed from it. What is not computed from gradients belongs to the forward pass, except for nodes that
+only gradients need, such as the seed of the first gradient, and nodes that only updates need, such as the learning
+rate.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,10 +20,15 @@ from lowtide.atlas.index.op_roles import CALL, COPY, LIST, SUM, WRITE
 from lowtide.atlas.index.phase_needs import PhaseNeeds
 from lowtide.atlas.index.phases import BACKWARD, FORWARD, OPTIMIZER, ControlEdges, PhaseGraph, Phases, chunks
 from lowtide.atlas.index.references import CONTROL, MISSING
+from lowtide.atlas.index.sizes import assign_sizes, find_sizes
 
 
 def find_phases(graph: PhaseGraph) -> Phases:
     """Return the phase of each node."""
+    is_read = graph.first_reader[:-1] < graph.first_reader[1:]
+    is_size = find_sizes(graph)
+    sizes = graph.is_gradient & is_read & is_size
+    graph = replace(graph, is_gradient=graph.is_gradient & ~sizes)
     phase = np.where(graph.is_gradient, BACKWARD, FORWARD).astype(np.uint8)
     if not graph.is_gradient.any():
         return phase
@@ -31,7 +39,8 @@ def find_phases(graph: PhaseGraph) -> Phases:
     _assign_sums(graph, phase)
     _assign_losses_of_gradients(graph, phase, control)
     outputs = _assign_outputs(graph, phase)
-    PhaseNeeds(graph, phase, control).assign(outputs)
+    PhaseNeeds(graph, phase, control, is_size).assign(outputs)
+    assign_sizes(graph, phase, sizes)
     return phase
 
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-(GRADIENT, SUM, LIST, WRITE, CALL, READ, VARIABLE, ARGUMENT, CONSTANT, SHAPE, FILL, GROUP, SAVE, COPY, INTEGER) = (
-    1 << bit for bit in range(15)
-)
+(
+    GRADIENT, SUM, LIST, WRITE, CALL, READ, VARIABLE, ARGUMENT, CONSTANT, SHAPE, FILL, CAST, GROUP, SAVE, COPY, INTEGER,
+) = (1 << bit for bit in range(16))  # fmt: skip
 
 _OPS = {
     # Gradients of one op. Conv2DBackpropInput is missing because Conv2DTranspose runs it in the forward pass.
@@ -31,6 +31,7 @@ _OPS = {
     # Ops that need the shape of their input and not its values.
     SHAPE: r"Shape(N)?|Rank|Size|OnesLike|ZerosLike",
     FILL: r"Fill",
+    CAST: r"Cast",
     GROUP: r"NoOp",
     # Ops of initialization and checkpoints, for which no phase computes anything.
     SAVE: r"SaveV2|SaveSlices|Save|VarIsInitializedOp|IsVariableInitialized",

@@ -31,8 +31,8 @@ _LONGEST = 1000
 class PhaseNeeds:
     """What needs the nodes that are not computed from gradients; readers are counted down as they get a phase."""
 
-    def __init__(self, graph: PhaseGraph, phase: Phases, control: ControlEdges) -> None:
-        self.graph, self.phase, self.control = graph, phase, control
+    def __init__(self, graph: PhaseGraph, phase: Phases, control: ControlEdges, is_size: Mask) -> None:
+        self.graph, self.phase, self.control, self.is_size = graph, phase, control, is_size
         self.unread = self._find_unread_reads()
         self.waiting = np.zeros(len(graph), np.int32)
         """By node, the number of data edges to readers in the forward pass."""
@@ -106,11 +106,10 @@ class PhaseNeeds:
             self.is_loss[first[~graph.has_role(first, CONSTANT | SHAPE | FILL)]] = True
 
     def _find_static(self) -> Mask:
-        """Mark nodes of the backward pass that are computed from constants and shapes alone."""
+        """Mark sizes, and nodes of the backward pass that are computed from sizes and constants alone."""
         graph = self.graph
-        is_static = np.zeros(len(graph), np.bool_)
-        is_static[graph.with_role(CONSTANT | SHAPE)] = True
-        frontier = np.flatnonzero(is_static & (self.phase == BACKWARD))
+        is_static = self.is_size.copy()
+        frontier = np.flatnonzero(is_static)
         for _ in range(_LONGEST):
             if not len(frontier):
                 break
@@ -148,9 +147,11 @@ class PhaseNeeds:
             nodes = self._ready(sorted_unique(needed))
 
     def _assign_groups(self) -> None:
-        """Assign nodes without data, which only group updates, to the optimizer."""
+        """Assign nodes without data, which only group or return updates, to the optimizer."""
         control, phase = self.control, self.phase
-        is_group = self.graph.has_role(control.reader, GROUP)
+        is_group = self.graph.has_role(control.reader, GROUP | COPY)
+        with_data, _, _ = self.graph.data_edges(sorted_unique(control.reader[is_group]))
+        is_group &= ~np.isin(control.reader, with_data)
         source, reader = control.source[is_group], control.reader[is_group]
         for _ in range(_LONGEST):
             found = reader[(phase[source] == OPTIMIZER) & (phase[reader] == FORWARD)]
@@ -180,7 +181,7 @@ class PhaseNeeds:
         while len(writes):
             trial = self._copy()
             trial._assign_to_optimizer(writes)
-            kept = writes[is_kept(trial.phase != self.phase)[writes]]
+            kept = writes[is_kept((trial.phase == OPTIMIZER) & (self.phase == FORWARD))[writes]]
             if len(kept) == len(writes):
                 break
             # Without the others, fewer nodes may be needed by these writes alone.
@@ -198,17 +199,19 @@ class PhaseNeeds:
         return np.asarray(nodes[is_open & (self.graph.has_role(nodes, WRITE) | ~is_read)])
 
     def _is_computed_alone(self, is_inside: Mask) -> Mask:
-        """Mark the nodes of a selection that are computed from variables and constants alone."""
+        """Mark the nodes of a selection that are computed from variables, constants and the optimizer alone."""
         graph = self.graph
         is_fed = np.zeros(len(graph), np.bool_)
         reader, source, _ = graph.data_edges(np.flatnonzero(is_inside))
         inner = is_inside[source]
-        is_fed[reader[~inner & ~graph.has_role(source, CONSTANT | VARIABLE)]] = True
+        is_fed[reader[~inner & ~graph.has_role(source, CONSTANT | VARIABLE) & (self.phase[source] != OPTIMIZER)]] = True
+        data = graph.with_role(ARGUMENT)
+        is_fed[data[~graph.has_role(data, VARIABLE)]] = True
         _spread(is_fed, reader[inner], source[inner])
         return is_inside & ~is_fed
 
     def _is_ordered(self, is_inside: Mask) -> Mask:
-        """Mark the nodes of a selection that come after a node of the optimizer, or directly before an update."""
+        """Mark the nodes of a selection that read or follow the optimizer, or come directly before an update."""
         graph, control, phase = self.graph, self.control, self.phase
         is_ordered = np.zeros(len(graph), np.bool_)
         is_update = (phase[control.reader] == OPTIMIZER) & ~graph.has_role(control.reader, GROUP)
@@ -218,6 +221,9 @@ class PhaseNeeds:
         is_ordered[control.source[is_read]] = False
         is_ordered[control.reader[phase[control.source] == OPTIMIZER]] = True
         reader, source, _ = graph.data_edges(np.flatnonzero(is_inside))
+        # What another update reads too, such as the learning rate.
+        is_shared = (phase[source] == OPTIMIZER) | (is_inside[source] & (self.needed[source] & OPTIMIZER != 0))
+        is_ordered[reader[is_shared & ~self.is_size[source]]] = True
         inner = is_inside[source]
         _spread(is_ordered, reader[inner], source[inner])
         return is_ordered
