@@ -447,6 +447,55 @@ def test_a_loss_with_a_penalty_on_gradients_is_forward(phases_of, read):
     assert found[OPTIMIZER] == {"update"}
 
 
+def test_what_the_gradients_in_a_loss_need_is_forward(phases_of):
+    """Nothing but the gradient of the input reads the score."""
+    alone = PENALTY.replace("mean = Mean(score)\n", "").replace("AddN(mean, penalty)", "Identity(penalty)")
+    found = phases_of(alone)
+    assert found[FORWARD] == {
+        "x", "w/handle", "w/read", "product", "score", "norm", "distance", "one", "penalty", "loss",
+    }  # fmt: skip
+
+
+def test_the_forward_pass_of_a_second_loss_that_was_pruned_stays(phases_of):
+    found = phases_of(
+        STEP
+        + """
+        second/read = ReadVariableOp(w/handle, ^adam/w/update)
+        second/logits = MatMul(x, second/read)
+        second/entropy = SparseSoftmaxCrossEntropyWithLogits(second/logits, x)
+        gradient_tape/second/seed = Const()
+        gradient_tape/second/mul = Mul(gradient_tape/second/seed, second/entropy:1)
+        gradient_tape/second/w = MatMul(x, gradient_tape/second/mul)
+        second/update = AssignSubVariableOp(w/handle, gradient_tape/second/w)
+        out = Identity(loss)
+        """
+    )
+    assert found[FORWARD] == FORWARD_OF_STEP | {"second/read", "second/logits", "second/entropy", "out"}
+
+
+def test_what_decides_about_an_update_belongs_to_the_optimizer(phases_of):
+    """TensorFlow turns a condition into switches, which have the names of their inputs."""
+    found = phases_of(
+        """
+        x = Placeholder()
+        w/handle = VarHandleOp()
+        w/read = ReadVariableOp(w/handle)
+        loss = MatMul(x, w/read)
+        gradient_tape/w = MatMul(x, loss)
+        finite = IsFinite(gradient_tape/w)
+        all = All(finite)
+        gradient_tape/w/_1 = Switch(gradient_tape/w, all)
+        w/handle/_2 = Switch(w/handle, all)
+        update = AssignSubVariableOp(w/handle/_2:1, gradient_tape/w/_1:1)
+        """
+    )
+    assert found == {
+        FORWARD: {"x", "w/handle", "w/read", "loss"},
+        BACKWARD: {"gradient_tape/w", "gradient_tape/w/_1"},
+        OPTIMIZER: {"finite", "all", "w/handle/_2", "update"},
+    }
+
+
 def test_a_second_loss_after_an_inner_step_is_forward(phases_of):
     """A step of meta-learning: the weights of the second loss are computed from gradients of the first."""
     found = phases_of(

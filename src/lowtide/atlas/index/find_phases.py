@@ -16,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from lowtide.atlas.index.arrays import Indices, Mask, any_of_rows, csr_entries, sorted_unique
-from lowtide.atlas.index.op_roles import CALL, COPY, LIST, SUM, WRITE
+from lowtide.atlas.index.op_roles import CALL, COPY, LIST, SUM, SWITCH, WRITE
 from lowtide.atlas.index.phase_needs import PhaseNeeds
 from lowtide.atlas.index.phases import BACKWARD, FORWARD, OPTIMIZER, ControlEdges, PhaseGraph, Phases, chunks
 from lowtide.atlas.index.references import CONTROL, MISSING
@@ -37,9 +37,9 @@ def find_phases(graph: PhaseGraph) -> Phases:
     phase[after & ~graph.is_gradient] = OPTIMIZER
     phase[_find_data_ancestors(graph, graph.is_gradient, after)] = BACKWARD
     _assign_sums(graph, phase)
-    _assign_losses_of_gradients(graph, phase, control)
+    inner = _assign_losses_of_gradients(graph, phase, control)
     outputs = _assign_outputs(graph, phase)
-    PhaseNeeds(graph, phase, control, is_size).assign(outputs)
+    PhaseNeeds(graph, phase, control, is_size).assign(np.concatenate([outputs, inner]))
     assign_sizes(graph, phase, sizes)
     return phase
 
@@ -74,8 +74,11 @@ def _find_data_ancestors(graph: PhaseGraph, start: Mask, among: Mask) -> Mask:
     while len(frontier):
         found = []
         for rows in chunks(frontier):
-            places, _ = csr_entries(graph.first_input, rows)
-            places = places[(graph.ports[places] != CONTROL) & (graph.inputs[places] != MISSING)]
+            places, counts = csr_entries(graph.first_input, rows)
+            # What decides between branches is not part of what passes through them.
+            first = graph.first_input[rows]
+            decides = np.repeat(graph.has_role(rows, SWITCH), counts) & (places != np.repeat(first, counts))
+            places = places[~decides & (graph.ports[places] != CONTROL) & (graph.inputs[places] != MISSING)]
             before = graph.inputs[places]
             before = sorted_unique(before[among[before] & ~seen[before]])
             seen[before] = True
@@ -84,8 +87,8 @@ def _find_data_ancestors(graph: PhaseGraph, start: Mask, among: Mask) -> Mask:
     return seen
 
 
-def _assign_losses_of_gradients(graph: PhaseGraph, phase: Phases, control: ControlEdges) -> None:
-    """Assign losses that contain gradients, such as gradient penalties, to the forward pass.
+def _assign_losses_of_gradients(graph: PhaseGraph, phase: Phases, control: ControlEdges) -> Indices:
+    """Assign losses that contain gradients, such as gradient penalties, to the forward pass; return these gradients.
 
     Such a loss is returned, or is not read at all in a graph with gradients of gradients, and gradients are computed
     from a node on the way to it. Gradients that are returned are not needed by others.
@@ -97,7 +100,9 @@ def _assign_losses_of_gradients(graph: PhaseGraph, phase: Phases, control: Contr
     ends = np.flatnonzero(reached & (graph.first_reader[:-1] == graph.first_reader[1:]))
     is_loss = np.zeros(len(graph), np.bool_)
     is_loss[ends if graph.has_nested_gradients else ends[graph.has_role(ends, COPY)]] = True
-    phase[_find_data_ancestors(graph, is_loss, is_between)] = FORWARD
+    losses = _find_data_ancestors(graph, is_loss, is_between)
+    phase[losses] = FORWARD
+    return np.flatnonzero(_find_data_ancestors(graph, losses, graph.is_gradient) & graph.is_gradient)
 
 
 def _find_sums_of_gradients(graph: PhaseGraph, phase: Phases) -> Indices:

@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 (
     GRADIENT, SUM, LIST, WRITE, CALL, READ, VARIABLE, ARGUMENT, CONSTANT, SHAPE, FILL, CAST, GROUP, SAVE, COPY, INTEGER,
-) = (1 << bit for bit in range(16))  # fmt: skip
+    SWITCH,
+) = (1 << bit for bit in range(17))  # fmt: skip
 
 _OPS = {
     # Gradients of one op. Conv2DBackpropInput is missing because Conv2DTranspose runs it in the forward pass.
@@ -33,6 +34,8 @@ _OPS = {
     FILL: r"Fill",
     CAST: r"Cast",
     GROUP: r"NoOp",
+    # Ops that pass on their first input, to one of two branches; the other input only decides which.
+    SWITCH: r"(Ref)?Switch",
     # Ops of initialization and checkpoints, for which no phase computes anything.
     SAVE: r"SaveV2|SaveSlices|Save|VarIsInitializedOp|IsVariableInitialized",
     # Copies, and results of functions.
@@ -41,6 +44,6 @@ _OPS = {
 _PATTERNS = [(role, re.compile(pattern)) for role, pattern in _OPS.items()]
 
 
-def find_op_roles(ops: Sequence[str]) -> npt.NDArray[np.uint16]:
+def find_op_roles(ops: Sequence[str]) -> npt.NDArray[np.uint32]:
     """Return the roles of each op as a sum of flags."""
-    return np.array([sum(role for role, pattern in _PATTERNS if pattern.fullmatch(op)) for op in ops], np.uint16)
+    return np.array([sum(role for role, pattern in _PATTERNS if pattern.fullmatch(op)) for op in ops], np.uint32)

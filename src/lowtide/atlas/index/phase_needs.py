@@ -61,10 +61,17 @@ class PhaseNeeds:
         """Assign the nodes that only gradients or updates need; the forward pass of a loss that nothing reads stays."""
         trial = self._copy()
         trial._follow(trial._ready(np.flatnonzero(trial.needed)))
-        # Gradients need inputs and variables only through the loss.
-        inputs = self.graph.with_role(ARGUMENT | VARIABLE)
-        if (trial.phase[inputs] == BACKWARD).any():
-            self._mark_losses()
+        # Gradients need inputs and variables mostly through the loss.
+        inputs = self.graph.with_role(ARGUMENT | VARIABLE | READ)
+        inputs = inputs[(trial.phase[inputs] == BACKWARD) & (self.phase[inputs] == FORWARD)]
+        if len(inputs):
+            lost = np.zeros(len(self.graph), np.bool_)
+            lost[inputs] = True
+            reader, source, _ = self.graph.data_edges(
+                np.flatnonzero((trial.phase == BACKWARD) & (self.phase == FORWARD))
+            )
+            _spread(lost, reader, source)
+            self._mark_losses(lost)
             self._follow(self._ready(np.flatnonzero(self.needed)))
         else:
             self.phase[:], self.waiting, self.needed = trial.phase, trial.waiting, trial.needed
@@ -93,7 +100,7 @@ class PhaseNeeds:
         unread[reader[graph.has_role(source, VARIABLE)]] = True
         return unread
 
-    def _mark_losses(self) -> None:
+    def _mark_losses(self, among: Mask) -> None:
         """Mark the sources of the first gradients: those that are computed from no other gradient of a value."""
         graph, phase = self.graph, self.phase
         is_static = self._find_static()
@@ -102,7 +109,7 @@ class PhaseNeeds:
             is_later = np.zeros(len(rows), np.bool_)
             row = np.searchsorted(rows, reader)
             is_later[row[(phase[source] == BACKWARD) & ~is_static[source]]] = True
-            first = source[is_value & ~is_later[row] & ~is_static[reader] & (phase[source] == FORWARD)]
+            first = source[is_value & ~is_later[row] & ~is_static[reader] & (phase[source] == FORWARD) & among[source]]
             self.is_loss[first[~graph.has_role(first, CONSTANT | SHAPE | FILL)]] = True
 
     def _find_static(self) -> Mask:

@@ -29,7 +29,7 @@ class PhaseGraph:
     ports: Column
     first_reader: Column
     readers: Column
-    roles: npt.NDArray[np.uint16]
+    roles: npt.NDArray[np.uint32]
     """The roles of each node's op, flags of `op_roles`."""
     is_gradient: Mask
     has_nested_gradients: bool
@@ -40,11 +40,11 @@ class PhaseGraph:
 
     def has_role(self, nodes: Indices, roles: int) -> Mask:
         """Return whether each node has one of the roles."""
-        return np.asarray(self.roles[nodes] & np.uint16(roles) != 0)
+        return np.asarray(self.roles[nodes] & np.uint32(roles) != 0)
 
     def with_role(self, roles: int) -> Indices:
         """Return the nodes that have one of the roles."""
-        return np.flatnonzero(self.roles & np.uint16(roles))
+        return np.flatnonzero(self.roles & np.uint32(roles))
 
     def data_edges(self, rows: Indices) -> tuple[Indices, Indices, Mask]:
         """Return reader and source of the data inputs of some nodes, and whether each is the reader's first input."""
