@@ -131,6 +131,11 @@ def test_a_change_of_results_is_named_with_the_option_that_allows_it():
     assert one[1] == ('@lt.function(budget="10KiB", allow=("float16",))', "for your own step")
 
 
+def test_an_order_alone_computes_nothing_twice(plan):
+    ordered = replace(plan, actions=tuple(action for action in plan.actions if action.kind == ORDER))
+    assert PlanReport(ordered).results_line == "unchanged: the same operations on the same numbers"
+
+
 def test_a_budget_is_written_so_that_it_is_the_same_budget():
     assert PlanReport(make_plan(budget_bytes=3 << 30)).usage[1][0] == '@lt.function(budget="3GiB")'
     assert PlanReport(make_plan(budget_bytes=(3 << 30) + 1)).usage[1][0] == "@lt.function(budget=3221225473)"

@@ -103,7 +103,8 @@ class PlanReport:
             )
         if plan.precision is not None:
             changed.append(f"layers compute in {plan.precision}")
-        return "; ".join(changed) or "the same operations on the same numbers, some of them twice"
+        twice = ", some of them twice" if plan.recomputed else ""
+        return "; ".join(changed) or f"the same operations on the same numbers{twice}"
 
     @property
     def results_line(self) -> str:
