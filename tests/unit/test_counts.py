@@ -22,6 +22,7 @@ NEVER_ONE = {
     "oom/process_reader.py": ("bytes",),
     "run/recorded_tide.py": ("steps",),
     "sources/graphs/found_graphs.py": ("graphs",),
+    "tf/trace/keras_models.py": ("arguments",),
     "tf/trace/predict.py": ("rows",),
     "tf/trace/simulated_step.py": ("devices",),
     "tf/trace/xla/tide.py": ("bytes",),
