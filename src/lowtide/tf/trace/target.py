@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from lowtide.errors import LowtideError
-from lowtide.tf.trace.raising_line import find_raising_line
+from lowtide.tf.trace.trace_error import find_raising_line
 
 _FORMS = "write file.py:name, package.module:name, model.keras or keras:ResNet50"
 _MODEL_FILES = (".keras", ".h5", ".hdf5")

@@ -31,7 +31,7 @@ from lowtide.progress import Progress, ProgressCallback
 from lowtide.run.record import OWN
 from lowtide.tf.trace import tuning
 from lowtide.tf.trace.convert import graph_from_def, with_constants_of
-from lowtide.tf.trace.raising_line import find_raising_line
+from lowtide.tf.trace.trace_error import find_raising_line
 from lowtide.tf.trace.rescale import is_consistent, rescale, rescale_shape
 from lowtide.tf.trace.resolve_shapes import resolve_shapes, topological_order
 
