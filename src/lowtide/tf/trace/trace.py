@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import gc
 import itertools
-import os
-import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -28,12 +26,13 @@ from lowtide.errors import LowtideError
 from lowtide.program.batch_axis import Axis, batch_axes
 from lowtide.program.graph import Graph, Shape, is_replacement
 from lowtide.progress import Progress, ProgressCallback
+from lowtide.run.machine import resident_bytes
 from lowtide.run.record import OWN
 from lowtide.tf.trace import tuning
 from lowtide.tf.trace.convert import graph_from_def, with_constants_of
-from lowtide.tf.trace.trace_error import find_raising_line
 from lowtide.tf.trace.rescale import is_consistent, rescale, rescale_shape
 from lowtide.tf.trace.resolve_shapes import resolve_shapes, topological_order
+from lowtide.tf.trace.trace_error import trace_error
 
 
 @dataclass
@@ -128,7 +127,7 @@ class Trace:
 
     def host_bytes(self) -> int | None:
         """Return by how much this process has grown since before the trace; None where that is unknown."""
-        now = _resident_bytes()
+        now = resident_bytes()
         return None if now is None or self.resident_before is None else max(0, now - self.resident_before)
 
 
@@ -142,7 +141,7 @@ def trace(
     if progress is not None:
         after = 1.0 + tuning.GRAPPLER_PER_TRACE + tuning.SIMULATION_PER_TRACE
         progress(Progress("tracing", left_seconds=None if expected_seconds is None else expected_seconds * after))
-    before = _resident_bytes()
+    before = resident_bytes()
     started = time.perf_counter()
     concrete = _concrete_function(function, specs)
     return Trace(concrete, time.perf_counter() - started, before)
@@ -217,48 +216,7 @@ def _concrete_function(function: Callable[..., Any], specs: Sequence[Any]) -> An
     except LowtideError:
         raise
     except Exception as error:
-        raise _trace_error(error, specs) from error
-
-
-def _trace_error(error: Exception, specs: Sequence[Any]) -> LowtideError:
-    # Keras appends the arguments of the layer, AutoGraph prepends the lines of user code.
-    text = _COLOUR.sub("", str(error)).partition("Arguments received by")[0]
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    reason = (lines[-1] if lines else "").removeprefix(f"{type(error).__name__}: ")
-    line = find_raising_line(error)
-    shown = ", ".join(_format_spec(spec) for spec in tf.nest.flatten(list(specs)))
-    cure = "make the step run with tensors of these shapes and dtypes, or correct the specs"
-    if "generic TraceType" in text:
-        # TensorFlow shows the whole value.
-        kinds = {type(each).__name__ for each in tf.nest.flatten(list(specs)) if not isinstance(each, tf.TypeSpec)}
-        reason = f"TensorFlow cannot trace an argument of type {' or '.join(sorted(kinds))}"
-    unbound = _UNBOUND.search(reason)
-    if unbound is not None:
-        reason = unbound.group(1)
-        cure = "pass one tf.TensorSpec per argument of the step, with the shapes and dtypes it really gets"
-    sizes = [getattr(spec, "shape", tf.TensorShape(None)).num_elements() for spec in tf.nest.flatten(list(specs))]
-    if _OVERFLOWN.search(reason) or max(size or 0 for size in (0, *sizes)) >= 1 << 31:
-        cure = "use a smaller batch: TensorFlow computes shapes in 32-bit integers, and one of them is too large"
-    return LowtideError(
-        f"the step cannot be traced: {type(error).__name__}: {reason[:300]}" + (f", at {line}" if line else ""),
-        given=f"specs {shown}" if shown else "no specs",
-        cure=cure,
-    )
-
-
-# What Python says of arguments that do not fit the parameters, in TensorFlow's message.
-_UNBOUND = re.compile(r"Binding inputs to tf.function failed due to `(.*?)`\.")
-# Keras colours parts of its messages.
-_COLOUR = re.compile(r"\x1b\[\d*m")
-# A size that overflowed a 32-bit integer, or that is above 63 bits.
-_OVERFLOWN = re.compile(r"-\d{7,}|more than 2\*\*63|Value out of range: \d{10,}")
-
-
-def _format_spec(spec: Any) -> str:
-    shape = getattr(spec, "shape", None)
-    if not isinstance(shape, tf.TensorShape):
-        return repr(spec) if isinstance(spec, bool | int | float | str | None) else type(spec).__name__
-    return f"{tuple(shape) if shape.rank is not None else shape} {getattr(spec.dtype, 'name', spec.dtype)}"
+        raise trace_error(error, specs) from error
 
 
 def count_nodes(concrete: Any) -> int:
@@ -391,11 +349,3 @@ def _make_scalar(dtype: tf.DType) -> tf.Tensor:
             cure="let the step capture it instead",
         )
     return tf.zeros([], dtype) if dtype != tf.string else tf.constant("")
-
-
-def _resident_bytes() -> int | None:
-    try:
-        with open("/proc/self/statm") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:
-        return None
