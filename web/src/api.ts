@@ -1,10 +1,10 @@
 // The typed API of the server: one function per address.
 import type { ReportView } from './route';
 
-export type State = 'ready' | 'building' | 'waiting' | 'failed';
+type State = 'ready' | 'building' | 'waiting' | 'failed';
 export type Phase = 'forward' | 'backward' | 'optimizer' | 'mixed';
 export type Change = 'same' | 'added' | 'removed' | 'changed';
-export type ItemKind = 'scope' | 'node' | 'series' | 'range' | 'cluster' | 'function';
+type ItemKind = 'scope' | 'node' | 'series' | 'range' | 'cluster' | 'function';
 
 export interface GraphEntry {
   id: string;
@@ -69,13 +69,13 @@ export interface GraphBuilding {
   stage: string;
 }
 
-export interface GraphFailed {
+interface GraphFailed {
   state: 'failed';
   error: string;
   cure: string;
 }
 
-export type GraphInfo = GraphReady | GraphBuilding | GraphFailed;
+type GraphInfo = GraphReady | GraphBuilding | GraphFailed;
 
 export interface Item {
   key: string;
@@ -156,7 +156,7 @@ export interface NodeDetails {
 }
 
 /** The tensors of a node in a tide; the largest are listed. */
-export interface NodeTide {
+interface NodeTide {
   bytes: number;
   bytes_at_peak: number;
   tensor_count: number;
@@ -189,7 +189,7 @@ export interface SearchAnswer {
   milliseconds: number;
 }
 
-export interface ScreenQuery {
+interface ScreenQuery {
   part: number;
   path: string;
   fold: string;
@@ -254,7 +254,7 @@ function createApi(get: Get) {
   };
 }
 
-export interface NodeQuery {
+interface NodeQuery {
   part: number;
   name: string;
   tide?: number | null;
@@ -262,7 +262,7 @@ export interface NodeQuery {
   readers_from?: number;
 }
 
-export interface GroupQuery {
+interface GroupQuery {
   part: number;
   path: string;
   fold: string;
@@ -276,21 +276,21 @@ interface Shade {
   colour: string;
 }
 
-export interface AroundQuery extends Shade {
+interface AroundQuery extends Shade {
   part: number;
   name: string;
   hops: number;
   direction: string;
 }
 
-export interface TrailQuery {
+interface TrailQuery {
   part: number;
   name: string;
   /** Without it, either; if both exist, the node. */
   kind?: 'node' | 'scope' | undefined;
 }
 
-export interface PathsQuery extends Shade {
+interface PathsQuery extends Shade {
   part: number;
   from: string;
   to: string;

@@ -5,13 +5,13 @@ import { showName } from './names';
 import { formatRoute, graphRoute, type Route } from './route';
 import { findShown, listGroups, type Entry } from './start/entries';
 
-export interface HeaderActions {
+interface HeaderActions {
   navigate(route: Route): void;
   toggleTheme(): void;
   openHelp(): void;
 }
 
-export interface Header {
+interface Header {
   element: HTMLElement;
   showFiles(files: Files): void;
   update(route: Route): void;

@@ -1,7 +1,7 @@
 // The data of a page that `--html` wrote, in an element of the document.
 import type { ReportView } from './route';
 
-export interface Inlined {
+interface Inlined {
   kind: ReportView;
   data: { title: string };
 }

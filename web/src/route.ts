@@ -32,7 +32,7 @@ export interface DiffRoute {
 }
 
 /** The views that draw one file or one report, by its number. */
-export const reportViews = ['tide', 'plan', 'difference', 'shortage', 'forecast'] as const;
+const reportViews = ['tide', 'plan', 'difference', 'shortage', 'forecast'] as const;
 export type ReportView = (typeof reportViews)[number];
 
 /** `options` are the parts behind the "?", for the view to read: `at`, `over`, ... */
@@ -42,7 +42,7 @@ export interface ReportRoute {
   options: Record<string, string>;
 }
 
-export interface FilesRoute {
+interface FilesRoute {
   view: 'files';
 }
 

@@ -3,7 +3,7 @@ import type { Theme } from './context';
 
 const key = 'lowtide-theme';
 
-export interface Themes {
+interface Themes {
   current(): Theme;
   toggle(): void;
 }

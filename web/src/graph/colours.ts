@@ -4,7 +4,7 @@ import { countOf, formatBytes, formatCount } from '../amounts';
 import { classifyOp } from './opclass';
 import { textOn, type Palette } from './palette';
 
-export interface Paint {
+interface Paint {
   fill: string;
   stroke: string;
   text: string;

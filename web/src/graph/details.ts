@@ -11,7 +11,7 @@ import { neighbourSection } from './neighbours';
 import { sleep } from './progress';
 import { canOpen, isFold, type Box } from './scene';
 
-export interface DetailsHandlers {
+interface DetailsHandlers {
   ask(box: Box, from: { inputs: number; readers: number }, signal: AbortSignal): Promise<NodeDetails>;
   askGroup(box: Box, from: { inputs: number; outputs: number }, signal: AbortSignal): Promise<GroupBorders>;
   go(part: number, name: string): void;

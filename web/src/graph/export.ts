@@ -14,7 +14,7 @@ export function saveSvg(stage: Stage, name: string): void {
   if (svg !== null) save(new Blob([svg], { type: 'image/svg+xml' }), `${name}.svg`);
 }
 
-export function renderSvg(stage: Stage): string | null {
+function renderSvg(stage: Stage): string | null {
   const { shown } = stage;
   return shown && marksToSvg(shown.marks, framed(shown.geometry), shown.look.palette.page);
 }

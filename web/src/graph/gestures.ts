@@ -1,7 +1,7 @@
 // Moving and zooming by pointer, wheel and two fingers; and clicks, which are short presses that did not move.
 import { pan, zoomAt, type Camera } from './camera';
 
-export interface GestureHandlers {
+interface GestureHandlers {
   camera(): Camera;
   move(camera: Camera): void;
   point(x: number, y: number): void;

@@ -16,7 +16,7 @@ export interface HostChoice extends GraphChoice {
   other: string | null;
 }
 
-export interface HostHandlers {
+interface HostHandlers {
   changed(what: 'open' | 'select'): void;
   completed(): void;
   rebuilt(): void;

@@ -13,13 +13,13 @@ export const fonts = {
   edge: { size: 10.5, weight: 500 },
 } as const satisfies Record<string, Font>;
 
-export const boxHeight = 44;
+const boxHeight = 44;
 export const headingHeight = 32;
 const footerHeight = 18;
 const widestText = 188;
 const glyphRoom = 22;
 
-export interface BoxText {
+interface BoxText {
   title: string;
   detail: string;
 }
@@ -44,7 +44,7 @@ function sheetTitles(sheet: Sheet, measure: Measure): Map<Item, string> {
   return made;
 }
 
-export function describeItem(item: Item): string {
+function describeItem(item: Item): string {
   const bytes = item.bytes ? formatBytes(item.bytes) : '';
   if (item.kind === 'node') return join(item.op ?? '', item.shape ?? '', item.shape ? '' : bytes);
   const op = isFold(item) && item.op && item.label !== item.op ? `${formatCount(item.nodes)} × ${item.op}` : countOf(item.nodes, 'node');
@@ -55,7 +55,7 @@ function join(...parts: string[]): string {
   return parts.filter(Boolean).join(' · ');
 }
 
-export function boxWidth(box: Box, measure: Measure): number {
+function boxWidth(box: Box, measure: Measure): number {
   const { item } = box;
   const text = boxText(box, measure);
   const wide = Math.max(measure(text.title, fonts.title), measure(text.detail, fonts.detail));

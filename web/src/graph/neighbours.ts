@@ -6,7 +6,7 @@ import { showName } from '../names';
 
 const page = 50;
 
-export interface NeighbourList {
+interface NeighbourList {
   title: string;
   all: number;
   from: number;

@@ -1,6 +1,6 @@
 // A few classes of ops, each with its own colour.
 
-export interface OpClass {
+interface OpClass {
   name: string;
   hue: number | null;
 }

@@ -5,7 +5,7 @@ import { showName } from '../names';
 import { canOpen, type Box, type Scene, type Sheet } from './scene';
 import { createMeasure, truncateAll } from './text';
 
-export interface OutlineHandlers {
+interface OutlineHandlers {
   choose(id: string): void;
   toggle(id: string): void;
 }

@@ -15,7 +15,7 @@ import type { Source } from './source';
 import { Stage } from './stage';
 import { createMeasure } from './text';
 
-export interface PaneHandlers {
+interface PaneHandlers {
   /** What is open or selected changed by the user's hand (or a limit), not by an address. */
   changed(what: 'open' | 'select'): void;
   /** A drawing is complete. */

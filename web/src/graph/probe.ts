@@ -13,7 +13,7 @@ interface Drawn {
   count: number;
 }
 
-export interface Probe {
+interface Probe {
   drawn(): Drawn[];
   edges(): [from: string, to: string, count: number][];
   state(): object;

@@ -103,7 +103,7 @@ export class Scene {
 }
 
 /** A node can have the name of the scope it is in (`dense` in `dense`); its label, in brackets, distinguishes it. */
-export function boxId(item: Item, path: string): string {
+function boxId(item: Item, path: string): string {
   return item.kind === 'node' && item.key === path && path !== '' ? `${path}/${item.label}` : item.key;
 }
 
@@ -123,7 +123,7 @@ export function splitKey(key: string): { path: string; fold: string } {
 }
 
 /** What of a scene is not on the screen, in words: "1,000,000 nodes in 14 groups", "12 edges not drawn". */
-export interface Folded {
+interface Folded {
   nodes: number;
   groups: number;
   hiddenItems: number;

@@ -6,7 +6,7 @@ import { showName } from '../names';
 import { errorCard, isAbort } from '../notice';
 import { shortDevice } from './colours';
 
-export interface SearchHandlers {
+interface SearchHandlers {
   ask(query: SearchQuery, signal: AbortSignal): Promise<SearchAnswer>;
   choose(result: SearchResult): void;
   /** Results replace the outline while there is a search text. */

@@ -12,13 +12,13 @@ import { Minimap } from './minimap';
 import type { Palette } from './palette';
 import type { Box, Scene } from './scene';
 
-export interface Drawing {
+interface Drawing {
   scene: Scene;
   geometry: Geometry;
   look: Look;
 }
 
-export interface StageHandlers {
+interface StageHandlers {
   choose(box: Box | null): void;
   toggle(box: Box): void;
   completed(): void;

@@ -7,7 +7,7 @@ import { graphRoute } from '../route';
 import { findShown, listEntries, type Entry } from '../start/entries';
 import { graphColours, tideColours } from './colours';
 
-export interface ToolbarHandlers {
+interface ToolbarHandlers {
   toggleSide(): void;
   colour(colour: string, tide: number | null): void;
   zoom(factor: number): void;
@@ -18,7 +18,7 @@ export interface ToolbarHandlers {
   difference(graph: string): void;
 }
 
-export interface ToolbarState {
+interface ToolbarState {
   graph: string;
   colour: string;
   tide: number | null;

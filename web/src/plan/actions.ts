@@ -16,7 +16,7 @@ export interface ActionsCard {
   show(node: string | null, filter: string): void;
 }
 
-export interface ActionChoices {
+interface ActionChoices {
   select(node: string | null): void;
   filter(words: string): void;
 }

@@ -41,7 +41,7 @@ export function createCurves(title: string, data: Curves): Chart {
   });
 }
 
-export function describeCurves(title: string, { peaks, budget_bytes: budget }: Curves): string {
+function describeCurves(title: string, { peaks, budget_bytes: budget }: Curves): string {
   const parts = [`${title}: memory over the step`, peaks, budget === null ? '' : `budget ${formatBytes(budget)}`];
   return parts.filter(Boolean).join('; ');
 }

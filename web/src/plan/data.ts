@@ -17,7 +17,7 @@ export interface Curves {
   curves: PlanCurve[];
 }
 
-export interface FrontierStep {
+interface FrontierStep {
   bytes: number;
   slowdown: number;
   recomputed: number;

@@ -73,7 +73,7 @@ function nearestPoint(points: FrontierPoint[], frame: FrontierFrame, x: number):
   return points.reduce((best, _, index) => (away(index) < away(best) ? index : best), 0);
 }
 
-export function describeFrontier({ points }: Frontier, title: string): string {
+function describeFrontier({ points }: Frontier, title: string): string {
   return `${title}: time against memory; the smallest that was found is ${points[points.length - 1]?.words ?? 'none'}`;
 }
 

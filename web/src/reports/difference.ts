@@ -60,7 +60,7 @@ function changesCard(title: string, what: string, changes: AmountChange[], total
 }
 
 /** The least and the most that the bars show; zero is always among them. */
-export function growthExtent(amounts: number[]): [least: number, most: number] {
+function growthExtent(amounts: number[]): [least: number, most: number] {
   return [Math.min(0, ...amounts), Math.max(0, ...amounts)];
 }
 

@@ -6,7 +6,7 @@ import type { ReportView } from '../route';
 import type { Chart } from '../tide/chart';
 
 /** The cards of a report from top to bottom, and the charts in them. */
-export interface ReportSheet {
+interface ReportSheet {
   title: string;
   cards: (HTMLElement | null)[];
   charts: Chart[];

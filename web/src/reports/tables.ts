@@ -1,7 +1,7 @@
 // Plain tables for reports: few rows, no sorting.
 import { element } from '../dom';
 
-export interface PlainColumn<Row> {
+interface PlainColumn<Row> {
   name: string;
   cell(row: Row): Node | string;
   number?: boolean;

@@ -3,7 +3,7 @@ import type { FileEntry, Files, GraphEntry } from '../api';
 import { graphRoute, type Route } from '../route';
 
 /** One graph of an entry: a function is written before and after optimization, and as the partitions that ran. */
-export interface Version {
+interface Version {
   id: string;
   label: string;
   nodes: number | null;

@@ -42,7 +42,7 @@ export function formatAddress(address: TideAddress): Record<string, string> {
   return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== ''));
 }
 
-export function parseOverlay(text: string): OverlayKey | null {
+function parseOverlay(text: string): OverlayKey | null {
   const match = /^(\d+)(?:\.(before|after))?$/.exec(text.trim());
   return match ? { id: Number(match[1]), curve: (match[2] as 'before' | 'after' | undefined) ?? null } : null;
 }

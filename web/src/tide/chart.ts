@@ -22,7 +22,7 @@ export interface PlaceDescription {
 export type Key = 'ArrowLeft' | 'ArrowRight' | 'ArrowUp' | 'ArrowDown' | 'Home' | 'End';
 
 /** A chart whose places are of the type `Place`, for example a moment or a buffer. */
-export interface ChartParts<Place> {
+interface ChartParts<Place> {
   className: string;
   surface: 'svg' | 'canvas';
   label(): string;

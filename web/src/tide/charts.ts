@@ -19,7 +19,7 @@ export interface Shown {
   rows: number[];
 }
 
-export interface ChartActions {
+interface ChartActions {
   /** Choose a moment, and a tensor if one is given. */
   choose(event: number, tensor?: string): void;
 }

@@ -26,7 +26,7 @@ export interface Overlay {
   curve: { events: number; event: number[]; bytes: number[] };
 }
 
-export interface DrawnTide {
+interface DrawnTide {
   frame: Frame;
   picture: Picture;
 }

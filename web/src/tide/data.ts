@@ -1,6 +1,6 @@
 // The data of a tide, and functions on it that need no page.
 
-export interface MemoryKind {
+interface MemoryKind {
   name: string;
   colour: string;
 }
@@ -14,7 +14,7 @@ export interface Curve {
   nodes: string[];
 }
 
-export interface TideCurve extends Curve {
+interface TideCurve extends Curve {
   /** The bytes of each kind at each point, in the order of `kinds`. */
   strata: number[][];
   /** The number of live buffers at each point. */
@@ -180,7 +180,7 @@ export function momentOf(data: TideData, rows: number[]): number {
 }
 
 /** The node that makes a tensor: "dense/Relu" for "dense/Relu:0". */
-export function nodeOfTensor(tensor: string): string {
+function nodeOfTensor(tensor: string): string {
   return tensor.replace(/:\w+$/, '');
 }
 

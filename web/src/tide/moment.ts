@@ -7,7 +7,7 @@ import { button, card, shareBars } from './parts';
 
 const mostLayers = 10;
 
-export interface MomentCard {
+interface MomentCard {
   element: HTMLElement;
   show(data: TideData, point: number): void;
 }

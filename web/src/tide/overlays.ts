@@ -17,7 +17,7 @@ const looks: readonly (readonly [colour: string, dash: readonly number[] | null]
   ['#f08c00', [5, 3]],
   ['#748ffc', [1, 4]],
 ];
-export const mostOverlays = looks.length;
+const mostOverlays = looks.length;
 
 export interface Choice {
   key: OverlayKey;
@@ -104,7 +104,7 @@ export function predictedOverlay({ predicted }: TideData): Overlay[] {
   ];
 }
 
-export interface Picker {
+interface Picker {
   element: HTMLElement;
   show(choices: Choice[] | null, chosen: OverlayKey[], overlays: Overlay[]): void;
 }

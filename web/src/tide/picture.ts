@@ -22,7 +22,7 @@ export interface Line {
 }
 
 /** Boxes of one look: x, y, width, height, x, y, ... */
-export interface Boxes {
+interface Boxes {
   kind: 'boxes';
   boxes: number[];
   fill: string;
@@ -32,7 +32,7 @@ export interface Boxes {
   name?: string;
 }
 
-export interface Dot {
+interface Dot {
   kind: 'dot';
   x: number;
   y: number;

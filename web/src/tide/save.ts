@@ -17,7 +17,7 @@ export interface CaptionEntry {
   line?: boolean;
 }
 
-export interface Caption {
+interface Caption {
   title: string;
   file: string;
   legend: CaptionEntry[];

@@ -15,7 +15,7 @@ import { legendOf, saveButtons, type CaptionEntry } from './save';
 import { describeFree } from './space';
 import { createTensors } from './tensors';
 
-export interface SheetState {
+interface SheetState {
   address: TideAddress;
   point: number;
   rows: number[];
@@ -26,7 +26,7 @@ export interface SheetState {
   theme: Theme;
 }
 
-export interface SheetActions {
+interface SheetActions {
   choose(event: number, tensor?: string): void;
   toPeak(): void;
   select(tensor: string | null): void;

@@ -17,7 +17,7 @@ export interface SpaceFrame extends ChartSize {
   shareAt(y: number): number;
 }
 
-export function spaceFrame(size: ChartSize, events: number): SpaceFrame {
+function spaceFrame(size: ChartSize, events: number): SpaceFrame {
   const [left, right] = [margin.left, size.width - margin.right];
   const [top, bottom] = [12, size.height - margin.bottom];
   return {

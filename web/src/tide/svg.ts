@@ -6,13 +6,13 @@ import { fontFamily, fontSize, haloWidth, type Picture, type Points, type Shape 
 const namespace = 'http://www.w3.org/2000/svg';
 
 /** An element before it is one; its texts are data, and are escaped or set as text. */
-export interface SvgNode {
+interface SvgNode {
   tag: string;
   attributes: Record<string, string>;
   text?: string;
 }
 
-export function svgNodes(shapes: readonly Shape[]): SvgNode[] {
+function svgNodes(shapes: readonly Shape[]): SvgNode[] {
   return shapes.map(describe);
 }
 

@@ -12,7 +12,7 @@ export interface Column<Row> {
   className?: string;
 }
 
-export interface TableParts<Row> {
+interface TableParts<Row> {
   columns: Column<Row>[];
   /** The column that the table is sorted by at first, in descending order. */
   sortedBy: string;
@@ -27,7 +27,7 @@ export interface TableParts<Row> {
   pinned?(row: Row): boolean;
 }
 
-export interface Table<Row> {
+interface Table<Row> {
   element: HTMLElement;
   filter: HTMLInputElement;
   show(rows: Row[], words: string): void;

@@ -9,12 +9,12 @@ import { createTable, type Column } from './table';
 
 const rowsAtATime = 100;
 
-export interface TensorsCard {
+interface TensorsCard {
   element: HTMLElement;
   show(data: TideData, point: number, filter: string, tensor: string | null, rows: number[]): void;
 }
 
-export interface TensorActions {
+interface TensorActions {
   context: Context;
   tide(): number;
   select(tensor: string | null): void;

@@ -113,7 +113,7 @@ function wrapRows(sizes: Size[], ranks: number[], centres: Point[], widest: numb
 }
 
 /** Rows of about the same width, none wider than `widest` unless one box alone is. */
-export function splitRow(cells: number[], sizes: Size[], widest: number): number[][] {
+function splitRow(cells: number[], sizes: Size[], widest: number): number[][] {
   const count = Math.ceil(rowWidth(cells, sizes) / widest);
   const goal = rowWidth(cells, sizes) / count;
   const rows: number[][] = [[]];

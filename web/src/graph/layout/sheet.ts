@@ -72,7 +72,7 @@ function placePart(cells: number[], sizes: Size[], edges: Edge[], widest: number
 }
 
 /** Left to right, then a new shelf; the order is kept, so that groups stand where the server listed them. */
-export function packShelves(sizes: Size[], widest: number): { width: number; height: number; corners: Point[] } {
+function packShelves(sizes: Size[], widest: number): { width: number; height: number; corners: Point[] } {
   const corners: Point[] = [];
   let x = 0;
   let y = 0;
