@@ -139,32 +139,31 @@ def test_only_results_their_table_and_temporaries_are_requested() -> None:
     assert [each.parameter_number for each in module.allocations[:2]] == [3, None]
     assert [each.is_tuple for each in module.allocations[:3]] == [False, True, False]
     assert module.aliases == {(1,): 3}
-    assert module.outputs is not None
-    assert module.outputs.part((1,)).dimensions == (8, 8)
-    assert module.outputs.part((7,)) is module.outputs
+    results = module.instructions["tuple.1"].shape
+    assert results.part((1,)).dimensions == (8, 8)
+    assert results.part((7,)) is results
 
 
 def test_the_fullest_moment_counts_a_value_written_in_place_once() -> None:
     module = read_compiled_module(small_step())
     block = open_block(module, module.allocations[5])
-    assert block.live_bytes.tolist() == [256, 768, 768, 768, 512, 1536, 512, 0]
     assert block.peak_event == 5
     assert block.instructions[5] == "dot.2"
     assert [(value.name, value.offset, value.size) for value in block.held] == [
         ("dot.2", 0, 1024),
         ("max.1", 1088, 512),
     ]
-    assert block.unused_bytes == 64
+    assert block.size - sum(value.size for value in block.held) == 64
 
 
 def test_names_come_from_tensorflow_through_fusions_and_copies() -> None:
     instructions = read_compiled_module(small_step()).instructions
     relu = instructions["max.1"]
-    assert (relu.op_type, relu.op_name, relu.source) == ("Relu", "model/dense/Relu", "train.py:42")
+    assert (relu.op_type, relu.op_name) == ("Relu", "model/dense/Relu")
     assert (relu.shape.dtype, relu.shape.dimensions) == ("float32", (16, 8))
     fusion = instructions["fusion.1"].origin
     assert fusion is not None
-    assert (fusion.op_type, fusion.op_name) == ("Neg", "model/outer/neg")
+    assert fusion.op_name == "model/outer/neg"
     copy = instructions["copy.1"].origin
     assert copy is not None
     assert (copy.op_name, copy.parameter_number) == (None, 3)
@@ -200,17 +199,17 @@ def looping_step(loop: tuple[int, bytes] | None) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("loop", "op_type", "op_name"),
+    ("loop", "op_name"),
     [
-        (metadata("While", "model/lstm/while"), "While", "model/lstm/while"),
+        (metadata("While", "model/lstm/while"), "model/lstm/while"),
         # A loop that XLA made up is named after what goes into it.
-        (None, "Pack", "model/start"),
+        (None, "model/start"),
     ],
 )
-def test_inputs_of_a_loop_are_named_after_the_loop(loop: tuple[int, bytes] | None, op_type: str, op_name: str) -> None:
+def test_inputs_of_a_loop_are_named_after_the_loop(loop: tuple[int, bytes] | None, op_name: str) -> None:
     copy = read_compiled_module(looping_step(loop)).instructions["copy.2"].origin
     assert copy is not None
-    assert (copy.op_type, copy.op_name, copy.parameter_number) == (op_type, op_name, None)
+    assert (copy.op_name, copy.parameter_number) == (op_name, None)
 
 
 def test_a_value_outside_the_heap_simulation_is_held_all_the_time() -> None:
@@ -222,7 +221,6 @@ def test_a_value_outside_the_heap_simulation_is_held_all_the_time() -> None:
     )
     module = read_compiled_module(message((1, message((1, "step"))), (3, assignment)))
     block = open_block(module, module.allocations[0])
-    assert block.live_bytes.tolist() == [96, 32]
     assert [value.size for value in block.held] == [64, 32]
     assert block.held[0].instruction is None
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lowtide.sources.profiles.hlo import read_allocation
-from lowtide.sources.profiles.hlo_module import Shape, read_program_shape
+from lowtide.sources.profiles.hlo_module import Shape, read_parameters
 from lowtide.sources.protobuf.wire import WireError, read_fields
 
 _METADATA_PLANE = b"/host:metadata"
@@ -42,7 +42,7 @@ def _signature(data: bytes) -> Signature:
     parameters: tuple[Shape, ...] = ()
     for module in _parts(data, 1):
         for shape in _parts(module, 4):
-            parameters = read_program_shape(shape)[0]
+            parameters = read_parameters(shape)
     blocks = [read_allocation(each) for assignment in _parts(data, 3) for each in _parts(assignment, 3)]
     return Signature(parameters, max((each.size for each in blocks if each.is_requested_at_run_time), default=0))
 

@@ -20,10 +20,8 @@ _EVENT_KINDS = {0: "allocate", 1: "free", 2: "share"}
 
 @dataclass(frozen=True, slots=True)
 class LogicalBuffer:
-    """A value that needs memory, with its defining instruction and its size."""
+    """A value that needs memory, with its defining instruction."""
 
-    identity: int
-    size: int
     instruction: str
     shape_index: tuple[int, ...]
 
@@ -81,7 +79,6 @@ class CompiledModule:
     heaps: tuple[tuple[HeapEvent, ...], ...]
     # Which output may take over the memory of which parameter, from the shape index of the output.
     aliases: dict[tuple[int, ...], int]
-    outputs: Shape | None
     parameters: tuple[Shape, ...]
 
     def instruction_of(self, buffer: int) -> Instruction | None:
@@ -126,19 +123,17 @@ def _read_proto(data: bytes) -> CompiledModule:
     source = HloModule(module)
     instructions: dict[str, Instruction] = {}
     buffers: dict[int, LogicalBuffer] = {}
-    for key, (identity, name, size, shape_index) in raw_buffers.items():
+    for key, (identity, name, shape_index) in raw_buffers.items():
         instruction = source.instruction(source.identity(identity, name))
         if instruction is not None:
             name = instruction.name
             instructions[name] = instruction
-        buffers[key] = LogicalBuffer(key, size, name or f"instruction {identity}", shape_index)
-    return CompiledModule(
-        source.name, instructions, buffers, allocations, heaps, source.aliases, source.outputs, source.parameters
-    )
+        buffers[key] = LogicalBuffer(name or f"instruction {identity}", shape_index)
+    return CompiledModule(source.name, instructions, buffers, allocations, heaps, source.aliases, source.parameters)
 
 
-# A logical buffer before its instruction has a name: instruction id, instruction name, size, shape index.
-_RawBuffer = tuple[int, str, int, tuple[int, ...]]
+# A logical buffer before its instruction has a name: instruction id, instruction name, shape index.
+_RawBuffer = tuple[int, str, tuple[int, ...]]
 
 
 def _read_assignment(
@@ -161,14 +156,12 @@ def _read_assignment(
 
 
 def _read_logical_buffer(data: bytes) -> tuple[int, _RawBuffer]:
-    key = size = identity = 0
+    key = identity = 0
     name = ""
     shape_index: list[int] = []
     for field, value in read_fields(data):
         if field == 1:
             key = number(value)
-        elif field == 2:
-            size = number(value)
         elif field == 3 and isinstance(value, bytes):
             for inner, part in read_fields(value):
                 if inner == 2:
@@ -177,7 +170,7 @@ def _read_logical_buffer(data: bytes) -> tuple[int, _RawBuffer]:
                     shape_index.extend(integers(part))
                 elif inner == 4:
                     identity = number(part)
-    return key, (identity, name, size, tuple(shape_index))
+    return key, (identity, name, tuple(shape_index))
 
 
 def read_allocation(data: bytes) -> Allocation:

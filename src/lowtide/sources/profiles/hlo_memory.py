@@ -8,9 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
 from lowtide.sources.profiles.hlo import Allocation, CompiledModule, HeapEvent, Slice
 from lowtide.sources.profiles.hlo_module import Instruction
 
@@ -31,16 +28,10 @@ class TemporaryBlock:
     """One block of temporary memory and its contents."""
 
     size: int
-    # Bytes of values alive after each event of the heap simulation, and the instruction of each event.
-    live_bytes: npt.NDArray[np.int64]
     instructions: list[str]
+    """The instruction of each event of the heap simulation."""
     peak_event: int | None
     held: tuple[HeldValue, ...]
-
-    @property
-    def unused_bytes(self) -> int:
-        """The bytes that are unused at the peak: gaps of the layout, and alignment."""
-        return self.size - sum(value.size for value in self.held)
 
 
 def open_block(module: CompiledModule, allocation: Allocation) -> TemporaryBlock:
@@ -51,7 +42,6 @@ def open_block(module: CompiledModule, allocation: Allocation) -> TemporaryBlock
     # Values that the heap simulation does not mention may be alive all the time.
     always = [piece for buffer, piece in slices.items() if buffer not in canonical]
     base = sum(piece.size for piece in always)
-    live = np.zeros(len(events), np.int64)
     users: dict[int, list[int]] = {}
     current, peak, peak_event = base, -1, None
     at_peak: list[int] = []
@@ -64,7 +54,6 @@ def open_block(module: CompiledModule, allocation: Allocation) -> TemporaryBlock
         else:
             current += 0 if sharers else slices[root].size
             sharers.append(event.buffer)
-        live[position] = current
         if current > peak:
             peak, peak_event = current, position
             at_peak = []
@@ -72,7 +61,7 @@ def open_block(module: CompiledModule, allocation: Allocation) -> TemporaryBlock
             at_peak = [sharers[-1] for sharers in users.values() if sharers]
     held = _without_overlap([slices[buffer] for buffer in at_peak] + always)
     values = tuple(_describe(module, piece) for piece in held)
-    return TemporaryBlock(allocation.size, live, [event.instruction for event in events], peak_event, values)
+    return TemporaryBlock(allocation.size, [event.instruction for event in events], peak_event, values)
 
 
 def _events_of(module: CompiledModule, slices: dict[int, Slice]) -> list[HeapEvent]:

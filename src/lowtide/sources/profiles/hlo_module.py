@@ -69,7 +69,6 @@ class Instruction:
     shape: Shape
     op_type: str | None  # the TensorFlow op it came from, "Conv2D"
     op_name: str | None  # the TensorFlow node, "resnet50_1/conv1_conv_1/convolution"
-    source: str | None  # "file.py:12"
     parameter_number: int | None
     # For an instruction that XLA inserted (a copy, a fusion of transposes): where its data come from.
     origin: Origin | None = None
@@ -79,7 +78,6 @@ class Instruction:
 class Origin:
     """The nearest TensorFlow node or parameter before an instruction that names none itself."""
 
-    op_type: str | None
     op_name: str | None
     parameter_number: int | None
 
@@ -126,7 +124,7 @@ def _read_shape(data: bytes) -> Shape:
 def _read_instruction(data: bytes) -> _InstructionNode:
     texts: dict[int, str] = {}
     shape = Shape("unknown", ())
-    metadata: tuple[str | None, str | None, str | None] = (None, None, None)
+    metadata: tuple[str | None, str | None] = (None, None)
     parameter_number = identity = 0  # proto3 leaves out a zero
     operands: list[int] = []
     called: list[int] = []
@@ -151,18 +149,10 @@ def _read_instruction(data: bytes) -> _InstructionNode:
     return _InstructionNode(identity, instruction, tuple(operands), tuple(called))
 
 
-def _read_metadata(data: bytes) -> tuple[str | None, str | None, str | None]:
-    found: dict[int, str] = {}
-    line: int | None = None
-    for field, value in read_fields(data):
-        if field in (1, 2, 3):
-            found[field] = text(value)
-        elif field == 4:
-            line = number(value)
-    source = found.get(3)
-    if source is not None and line is not None:
-        source = f"{source}:{line}"
-    return found.get(1), found.get(2), source
+def _read_metadata(data: bytes) -> tuple[str | None, str | None]:
+    """Return the type and the name of the TensorFlow op that an instruction came from."""
+    found = {field: text(value) for field, value in read_fields(data) if field in (1, 2)}
+    return found.get(1), found.get(2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +174,6 @@ class HloModule:
     def __init__(self, data: bytes) -> None:
         self.name = ""
         self.aliases: dict[tuple[int, ...], int] = {}
-        self.outputs: Shape | None = None
         self.parameters: tuple[Shape, ...] = ()
         self._raw: dict[int, bytes] = {}
         self._nodes: dict[int, _InstructionNode] = {}
@@ -198,7 +187,7 @@ class HloModule:
             elif field == 3:
                 self._add_computation(value)
             elif field == 4:
-                self.parameters, self.outputs = read_program_shape(value)
+                self.parameters = read_parameters(value)
             elif field == 8:
                 self.aliases = dict(_read_aliases(value))
 
@@ -277,12 +266,12 @@ class HloModule:
             for identity in (node.identity, *fused):
                 found = self._node(identity)
                 if found is not None and found.instruction.op_name not in (None, _PARAMETERS_NAME):
-                    return Origin(found.instruction.op_type, found.instruction.op_name, None)
+                    return Origin(found.instruction.op_name, None)
             if node.instruction.parameter_number is not None:
                 # A parameter of a loop's body or a function gets the origin of the loop or the call.
                 caller = self._callers.get(node.identity)
                 if caller is None:
-                    return Origin(None, None, node.instruction.parameter_number)
+                    return Origin(None, node.instruction.parameter_number)
                 node = caller
                 continue
             before = self._node(node.operands[0]) if node.operands else None
@@ -309,16 +298,9 @@ def _identify(data: bytes) -> tuple[int, str]:
     return 0, name
 
 
-def read_program_shape(data: bytes) -> tuple[tuple[Shape, ...], Shape | None]:
-    """Return the parameters and the outputs of a module."""
-    parameters: list[Shape] = []
-    outputs = None
-    for field, value in read_fields(data):
-        if field == 1 and isinstance(value, bytes):
-            parameters.append(_read_shape(value))
-        elif field == 2 and isinstance(value, bytes):
-            outputs = _read_shape(value)
-    return tuple(parameters), outputs
+def read_parameters(data: bytes) -> tuple[Shape, ...]:
+    """Return the parameters in the ProgramShapeProto of a module."""
+    return tuple(_read_shape(value) for field, value in read_fields(data) if field == 1 and isinstance(value, bytes))
 
 
 def _read_aliases(data: bytes) -> Iterator[tuple[tuple[int, ...], int]]:
