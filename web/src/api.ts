@@ -50,7 +50,6 @@ export interface GraphReady {
   path: string;
   nodes: number;
   edges: number;
-  bytes_of_file: number;
   notes: string[];
   /** The file has changed, and is being read again. */
   changing?: boolean;

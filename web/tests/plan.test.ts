@@ -66,7 +66,6 @@ const plan: PlanData = {
   layers: [],
   actions,
   total: { actions: 12, saves_bytes: 9000, costs_us: 2000 },
-  beyond: { actions: 10, saves_bytes: 900, costs_us: 746.5 },
   usage: [],
   method: '',
   notes: [],

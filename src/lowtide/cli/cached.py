@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -98,13 +97,3 @@ def print_origin(answers: Answers) -> None:
     """Say on standard error that an answer is not new."""
     if answers.found:
         click.echo("answered from the cache; --no-cache computes it again", err=True)
-
-
-def pack_data(data: Any) -> bytes:
-    """Return plain data as bytes."""
-    return json.dumps(data).encode()
-
-
-def unpack_data(content: bytes) -> Any:
-    """Return the plain data that `pack_data` packed."""
-    return json.loads(content)

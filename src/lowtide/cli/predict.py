@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lowtide.cli.cached import Answers, answers_about, cache_option, pack_data, print_origin, unpack_data
+from lowtide.cli.cached import Answers, answers_about, cache_option, print_origin
 from lowtide.cli.differences import check_one_form, difference_options, emit_against, load_against
 from lowtide.cli.options import batch_size_option, check_batch_size, check_writable, report_options
 from lowtide.errors import LowtideError
@@ -139,7 +140,12 @@ def _predict(
     largest = None
     if budget is not None:
         found = answers.find_or(
-            lambda: _find_largest(load(), budget, on_progress), pack_data, unpack_data, "largest", batch_size, budget
+            lambda: _find_largest(load(), budget, on_progress),
+            lambda answer: json.dumps(answer).encode(),
+            json.loads,
+            "largest",
+            batch_size,
+            budget,
         )
         largest = None if found is None else LargestBatch(*found)
     return TideReport(tide, budget, largest, top)

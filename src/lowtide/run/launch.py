@@ -80,7 +80,6 @@ def launch(
     limit_bytes: int | None,
     steps: int,
     recorder: str | None = None,
-    environment: Mapping[str, str] | None = None,
     stdout_to_stderr: bool = False,
 ) -> Ending:
     """Run a script to its end and show what it prints; its log and the recording are written into `folder`.
@@ -88,15 +87,14 @@ def launch(
     `recorder` names a module that the script's process imports after TensorFlow; it has the functions `limit_gpus`,
     `begin` and `end`. The allocator writes `folder/heap_NAME.MICROSECONDS` each time that a request fails.
     """
-    inherited = os.environ if environment is None else environment
-    surroundings = child_environment(folder, limit_bytes, steps, inherited, recorder)
+    surroundings = child_environment(folder, limit_bytes, steps, os.environ, recorder)
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     log = OutputLog(folder / "log")
     before, started = count_kills(), time.monotonic()
     with OutputChannel(STDERR) as channel, SignalRelay(channel.copy_size) as relay:
         # If both are the same file they share one channel, so that their order is kept.
-        together = stdout_to_stderr or _are_one_file(STDOUT, STDERR)
+        together = stdout_to_stderr or _is_output_together()
         process = start_child(
             [sys.executable, *interpreter_options(sys.orig_argv), *script.command],
             stdout=channel.writer if together else None,
@@ -167,9 +165,10 @@ def interpreter_options(command: list[str]) -> list[str]:
     return options
 
 
-def _are_one_file(one: int, other: int) -> bool:
+def _is_output_together() -> bool:
+    """Whether standard output and standard error of this process are the same file."""
     try:
-        return os.path.sameopenfile(one, other)
+        return os.path.sameopenfile(STDOUT, STDERR)
     except OSError:
         # One of them is closed.
         return False

@@ -110,8 +110,6 @@ class OutOfMemory(Exception):
         self.bytes_in_use = bytes_in_use
         self.reserved_bytes = reserved_bytes
         self.limit_bytes = limit_bytes
-        # Position in the replayed stream, for the caller to say what was running.
-        self.event: int | None = None
 
 
 class BfcAllocator:
@@ -221,11 +219,7 @@ class BfcAllocator:
             if event >= 0:
                 if held[event] is not None:
                     raise ValueError(f"event {index}: buffer {event} is already allocated")
-                try:
-                    address = allocate(requested[event])
-                except OutOfMemory as error:
-                    error.event = index
-                    raise
+                address = allocate(requested[event])
                 if address is not None:
                     held[event] = address
                     allocated[event] = in_use[address]
@@ -255,11 +249,6 @@ class BfcAllocator:
     def largest_free_bytes(self) -> int:
         """The size of the largest free chunk in the regions fetched so far."""
         return self._free[-1] >> _ADDRESS_BITS if self._free else 0
-
-    def fragmentation(self) -> float:
-        """The share of the free bytes that lie outside the largest free chunk, from 0 to 1."""
-        free_bytes = self.reserved_bytes - self.bytes_in_use
-        return (free_bytes - self.largest_free_bytes()) / free_bytes if free_bytes else 0.0
 
     def reset_peak(self) -> None:
         """Start a new peak at the bytes now in use, as reset_memory_stats does."""

@@ -67,8 +67,7 @@ export interface PlanData {
   frontier: Frontier | null;
   layers: ({ layer: string } & Total)[];
   actions: Action[];
-  /** The sum of the actions that are not listed, which save least. */
-  beyond: Total;
+  /** The sum of all actions, those that are not listed included. */
   total: Total;
   usage: { code: string; purpose: string }[];
   method: string;

@@ -65,7 +65,6 @@ export interface Space {
 
 export interface Recording {
   allocator: string;
-  limit_bytes: number | null;
   step: number | null;
   steps: [step: number, peak_bytes: number][];
 }

@@ -122,7 +122,6 @@ describe('words', () => {
     expect(
       describeSteps({
         allocator: 'cpu',
-        limit_bytes: null,
         step: 12,
         steps: [
           [11, 8192],

@@ -81,7 +81,6 @@ export function makeRecorded(): TideData {
     method_name: 'recorded',
     recording: {
       allocator: 'cpu',
-      limit_bytes: null,
       step: 12,
       steps: [
         [11, 8192],

@@ -16,7 +16,7 @@ import numpy as np
 
 from lowtide.atlas.cuts.cut import Cut
 from lowtide.atlas.exports.function_library import called_parts, write_library
-from lowtide.atlas.exports.node_patch import Patch, encode_header, patch_node
+from lowtide.atlas.exports.node_patch import Patch, patch_node
 from lowtide.atlas.exports.obstacles import check_importable
 from lowtide.atlas.exports.rewiring import Rewiring, no_rewiring, rewire
 from lowtide.atlas.index.arrays import Bytes, Indices, Mask
@@ -26,7 +26,7 @@ from lowtide.atlas.index.outputs import ENTRY_KEY
 from lowtide.atlas.index.references import MISSING
 from lowtide.atlas.index.text import hash_spans, hash_text
 from lowtide.errors import LowtideError
-from lowtide.sources.protobuf.encode import encode_bytes
+from lowtide.sources.protobuf.encode import encode_bytes, encode_tag, encode_varint
 from lowtide.sources.protobuf.wire_columns import scan
 from lowtide.units import format_count
 
@@ -126,7 +126,7 @@ class _GraphDefWriter:
         borders = np.concatenate([[0], np.flatnonzero(~follows) + 1, [len(nodes)]]).tolist()
         for low, high in pairwise(borders):
             # The first header is re-encoded: its length may be encoded in more bytes than necessary.
-            file.write(encode_header(GRAPH_NODE, int(length[low])))
+            file.write(encode_tag(GRAPH_NODE) + encode_varint(int(length[low])))
             first, last = int(start[low]), int(end[high - 1])
             for position in range(first, last, _COPIED):
                 file.write(self.data[position : min(position + _COPIED, last)].data)

@@ -15,7 +15,7 @@ from lowtide.atlas.index.outputs import (
     VALUE_LIST,
     VALUE_TENSOR,
 )
-from lowtide.sources.protobuf.encode import encode_bytes, encode_tag, encode_varint
+from lowtide.sources.protobuf.encode import encode_bytes
 from lowtide.sources.protobuf.wire import BYTES, FIXED32, FIXED64, VARINT, WireError, read_varint
 
 # A TensorProto's dtype, shape and version; the rest is its content.
@@ -67,11 +67,6 @@ def patch_node(node: memoryview, patch: Patch) -> tuple[bytes, int]:
         names = b"".join(encode_bytes(2, name) for name in emptied)
         pieces.append(encode_bytes(NODE_ATTRIBUTE, _entry(TOO_LARGE, encode_bytes(VALUE_LIST, names))))
     return b"".join(pieces), len(emptied)
-
-
-def encode_header(number: int, length: int) -> bytes:
-    """Encode tag and length of a message."""
-    return encode_tag(number) + encode_varint(length)
 
 
 def _attribute(whole: memoryview, entry: memoryview, patch: Patch, emptied: list[str]) -> bytes | memoryview:

@@ -1,4 +1,4 @@
-"""OutputShapes of outputs as they lie in the file, of many nodes at once."""
+"""The shapes of the outputs of many nodes at once, as spans of the file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ class OutputShapes:
     """The shapes of the outputs of some nodes, each the span of a TensorShapeProto in the file."""
 
     atlas: Atlas
-    data: Bytes
     nodes: Indices
     """In ascending order."""
     first: Indices
@@ -67,7 +66,6 @@ def read_output_shapes(atlas: Atlas, data: Bytes, nodes: Indices) -> OutputShape
     all_starts, all_ends = np.concatenate(starts or none), np.concatenate(ends or none)
     return OutputShapes(
         atlas,
-        data,
         nodes,
         offsets(np.concatenate(counts or none)),
         all_starts,

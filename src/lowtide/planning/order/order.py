@@ -12,7 +12,6 @@ from lowtide.planning.order.order_search import find_low_peak_order
 from lowtide.planning.order.weight_updates import run_updates_early
 from lowtide.planning.problem import PlanningProblem, TaskId
 from lowtide.planning.tuning import TUNING
-from lowtide.progress import Progress, ProgressCallback
 from lowtide.simulator.allocation_stream import AllocationStream
 from lowtide.simulator.executor import execute, replay
 from lowtide.simulator.workload import Workload
@@ -27,7 +26,7 @@ class NodeOrder:
     """The peak if they run one after the other, including what exists before the step."""
 
 
-def lowest_order(work: Workload, progress: ProgressCallback | None = None) -> NodeOrder:
+def lowest_order(work: Workload) -> NodeOrder:
     """Find an order with a low peak; it is never above the executor's own orders that the search starts from."""
     if work.control_flow:
         raise LowtideError(
@@ -35,8 +34,6 @@ def lowest_order(work: Workload, progress: ProgressCallback | None = None) -> No
             given=next(op for op in work.graph.ops if op in ("Switch", "Merge", "Enter", "RefSwitch", "RefEnter")),
             cure="keep loops and branches as single nodes: While, If",
         )
-    if progress is not None:
-        progress(Progress("looking for an order with a low peak"))
     plain = [execute(work, threads, seed) for threads, seed in TUNING.plain_executions]
     problem = build_order_problem(work, plain[0].order, peak_of(plain[0]) - bytes_before(plain[0]))
     task_of = {node: task for task, node in enumerate(problem.nodes)}

@@ -52,7 +52,7 @@ class StepInspection:
     def largest_batch(self, budget: int) -> int | None:
         """The largest batch whose safe bound fits the budget; None if the step cannot be rescaled."""
         step, batch = self.step, self.batch_size
-        if step is None or batch is None or not getattr(step, "rescales", False):
+        if step is None or batch is None or not step.rescales:
             return None
         found = solve_batch(step.safe_bytes, budget, MAX_BATCH, batch)
         # If any batch fits, memory did not run out because of the batch.

@@ -10,7 +10,7 @@ from lowtide.view.reports.frontier import Frontier, point_text
 from lowtide.view.reports.plan import DONE, PlanReport, total_of
 
 _FRONTIER_POINTS = 200
-# A browser lists this many actions without delay; the others, which save least, are added up.
+# A browser lists this many actions without delay; the others save least, and only the total contains them.
 _ACTIONS = 5000
 
 
@@ -32,7 +32,6 @@ def plan_data(report: PlanReport) -> dict[str, Any]:
         "answers": [asdict(answer) for answer in report.answers],
         "layers": [{"layer": layer} | asdict(total) for layer, total in report.by_layer()],
         "actions": [_action_data(action) for action in report.actions[:_ACTIONS]],
-        "beyond": asdict(total_of(report.actions[_ACTIONS:])),
         "total": asdict(total_of(report.actions)),
         "usage": [{"code": code, "purpose": purpose} for code, purpose in report.usage],
         "method": report.after.method_line,

@@ -133,7 +133,6 @@ def _recording_data(tide: Tide) -> dict[str, Any] | None:
         return None
     return {
         "allocator": recording.allocator,
-        "limit_bytes": recording.limit_bytes,
         "step": recording.step,
         "steps": [(step.step, step.peak_bytes) for step in recording.steps],
     }

@@ -272,7 +272,6 @@ def _described(address: GraphAddress, index: Index) -> JsonObject:
         "path": address.file.display_name,
         "nodes": len(atlas),
         "edges": atlas.edge_count,
-        "bytes_of_file": address.file.stamp[0],
         "notes": list(dict.fromkeys((*atlas.notes, *address.span.notes, *file_notes, *changed))),
         "changing": is_built or address.file.inspected_stamp != address.file.stamp,
         "built": {"seconds": atlas.header.get("seconds"), "peak_bytes": opened.peak_bytes},
