@@ -5,7 +5,7 @@ import type { Context, View } from '../context';
 import { element } from '../dom';
 import { openHelp } from '../help';
 import { escapeUnseen } from '../names';
-import { isAbort } from '../notice';
+import { isAbort, messageOf } from '../notice';
 import { formatRoute, graphRoute, type DiffRoute, type GraphRoute, type Route } from '../route';
 import { Details } from './details';
 import { savePng, saveSvg } from './export';
@@ -294,7 +294,7 @@ export class GraphView implements View {
   }
 
   private complain(problem: unknown): void {
-    if (!isAbort(problem)) this.say(problem instanceof Error ? problem.message : String(problem));
+    if (!isAbort(problem)) this.say(messageOf(problem));
   }
 
   private showPaths(part: number, to: string): void {

@@ -1,6 +1,7 @@
 // The frontier of memory against time: a chart and a table of what other budgets cost.
 import { formatBytes, formatCount } from '../amounts';
 import { element } from '../dom';
+import { plotArea, type PlotArea } from '../tide/axes';
 import { createChart, type Chart, type ChartSize, type PlaceDescription } from '../tide/chart';
 import { markMoment } from '../tide/curve';
 import { byteTicks } from '../tide/data';
@@ -10,23 +11,16 @@ import { timeTicks, type Frontier, type FrontierPoint } from './data';
 
 const margin = { left: 52, right: 16, top: 30, bottom: 26 };
 
-interface FrontierFrame extends ChartSize {
-  left: number;
-  right: number;
-  top: number;
-  bottom: number;
+interface FrontierFrame extends PlotArea {
   x(bytes: number): number;
   y(slowdown: number): number;
 }
 
 function frameOf(size: ChartSize, frontier: Frontier): FrontierFrame {
-  const [left, right, top, bottom] = [margin.left, size.width - margin.right, margin.top, size.height - margin.bottom];
+  const area = plotArea(size, margin);
+  const { left, right, top, bottom } = area;
   return {
-    ...size,
-    left,
-    right,
-    top,
-    bottom,
+    ...area,
     x: (bytes) => left + (bytes / frontier.top_bytes) * (right - left),
     y: (slowdown) => bottom - (Math.max(slowdown, 0) / frontier.top_slowdown) * (bottom - top),
   };

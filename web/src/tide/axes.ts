@@ -6,26 +6,30 @@ import { fontSize, letterWidth, lineAcross, type Label, type ChartPalette, type 
 
 export const margin = { left: 76, right: 12, top: 26, bottom: 26 };
 
-/** Maps a share of the step and an amount of bytes to coordinates in the chart. */
-export interface Frame extends ChartSize {
+/** The area of a chart without its margins, which hold the texts around it. */
+export interface PlotArea extends ChartSize {
   left: number;
   right: number;
   top: number;
   bottom: number;
+}
+
+export function plotArea(size: ChartSize, { left, right, top, bottom }: typeof margin): PlotArea {
+  return { ...size, left, right: size.width - right, top, bottom: size.height - bottom };
+}
+
+/** Maps a share of the step and an amount of bytes to coordinates in the chart. */
+export interface Frame extends PlotArea {
   x(share: number): number;
   y(bytes: number): number;
   shareAt(x: number): number;
 }
 
 export function frameOf(size: ChartSize, topBytes: number): Frame {
-  const [left, right] = [margin.left, size.width - margin.right];
-  const [top, bottom] = [margin.top, size.height - margin.bottom];
+  const area = plotArea(size, margin);
+  const { left, right, top, bottom } = area;
   return {
-    ...size,
-    left,
-    right,
-    top,
-    bottom,
+    ...area,
     x: (share) => left + share * (right - left),
     y: (bytes) => bottom - (bytes / topBytes) * (bottom - top),
     shareAt: (x) => Math.min(1, Math.max(0, (x - left) / Math.max(right - left, 1))),

@@ -150,11 +150,11 @@ function labelPeak(data: TideData, frame: Frame, palette: ChartPalette): Label {
 /** The lifetimes of the buffers of the selected tensor, with its name above the first. */
 export function markLifetimes(data: TideData, rows: number[], frame: Frame, palette: ChartPalette): Shape[] {
   const { born, died, name, bytes } = data.buffers;
-  const lives = rows.map((row): [left: number, width: number] => {
+  const lifetimes = rows.map((row): [left: number, width: number] => {
     const left = frame.x(Math.min(1, shareOf(data.curve, born[row]!)));
     return [left, Math.max(frame.x(Math.min(1, shareOf(data.curve, died[row]!))) - left, 2)];
   });
-  const bands = lives.flatMap(([left, width]): Shape[] => [
+  const bands = lifetimes.flatMap(([left, width]): Shape[] => [
     {
       kind: 'boxes',
       boxes: [left, frame.top, width, frame.bottom - frame.top],
@@ -164,8 +164,8 @@ export function markLifetimes(data: TideData, rows: number[], frame: Frame, pale
     },
     { kind: 'line', points: lineAcross(left, left + width, frame.top), stroke: palette.ink, width: 4 },
   ]);
-  if (!lives.length) return bands;
-  const [left, width] = lives[0]!;
+  if (!lifetimes.length) return bands;
+  const [left, width] = lifetimes[0]!;
   const early = left + width / 2 < frame.width / 2;
   const size = ` · ${formatBytes(bytes[rows[0]!]!)}`;
   const room = (early ? frame.right - left : left + width - frame.left) / letterWidth;

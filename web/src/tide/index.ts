@@ -3,7 +3,7 @@ import { parseBytes } from '../amounts';
 import type { FileEntry } from '../api';
 import type { Context, Mount, View } from '../context';
 import { element } from '../dom';
-import { errorCard, isAbort } from '../notice';
+import { errorCard, isAbort, messageOf } from '../notice';
 import type { Route } from '../route';
 import { formatAddress, formatOverlay, parseAddress, type OverlayKey, type TideAddress } from './address';
 import { momentOf, nearest, rowsOfTensor, type TideData } from './data';
@@ -114,8 +114,4 @@ function createView(container: HTMLElement, context: Context): View {
       root.remove();
     },
   };
-}
-
-function messageOf(problem: unknown): string {
-  return problem instanceof Error ? problem.message : String(problem);
 }

@@ -2,6 +2,7 @@
 import type { Api, FileEntry, GraphEntry } from '../api';
 import type { Context } from '../context';
 import { element } from '../dom';
+import { messageOf } from '../notice';
 import { graphRoute } from '../route';
 import { button } from './parts';
 
@@ -47,7 +48,7 @@ export function graphLink(context: Context, tensor: string, tide: number | null)
         );
       else answer.textContent = describeAbsence(asked, waiting);
     } catch (problem) {
-      answer.textContent = problem instanceof Error ? problem.message : String(problem);
+      answer.textContent = messageOf(problem);
     }
   };
   return element(

@@ -1,16 +1,12 @@
 // The picture of the address space over the step: the address of each buffer, and the free space between them.
 import { formatBytes, formatCount } from '../amounts';
-import { drawEnds, margin } from './axes';
+import { drawEnds, margin, plotArea, type PlotArea } from './axes';
 import type { ChartSize } from './chart';
 import { textOf, type Space, type TideData } from './data';
 import { type ChartPalette, type Picture, type Points, type Shape } from './picture';
 
 /** Maps an event and a share of the space to coordinates in the chart. */
-export interface SpaceFrame extends ChartSize {
-  left: number;
-  right: number;
-  top: number;
-  bottom: number;
+export interface SpaceFrame extends PlotArea {
   x(event: number): number;
   y(share: number): number;
   eventAt(x: number): number;
@@ -18,14 +14,10 @@ export interface SpaceFrame extends ChartSize {
 }
 
 function spaceFrame(size: ChartSize, events: number): SpaceFrame {
-  const [left, right] = [margin.left, size.width - margin.right];
-  const [top, bottom] = [12, size.height - margin.bottom];
+  const area = plotArea(size, { ...margin, top: 12 });
+  const { left, right, top, bottom } = area;
   return {
-    ...size,
-    left,
-    right,
-    top,
-    bottom,
+    ...area,
     x: (event) => left + (event / events) * (right - left),
     y: (share) => bottom - share * (bottom - top),
     eventAt: (x) => ((x - left) / Math.max(right - left, 1)) * events,

@@ -1,4 +1,5 @@
 // Layout beside the page, so that it never holds up a frame.
+import { messageOf } from '../../notice';
 import { layoutSheet, type Remembered } from './nest';
 import type { PlacedSheet, Sheet } from './shapes';
 
@@ -19,6 +20,6 @@ function answer({ id, sheet }: LayoutRequest): LayoutAnswer {
   try {
     return { id, placed: layoutSheet(sheet, remembered) };
   } catch (problem) {
-    return { id, problem: problem instanceof Error ? problem.message : String(problem) };
+    return { id, problem: messageOf(problem) };
   }
 }
