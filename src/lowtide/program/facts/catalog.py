@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from lowtide.program.facts.op_fact import fact_of
+from lowtide.program.facts.op_fact import fact_of, known_ops
 
-__all__ = ["fact_of"]
+__all__ = ["fact_of", "known_ops"]
 
 # The facts of oneDNN come last, because some repeat the fact of the op that they replace.
 FAMILIES = ("arrays", "einsum", "elementwise", "linear", "neural", "random", "reductions", "state", "onednn")

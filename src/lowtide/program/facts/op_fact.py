@@ -52,3 +52,7 @@ def register(ops: str, fact: OpFact) -> None:
 def fact_of(op: str) -> OpFact | None:
     """Return the fact of an op, or None for an op that is not modelled."""
     return _FACTS.get(op)
+
+
+def known_ops() -> list[str]:
+    return sorted(_FACTS)
