@@ -51,7 +51,7 @@ def measure(
         label = f"within {share:.0%}"
         planned = runs.train(case, PLANNED, label, limit_bytes=budget, budget_bytes=budget, by_lowtide=True)
         for peer in peers:
-            # Who runs out of more memory runs out of less.
+            # A way that runs out of memory under a larger budget also does under a smaller one.
             if not ran_out(last.get(peer, {})):
                 last[peer] = runs.train(case, peer, label, limit_bytes=budget, steps=PEER_STEPS)
         plain = sorted(reference["peaks"])[len(reference["peaks"]) // 2]

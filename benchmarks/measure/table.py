@@ -115,7 +115,7 @@ def _batch_cell(row: ExhaustionRow) -> str:
     if row.case.cause != "batch":
         return ""
     if largest is None:
-        return "not told"
+        return "not stated"
     tried = "; ".join(f"{run['batch_size']}: {_fit(run)}" for run in row.tried if "fits" in run)
     return f"{largest} ({tried or 'not tried'})"
 
@@ -165,7 +165,7 @@ def to_markdown(
     lines = ["# Recorded runs", "", f"Measured with {described}.{peer} Sizes are in MiB.", ""]
     lines += bars_markdown(bars(trainings, exhaustions))
     sections: list[tuple[str, Sequence[str], list[list[str]]]] = [
-        ("The peak, and who holds it", _PEAK_COLUMNS, [_peak_cells(row) for row in trainings]),
+        ("The peak, and what holds it", _PEAK_COLUMNS, [_peak_cells(row) for row in trainings]),
         ("What recording costs", _COST_COLUMNS, [_cost_cells(row) for row in trainings]),
         ("Out of memory: lowtide", _CAUSE_COLUMNS, [_cause_cells(row) for row in exhaustions]),
         ("Out of memory: TensorFlow's own message", _MESSAGE_COLUMNS, [_message_cells(row) for row in exhaustions]),

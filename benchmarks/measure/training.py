@@ -38,7 +38,7 @@ def measure_recorded(case: Training) -> dict[str, Any]:
 
 
 def summarise_record(said: dict[str, Any]) -> dict[str, Any]:
-    """What of lowtide's report the table needs: recorded peaks, and who is known to hold the bytes at the peak."""
+    """What of lowtide's report the table needs: recorded peaks, and the known owners of the bytes at the peak."""
     unnamed = next((share for share in said["by_layer"] if share["layer"] is None), None)
     return {
         "recorded_peaks": {str(step["step"]): step["peak_bytes"] for step in said["recording"]["steps"]},

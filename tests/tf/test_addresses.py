@@ -1,4 +1,4 @@
-"""Where variables lie: read together they are found where each one is."""
+"""The addresses of variables: reading all at once finds the same as reading each alone."""
 
 import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""Tensors that are alive, and who keeps them, by names that their owner knows."""
+"""Tensors that are alive, and what keeps them, named as in the user's program."""
 
 import gc
 import linecache

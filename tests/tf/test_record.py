@@ -1,4 +1,4 @@
-"""Real programs under the recorder, whose record agrees with what the allocator told the programs themselves."""
+"""Real programs under the recorder, whose record agrees with the allocator's statistics that the programs print."""
 
 import json
 import signal

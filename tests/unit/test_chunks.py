@@ -1,4 +1,4 @@
-"""What lay where in recorded windows, and whose it was."""
+"""The address, lifetime and owner of each chunk in recorded windows."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ def follow_stream(*cuts):
     return follow(windows, profiles, "cpu")
 
 
-def lives(stretch):
+def lifetimes(stretch):
     return [(chunk.operation, chunk.born, chunk.died) for chunk in stretch.chunks]
 
 
@@ -40,7 +40,7 @@ def test_the_first_window_begins_with_nothing():
     assert stream.allocate("c", 900) == first
     (stretch,) = follow_stream(stream.cut())
     assert stretch.bytes_before == 0
-    assert lives(stretch) == [("a", 0, 2), ("b", 1, None), ("c", 3, None)]
+    assert lifetimes(stretch) == [("a", 0, 2), ("b", 1, None), ("c", 3, None)]
     assert [(chunk.requested, chunk.allocated) for chunk in stretch.chunks] == [(1000, 1024), (300, 512), (900, 1024)]
     assert [chunk.operation for chunk in stretch.alive_at_end()] == ["b", "c"]
     assert_adds_up(stretch)
@@ -240,4 +240,4 @@ def test_only_the_allocator_that_gave_out_most_is_followed():
     assert busiest_allocator([one, two]) == "cpu"
     assert busiest_allocator([]) is None
     (stretch,) = follow([Window("", (), {})], [both], "cpu")
-    assert lives(stretch) == [("large", 0, None)]
+    assert lifetimes(stretch) == [("large", 0, None)]

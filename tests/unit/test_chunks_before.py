@@ -1,4 +1,4 @@
-"""What lay in the allocator before a window opened, from what the window saw and from what Python knew."""
+"""The chunks that existed before a window opened, from the events of the window and the addresses that Python knew."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Variables that stay where they are: who is written in place, who waits, and that nothing moves."""
+"""Variables that keep their buffers: which are updated in place, which nodes wait, and that nothing moves."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Logs of many versions say the same, and the reader hears it."""
+"""Logs of many versions of TensorFlow give the same evidence."""
 
 import json
 import re
@@ -404,7 +404,7 @@ def test_training_that_went_on_after_a_refusal_did_not_run_out():
     lines = [*refusals(2000 * MIB, 1800 * MIB), "Epoch 1/2", "100/100 [=====] - 9s 80ms/step - loss: 0.31"]
     assert read(lines) == []
     assert only([*lines, *refusals(100 * MIB)]).exhausted == "device"
-    # It is told with what followed.
+    # The refusal is reported with the failure that followed.
     assert "2,097,152,000" in only([*lines, *whole_log("2.4")]).notes[0]
 
 

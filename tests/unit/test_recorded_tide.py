@@ -204,11 +204,11 @@ def test_the_curve_begins_before_the_step(tide):
 
 def test_rows_have_lifetimes_names_and_addresses(tide):
     rows = tide.buffers
-    lives = {
+    lifetimes = {
         (name, rows.kind_of(row)): (int(rows.born[row]), int(rows.died[row]), int(rows.requested[row]))
         for row, name in enumerate(rows.name)
     }
-    assert lives == {
+    assert lifetimes == {
         ("kernel", "weights"): (0, 7, 1000),
         ("kept from before:0", "other"): (0, 4, 300),
         ("dense/product:0", "activations"): (1, 6, 2000),

@@ -1,4 +1,4 @@
-"""One search after another: what is found for an target_bytes, and what is not looked for twice."""
+"""One search after another: the schedule that is found for each target, and which searches are not repeated."""
 
 import pytest
 

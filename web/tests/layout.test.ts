@@ -43,7 +43,7 @@ describe('ranks', () => {
     expect(dropCycles(3, [[0, 1, 5], [1, 2, 1], [2, 0, 9]])).toEqual([[0, 1, 5], [2, 0, 9]]);
   });
 
-  it('keep what does not hang together apart', () => {
+  it('separate boxes that no edges connect', () => {
     expect(findGroups(5, [[0, 3], [4, 3]])).toEqual([[0, 3, 4], [1], [2]]);
   });
 });

@@ -49,7 +49,7 @@ test('a graph that was not counted is placed by its bytes', () => {
   expect(listEntries(huge).map(sizeOf)).toEqual([null, 500]);
 });
 
-test('files in no run are a group, and damage is told', () => {
+test('files in no run are a group, and damage is shown', () => {
   const [, root, other] = listGroups(files);
   expect([root?.name, root?.entries.map(({ name }) => name)]).toEqual(['', ['a plan']]);
   expect([other?.name, other?.entries, other?.notes]).toEqual(['other', [], [{ path: 'other/broken.pb', note: 'no graph is in this file' }]]);

@@ -60,7 +60,7 @@ def _only_file(folder: Path) -> Path:
     """Return the only file with graphs in a folder; the user must choose among several."""
     files = [each for each in find_files(folder) if each.suffix not in (".tide", ".plan")]
     if not files:
-        raise LowtideError("no graph lies below this folder", given=folder, cure="give a file that holds one")
+        raise LowtideError("no graph is below this folder", given=folder, cure="give a file that holds one")
     if 1 < len(files) <= _MOST_READ:
         # A run of Keras has one file with graphs, and another for validation.
         files = [each for each in files if find_graphs(each, cache_folder()).spans] or files

@@ -1,4 +1,4 @@
-"""The evidence of one allocation failure: the request, the allocator's memory at that moment, and who held it."""
+"""The evidence of one allocation failure: the request, the allocator's memory at that moment, and what held it."""
 
 from __future__ import annotations
 

@@ -60,9 +60,9 @@ class Tuning:
     remat_effort_per_task: int = 4
     """See `remat_checkpoint_effort`. Not recorded."""
     remat_descent_per_task: int = 2
-    """The effort per task that must be left to start another descent. Not recorded."""
+    """The effort per task that must be left to start another greedy search. Not recorded."""
     remat_stages: tuple[int, ...] = (3, 6, 12, 1)
-    """In how many stages a descent lowers its budget; which is best differs between graphs. Not recorded."""
+    """In how many stages a greedy search lowers its budget; which is best differs between graphs. Not recorded."""
     remat_patience: int = 10
     """Failed improvements before the search stops, for each task that can be rematerialized. Not recorded."""
     remat_most_patience: int = 250
@@ -86,7 +86,7 @@ class Tuning:
     remat_halvings: int = 8
     """Bisection steps between a peak that is reached and one that is not. Not recorded."""
     remat_attempts: int = 2
-    """Descents for each step of the bisection. Not recorded."""
+    """Greedy searches for each step of the bisection. Not recorded."""
     remat_close_share: float = 1 / 500
     """The bisection ends when both peaks are this close. Not recorded."""
     remat_slack: float = 0.95

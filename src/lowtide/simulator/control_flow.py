@@ -255,14 +255,14 @@ class ControlFlow(DataFlow):
         self, node: int, iteration: LoopIteration, target: LoopIteration, dead: bool, ready: list[Tag]
     ) -> None:
         for tensor in self.work.outputs[node]:
-            lives = not dead and tensor in iteration.buffers
+            is_alive = not dead and tensor in iteration.buffers
             # The next iteration may produce its own value of the tensor before it has read this one.
             arrival = ~tensor if target.frame is iteration.frame and target is not iteration else tensor
-            if lives and target is not iteration:
+            if is_alive and target is not iteration:
                 target.buffers[arrival] = iteration.buffers[tensor]
                 if tensor in iteration.values:
                     target.values[arrival] = iteration.values[tensor]
-            self._deliver(tensor, target, not lives, False, ready, arrival)
+            self._deliver(tensor, target, not is_alive, False, ready, arrival)
         for waiting in self.waiting[node]:
             self._notify(waiting, target, dead, ready)
 

@@ -1,4 +1,4 @@
-"""`fit` with a compiled step, on arrays that TensorFlow takes where they lie: the allocator never hears of a batch."""
+"""`fit` with a compiled step, on arrays that TensorFlow uses without a copy: the allocator never sees a batch."""
 
 import keras
 import numpy as np

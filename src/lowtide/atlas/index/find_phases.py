@@ -1,6 +1,6 @@
 """The phase of each node: forward pass, backward pass or optimizer.
 
-Gradients are recognised by the scopes, functions and ops that TensorFlow gives them; constants and sizes in these
+Gradients are recognized by the scopes, functions and ops that TensorFlow gives them; constants and sizes in these
 scopes are not gradients. All other phases follow from data edges. What is computed from gradients belongs to the
 backward pass if another gradient or an output needs it, and to the optimizer if an update of a variable needs it. A
 loss that contains gradients, such as a gradient penalty, is the exception: it is returned, and the gradients of the

@@ -1,4 +1,4 @@
-"""Write the phase of each node: gradients are recognised by name and op, all else by what is computed from what."""
+"""Write the phase of each node: gradients are recognized by name and op, all else by what is computed from what."""
 
 from __future__ import annotations
 

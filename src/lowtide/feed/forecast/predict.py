@@ -18,10 +18,10 @@ _SAMPLED_ELEMENTS = 32
 
 
 def predict(dataset: tf.data.Dataset, *, look_at: int = _SAMPLED_ELEMENTS) -> Forecast:
-    """What every stage of a tf.data pipeline will hold at the peak, and what to change.
+    """Predict the memory of each stage of a tf.data pipeline at its peak, and advise what to change.
 
-    The stages, their buffers and shapes are read off the dataset. Where shapes are not known, and of texts, `look_at`
-    elements are made to see how large they are, without filling a buffer. Functions are simulated, not called.
+    The stages, their buffers and shapes are read from the dataset. To find the size of texts and of tensors of unknown
+    shape, `look_at` sample elements are made, without filling a buffer. Other functions are simulated, not called.
     """
     samples = ElementSamples(look_at)
     pipeline = rewrite(outline(dataset, samples), rewriting_of(dataset))

@@ -1,8 +1,8 @@
-"""The sentence that helps, as the last line of the errors that TensorFlow raises for a dataset.
+"""Adds one sentence that says what went wrong to the errors that TensorFlow raises for a dataset.
 
 An error inside of a dataset reaches the program as an error of TensorFlow, whose message holds a traceback and ends
-with the names of nodes. Python prints the notes of an exception after its message, so the sentence is added as a note.
-The error may be raised by an iterator, or inside of Keras's fit, which leaves no other place to add it.
+with the names of nodes. Python prints the notes of an exception after its message, so the sentence is added as a note:
+the error may be raised by an iterator or inside of Keras's `fit`, where nothing else can be added to it.
 """
 
 from __future__ import annotations

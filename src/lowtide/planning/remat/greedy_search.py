@@ -159,7 +159,7 @@ class GreedySearch:
         return best, most
 
     def _noise_factor(self, task: int, slot: int) -> float:
-        """Return the noise on the gain of a task in a slot, which is the same throughout one descent."""
+        """Return the noise on the gain of a task in a slot, which is the same throughout one search."""
         if not self.noise:
             return 1.0
         key = task, slot

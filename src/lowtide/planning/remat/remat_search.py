@@ -1,7 +1,7 @@
 """The remat search: which tasks to rematerialize so that a step keeps a memory budget at the least cost.
 
-Greedy descents start from the plain schedule and from checkpointed schedules, which no single move reaches. The best
-result is improved further: some rematerializations are removed and the search descends again. Effort is counted in
+Greedy searches start from the plain schedule and from checkpointed schedules, which no single move reaches. The best
+result is improved further: some rematerializations are removed and the greedy search runs again. Effort is counted in
 changes that were evaluated, not in seconds, so the result is the same on every machine.
 """
 
@@ -75,7 +75,7 @@ def find_schedule(
 def frontier(problem: PlanningProblem) -> list[tuple[int, float, int]]:
     """Return what other budgets cost, from the plain peak down: (peak bytes, extra microseconds, rematerialized tasks).
 
-    One greedy descent: each point continues from the one before.
+    This is one greedy search: each point continues from the one before.
     """
     state = ScheduleState(problem, 0)
     greedy = GreedySearch(state, random.Random(0))
@@ -160,7 +160,7 @@ class _RematSearch:
         return best is not None
 
     def _starts(self, start: list[int] | None) -> Iterator[tuple[list[int] | None, int]]:
-        """Yield slots to start from and the stages of the descent, most promising first, while effort is left."""
+        """Yield slots to start from and the stages of a greedy search, most promising first, while effort is left."""
         checkpoints = self._checkpoints()
         if start is not None:
             yield start, 1

@@ -1,6 +1,6 @@
 """Reads the buffer assignment of a compiled step from a serialized HloProto.
 
-TensorFlow returns a compiled step as an HloProto: the optimised module with its buffer assignment. Only the fields
+TensorFlow returns a compiled step as an HloProto: the optimized module with its buffer assignment. Only the fields
 about memory are decoded; folded weights, sharding and window descriptions are skipped, so a module of tens of megabytes
 is read quickly.
 """

@@ -144,7 +144,7 @@ def read_profile(path: str | Path) -> Profile:
 
 
 def parse_profile(data: bytes) -> Profile:
-    """Read the memory events, the marks, the kernels and the spans of a serialised XSpace."""
+    """Read the memory events, the marks, the kernels and the spans of a serialized XSpace."""
     rows: list[tuple[Any, ...]] = []
     marks: list[Mark] = []
     spans: list[EagerSpan] = []

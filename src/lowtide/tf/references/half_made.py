@@ -1,4 +1,4 @@
-"""Tensors that TensorFlow is still making: Python sees them already, and any question about them ends the process.
+"""Tensors that TensorFlow is still making: Python refers to them already, and an access to one ends the process.
 
 While a value is converted, which may run Python code such as an object's `__array__`, its tensor has no handle yet.
 """

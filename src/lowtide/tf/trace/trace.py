@@ -1,7 +1,7 @@
 """From a function or a compiled Keras model to the graph that TensorFlow would run, without running it.
 
 The function is traced from specs, then handed to the runtime with an already cancelled cancellation manager:
-TensorFlow places, optimises, fuses and partitions it as for a real call, records the executed graph in the run
+TensorFlow places, optimizes, fuses and partitions it as for a real call, records the executed graph in the run
 metadata, and stops before the first node. Scalars are passed as arguments, because nothing reads their contents.
 """
 
