@@ -58,10 +58,13 @@ def test_free_space_over_the_step(recorded_tide):
     free = free_space(recorded_tide)
     assert free.free_bytes.tolist() == [5632, 1536, 1024, 1536, 512, 4608, 5632]
     assert free.largest_hole_bytes.tolist() == [4096, 1024, 1024, 1024, 512, 4096, 4096]
+    assert free.fragmentation[2] == 0
+    assert free.fragmentation[1] == pytest.approx(1 / 3)
 
 
 def test_where_nothing_is_free_nothing_is_fragmented():
     tide = placed((0, 512, 0, 2), events=2)
+    assert free_space(tide).fragmentation.tolist() == [0, 0]
     assert occupancy_at(tide, 0).fragmentation == 0
 
 
@@ -169,5 +172,6 @@ def test_used_and_holes_make_up_the_space_at_every_event(tide):
             free.free_bytes[event],
             free.largest_hole_bytes[event],
         )
+        assert free.fragmentation[event] == pytest.approx(space.fragmentation)
         for pinning in pinnings_at(tide, event):
             assert 2 * pinning.bytes <= pinning.hole_bytes <= space.free_bytes

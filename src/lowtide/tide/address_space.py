@@ -71,6 +71,11 @@ class FreeSpace:
     free_bytes: npt.NDArray[np.int64]
     largest_hole_bytes: npt.NDArray[np.int64]
 
+    @property
+    def fragmentation(self) -> npt.NDArray[np.float64]:
+        """The share of the free bytes outside the largest hole, after each event."""
+        return 1 - np.where(self.free_bytes > 0, self.largest_hole_bytes / np.maximum(self.free_bytes, 1), 1.0)
+
 
 @dataclass(frozen=True)
 class Pinning:
