@@ -98,7 +98,8 @@ class RealAllocator:
         assert model.limit_bytes - model.bytes_in_use == record.available_bytes[row]
         fragmentation = float(record.fragmentation[row])
         # Without a free byte TensorFlow divides by zero.
-        expected = model.fragmentation() if model.reserved_bytes > model.bytes_in_use else math.nan
+        free_bytes = model.reserved_bytes - model.bytes_in_use
+        expected = 1 - model.largest_free_bytes() / free_bytes if free_bytes else math.nan
         assert fragmentation == pytest.approx(expected, rel=1e-5, abs=1e-9, nan_ok=True)
 
     def close(self) -> None:

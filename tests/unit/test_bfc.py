@@ -118,8 +118,10 @@ def test_free_neighbours_merge_on_both_sides() -> None:
         (512 * KIB, False),
         (512 * KIB, True),
     ]
+    assert allocator.largest_free_bytes() == 512 * KIB
     allocator.free(two)
     assert layout(allocator) == [(1536 * KIB, False), (512 * KIB, True)]
+    assert allocator.largest_free_bytes() == 1536 * KIB
     allocator.free(four)
     assert layout(allocator) == [(2 * MIB, False)]
 

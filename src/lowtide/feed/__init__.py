@@ -1,8 +1,8 @@
 """Data larger than memory, as tf.data pipelines that stay within a budget in bytes.
 
 `readers` reads samples by index, `pipeline` makes tf.data pipelines of them, and `forecast` predicts the memory of any
-tf.data pipeline. The modules here, one per public function, put these together. The package may import all rooms up to
-tf; `readers` and `forecast` do not import `pipeline`.
+tf.data pipeline. The modules here, one per public function, put these together. The room may import all rooms up to
+`tf`; `readers` imports neither `pipeline` nor `forecast`.
 """
 
 from importlib import import_module

@@ -1,6 +1,7 @@
-"""The rooms that use TensorFlow and Keras: trace, record, plan, microbatch, watch, references.
+"""TensorFlow and Keras: trace, record, plan, microbatch, watch, references.
 
-They may import every room below `tf`; only `feed`, `view` and `cli` import them, the last two when a verb needs them.
+The room may import every room above it in the table of `CONTRIBUTING.md`. Only `feed`, `verbs` and `cli` import it, the
+last one when a verb needs it.
 """
 
 from importlib.util import find_spec

@@ -1,1 +1,1 @@
-"""Cuts: selections of nodes, contracted paths, collapsed scopes, counts. Imports `index` and `screens`."""
+"""Cuts: selections of nodes, contracted paths, collapsed scopes, counts. Imports `index` and the atlas itself."""

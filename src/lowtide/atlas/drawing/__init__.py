@@ -1,1 +1,1 @@
-"""Pictures of a cut: a layered layout, and the drawing as SVG or PNG. Imports `cuts` and what lies below it."""
+"""Pictures of a cut: a layered layout, and the drawing as SVG or PNG. Imports `cuts` and `tide`."""

@@ -1,1 +1,1 @@
-"""Exports of a cut: files for other programs, and graphs of other libraries. Imports `cuts` and `drawing`."""
+"""Exports of a cut: files for other programs, and graphs of other libraries. Imports `index`, `cuts` and `drawing`."""

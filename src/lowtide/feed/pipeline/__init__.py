@@ -1,4 +1,4 @@
 """tf.data pipelines over samples that are read by index: order, sizes within a budget, errors and restarts.
 
-This package knows TensorFlow and Keras. It may import errors, units and the readers of feed; not forecast.
+This package knows TensorFlow and Keras. It may import errors, units, tf and the readers of feed; not forecast.
 """

@@ -1,4 +1,5 @@
 """Finds graphs in event files, SavedModels, GraphDefs, Keras files and run metadata.
 
-Imports `errors`, `program` and `sources/protobuf`; text GraphDefs also need TensorBoard's message classes.
+Imports `errors`, `units`, `cache`, `program` and `sources/protobuf`; text GraphDefs also need TensorBoard's message
+classes.
 """
