@@ -20,8 +20,8 @@ _SHAPE = rb"(?:\d{1,18}(?:, ?\d{1,18}){0,15},?)?"
 # A line without any of these words is not about memory; most lines cost no more than this search.
 WORDS = re.compile(
     rb"lloc| of size |emory|not init|at node |Sum Total|OUT_OF_M|OutOfM|_STATUS_|illed|oom[-_]kill|OOM enc|137| -9"
-    rb"|SIGKILL|Created |File \"|vmem|paging file|Found device|available RAM|shuffle buf|CANCELLED|liveness|imed out"
-    rb"|DeadlineExc"
+    rb"|SIGKILL|ignal 9|ALLOC_F|cuFFT b|Created |File \"|vmem|paging file|Found device|available RAM|shuffle buf"
+    rb"|CANCELLED|liveness|imed out|DeadlineExc"
 )
 
 FAILED = re.compile(
@@ -74,10 +74,12 @@ PINNED_REFUSED = re.compile(
 )
 # The driver or a library on the device refuses, outside of TensorFlow's allocator.
 DEVICE_FULL = re.compile(
-    rb"CUDA_ERROR_OUT_OF_MEMORY|CU(?:DNN|BLAS|SOLVER|SPARSE|FFT)_STATUS_ALLOC_FAILED|(?:hipError|HIP_ERROR_)OutOfMemory"
+    rb"CUDA_ERROR_OUT_OF_MEMORY|CU(?:DNN|BLAS|SOLVER|SPARSE)_STATUS_ALLOC_FAILED|(?:hipError|HIP_ERROR_)OutOfMemory"
+    # cuFFT's names have no STATUS, and TensorFlow prints the number of this one.
+    rb"|CUFFT_ALLOC_FAILED|cuFFT batched plan: ?2\b|cupy\.cuda\.memory\.OutOfMemoryError"
     rb"|handle: the resource allocation failed|CallbackErrorOutOfMemory"
     rb"|Requested amount of GPU memory \(\d+ bytes\) could not be allocated"
-    rb"|cudaErrorMemoryAllocation|(?:CUDA|Cuda|HIP|NCCL|cu[A-Z]|cuda[A-Z]).{0,80}\bout of memory\b"
+    rb"|cudaErrorMemoryAllocation|(?:CUDA|[Cc]uda|HIP|NCCL|cu[A-Z]).{0,80}\bout of memory\b"
     rb"|(?:Internal|INTERNAL|Status): (?:\S+: )?out of memory\b"
 )
 # A handle of a library could not be created: without memory on the device, or because versions do not match.
@@ -94,6 +96,8 @@ DEVICE_CREATED = re.compile(rb"Created (?:TensorFlow )?device \(?\S*device:GPU:(
 PROCESS_FULL = re.compile(
     rb"std::bad_alloc|[Cc]an(?:not|'t) allocate memory|tcmalloc: large alloc \d+ bytes == \(nil\)"
     rb"|[Pp]aging file is too small|C error: out of memory|Insufficient memory\) Failed to allocate \d+ bytes"
+    rb"|[Nn]ot enough memory(?:: you tried to allocate| resources are available)|LLVM ERROR: out of memory"
+    rb"|memory allocation of \d+ bytes failed"
 )
 MEMORY_ERROR = re.compile(
     rb"(?:^|(?<!except)[\s:])(?:[A-Za-z_][\w.]*\.)?\w{0,20}MemoryError(?::.*)?\s*$"
@@ -101,7 +105,7 @@ MEMORY_ERROR = re.compile(
     rb"|\"ename\": \"MemoryError\""
 )
 REFUSED_BYTES = re.compile(
-    rb"(?:large alloc|malloc of size|Failed to allocate|tried to allocate|of GPU memory)"
+    rb"(?:large alloc|malloc of size|memory allocation of|Failed to allocate|tried to allocate|of GPU memory)"
     rb" \(?(\d{1,18})(?= bytes| failed)"
 )
 # A limit of a container, a batch job or a pod.
@@ -110,7 +114,7 @@ CONTAINER_FULL = re.compile(
     rb"|oom-kill:constraint=CONSTRAINT_MEMCG|[Ee]xceeded (?:job |step |its |virtual )?memory limit"
     rb"|exceeding (?:physical |virtual )?memory limits"
     rb"|beyond (?:physical|virtual) memory limits"
-    rb"|task \d+: Out Of Memory|\bOUT_OF_ME(?:MORY\b|M?O?R?\+)|mem \d+[kmg]b exceeded limit|TERM_MEMLIMIT"
+    rb"|tasks? \d[\d,-]{0,200}: Out Of Memory|\bOUT_OF_ME(?:MORY\b|M?O?R?\+)|mem \d+[kmg]b exceeded limit|TERM_MEMLIMIT"
     rb"|Container killed due to memory usage|Memory quota (?:vastly )?exceeded|[Ww]orker exceeded \d+% memory budget"
     rb"|gone over (?:its )?(?:cgroup )?memory limit"
     rb"|exceeds job hard limit \W?h_vmem|ran out-of-memory and exited"
@@ -122,22 +126,24 @@ MACHINE_FULL = re.compile(
     rb"|tried to allocate more memory than is available|System OOM encountered"
     rb"|low on resource: memory|had condition: \[MemoryPressure\]|low memory! at or below SIG"
 )
-# What was held and the limit that it reached, as the kernel, YARN and PBS say it.
+# What was held and the limit that it reached, as the kernel, YARN, PBS and Cloud Run say it.
 HELD_OF_LIMIT = re.compile(
     rb"memory: usage (?P<held>\d{1,15} ?kB), limit (?P<limit>\d{1,15} ?kB)"
     rb"|memory limits\. (?P<held_2>" + _BYTES + rb") of (?P<limit_2>" + _BYTES + rb") \w+ memory used"
     rb"|v?mem (?P<held_3>\d{1,15}kb) exceeded limit (?P<limit_3>\d{1,15}kb)"
+    rb"|Memory limit of (?P<limit_4>\d{1,9} ?Mi?)B? exceeded with (?P<held_4>\d{1,9} ?Mi?)B? used"
 )
 # `KILLED` is slow to search for; a line without any of these words does not match it.
-KILLED_WORDS = (b"illed", b"137", b"-9", b"SIGKILL", b"oom-kill", b"=9/KILL")
+KILLED_WORDS = (b"illed", b"137", b"-9", b"ignal 9", b"SIGKILL", b"oom-kill", b"=9/KILL")
 # A shell, make, Docker or a scheduler reports a process that SIGKILL ended; Linux sends it when memory runs out.
 KILLED = re.compile(
     rb"(?:^|\s)Killed(?:: 9)?(?:\s*$|\s{2,})|zsh: killed\s|\*\*\* .{0,200}\] Error 137\b"
     rb"|(?i:(?:exit|return)(?:ed)?[ _-]?(?:with |due to )?(?:an? )?(?:non-zero )?(?:exit[ _-]?)?(?:code|status)"
     rb"(?: code| of| is)?[\"']?[:= (]+(?:137|-9)\b|\bexited (?:with )?\(?(?:137|-9)\b)|code 137\s*$"
-    rb"|died with <Signals\.SIGKILL|terminated by (?:signal )?SIGKILL|SIGKILL\(-9\)|code=killed, status=9/KILL"
+    rb"|died with <Signals\.SIGKILL|terminated by SIGKILL|SIGKILL\(-9\)|Negsignal\.SIGKILL|signal(?:: killed\b|=-9\b)"
+    rb"|(?:by|with|on|prematurely:|status -1,) '?signal (?:9\b|SIGKILL\b)|code=killed, status=9/KILL"
     rb"|killed by the OOM killer|result 'oom-kill'|was sent SIGKILL! Perhaps out of memory"
-    rb"|Signal 9 \(SIGKILL\) received|on signal 9 \(Killed\)|killed by signal: Killed"
+    rb"|Signal 9 \(SIGKILL\) received|killed by signal: Killed"
 )
 # Why a process was killed, other than for its memory: Docker's word on the kernel, a scheduler's, or a limit of time.
 SPARED = re.compile(
