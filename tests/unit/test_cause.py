@@ -238,6 +238,31 @@ def test_a_model_that_does_not_fit():
     assert find_cause(log).sentence.startswith("looks like the model alone")
 
 
+def test_gradients_of_weights_do_not_depend_on_the_batch():
+    """As after a wide Dense layer, where the gradients and copies of them are as large as the weights."""
+    shape = (25088, 256)
+    holders = (
+        Owner(bytes=330 * MIB, kind="weights", shape=shape),
+        Owner(bytes=220 * MIB, kind="optimizer", shape=shape),
+        Owner(bytes=280 * MIB, kind="gradients", shape=shape),
+        *held(activations=50),
+    )
+    facts = evidence(holders=holders, batch_size=64, is_eager=True, is_recorded=True, step=1)
+    cause = find_cause(facts)
+    assert cause.name == "weights"
+    assert cause.sentence.startswith("a smaller batch would not help")
+    assert "830 MiB, 83% of what there is" in cause.sentence
+    assert "@tf.function" in cause.advice[0]
+    assert "a smaller batch does not help" in cause.advice[1]
+    asked = replace(facts, request=Request(140 * MIB, shape), holders=holders[1:])
+    assert find_cause(asked).name != "weights"
+    asked = replace(asked, request=Request(320 * MIB, shape))
+    assert "and 320 MiB more was asked for" in find_cause(asked).sentence
+    # A smaller batch was found to fit; or the shape is that of activations too.
+    assert find_cause(replace(facts, largest_batch_size=8)).name != "weights"
+    assert find_cause(replace(facts, batch_size=25088)).name != "weights"
+
+
 def test_a_device_that_gives_less_than_the_limit():
     cause = find_cause(evidence(asked=100, limit=1000, in_use=300, free=700, largest=600, extension_bytes=600 * MIB))
     assert cause.name == "device"

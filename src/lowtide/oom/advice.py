@@ -138,6 +138,7 @@ def _for_constant(evidence: Evidence) -> list[str]:
 
 def _for_weights(evidence: Evidence) -> list[str]:
     return [
+        *([_for_eager_step()] if evidence.is_eager else []),
         "a smaller batch does not help: use a smaller model, or one that is spread over devices",
         "an optimizer that keeps less: SGD without momentum keeps nothing, Adam two numbers for each weight",
         "store weights as bfloat16: keras.config.set_dtype_policy('bfloat16')",

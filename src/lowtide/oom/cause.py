@@ -290,10 +290,27 @@ def _find_weights(evidence: Evidence) -> str | None:
         if lasting >= 0.8 * whole or (_requests_weights(evidence) and lasting > _held_bytes(evidence, *_STEP_KINDS)):
             held = format_bytes(lasting)
             return f"the model alone is too large: weights and optimizer hold {held}, {_share(lasting, whole)}"
-        return None
+        return _find_weight_gradients(evidence, lasting, whole)
     if _requests_weights(evidence):
         return "looks like the model alone is too large: it ran out while variables were being created"
     return None
+
+
+def _find_weight_gradients(evidence: Evidence, lasting: int, whole: int) -> str | None:
+    """Return a sentence if weights, optimizer and gradients of weights, whatever the batch, leave too little."""
+    shapes = {holder.shape for holder in evidence.holders if holder.kind in _LASTING_KINDS and holder.shape}
+    # A gradient of such a shape may belong to activations.
+    shapes = {shape for shape in shapes if shape[0] != evidence.batch_size}
+    gradients = sum(each.bytes for each in evidence.holders if each.kind == "gradients" and each.shape in shapes)
+    asked = (evidence.request.bytes or 0) if evidence.request.shape in shapes else 0
+    held = lasting + gradients
+    if evidence.largest_batch_size or gradients == 0 or held + asked < 0.8 * whole:
+        return None
+    more = f", and {format_bytes(asked)} more was asked for" if asked else ""
+    return (
+        f"a smaller batch would not help: weights, optimizer and gradients of weights hold {format_bytes(held)}, "
+        f"{_share(held, whole)}{more}"
+    )
 
 
 def _find_batch(evidence: Evidence) -> str | None:
