@@ -73,6 +73,17 @@ S Current allocation summary follows.
 S Epoch 1
 D W0000 00:00:1794832583.292120   14999 local_rendezvous.cc:407] Local rendezvous is aborting: OUT_OF_RANGE: the end
 D \t [[{{node IteratorGetNext}}]]
+D W0000 00:00:1795099292.785694   10272 op_kernel.cc:1834] OP_REQUIRES failed at constant_op.cc:83 : \
+INVALID_ARGUMENT: Cannot parse tensor from proto: goo.gle/debugproto\x20\x20
+D dtype: DT_FLOAT
+D tensor_shape {
+D   dim {
+D     size: 300000
+D   }
+D }
+D float_val: 0
+D\x20
+S }
 S W0000 of the user
 S \t [[{{node IteratorGetNext}}]]
 S WARNING: All log messages before absl::InitializeLog() is called are written to STDERR

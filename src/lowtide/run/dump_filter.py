@@ -49,6 +49,9 @@ _ADVICE = re.compile(rb"If the cause is memory fragmentation |Current allocation
 _STATISTIC = re.compile(rb"[A-Z][A-Za-z]+: +-?\d[\d.]*(?:B|[KMGTPE]iB)?\s*\Z")
 # Lines without a header that belong to the message before them: the node of a failed op, and TensorFlow's hint.
 _DETAIL = re.compile(rb"\s+\[\[\{\{node |Hint: If you want to see a list of allocated tensors when OOM happens")
+# A message that ends with a protocol buffer as text, which an empty line ends; this word precedes it.
+_BEFORE_PROTOCOL_BUFFER = b"goo.gle/debug"
+_FIELD = re.compile(rb"\s*(?:\w+: .*|\w+ \{|\})?\s*\Z")
 _LONGEST_WAIT_BYTES = 1 << 16
 
 
@@ -59,6 +62,7 @@ class _Continuation(Enum):
     FAILURE = auto()
     STATISTICS = auto()
     SILENCED = auto()
+    FIELDS = auto()
 
 
 class DumpFilter:
@@ -119,8 +123,7 @@ class DumpFilter:
             return b""
         message = _MESSAGE.search(line) if self.silenced else None
         if message is not None and (message["new"] or message["old"]) in self.silenced:
-            is_failure = _FAILURE.match(line, message.end())
-            self._continuation = _Continuation.FAILURE if is_failure else _Continuation.SILENCED
+            self._continuation = _silenced_continuation(line[message.end() :])
             self._preamble = b""
             return line[: message.start()]
         preamble, self._preamble = self._preamble, b""
@@ -162,9 +165,17 @@ class DumpFilter:
         return possible.start()
 
 
+def _silenced_continuation(message: bytes) -> _Continuation:
+    if _FAILURE.match(message):
+        return _Continuation.FAILURE
+    return _Continuation.FIELDS if _BEFORE_PROTOCOL_BUFFER in message else _Continuation.SILENCED
+
+
 def _belongs(line: bytes, previous: _Continuation) -> bool:
     if previous is _Continuation.FAILURE:
         return _ADVICE.match(line) is not None
     if previous is _Continuation.SILENCED:
         return _DETAIL.match(line) is not None
+    if previous is _Continuation.FIELDS:
+        return _FIELD.match(line) is not None
     return previous is _Continuation.STATISTICS and (not line.strip() or _STATISTIC.match(line) is not None)
