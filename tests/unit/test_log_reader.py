@@ -760,6 +760,32 @@ def test_a_copy_that_found_no_room():
     assert only([f"{copy}Dst tensor is not initialized."]).request.op == "_EagerConst"
 
 
+@pytest.mark.parametrize(
+    ("value", "cause", "words"),
+    [("float shape: [32768,2048]", "constant", "256 MiB at once"), ("int32 shape: []", "device", "not even 4 B")],
+)
+def test_a_constant_of_version_1_that_found_no_room(value, cause, words):
+    lines = [
+        "tensorflow.python.framework.errors_impl.InternalError: Dst tensor is not initialized.",
+        f'\t [[Node: zeros_12 = Const[value=Tensor<type: {value} values: 0>, _device="/job:x/task:0/gpu:0"]()]]',
+    ]
+    evidence = only(lines)
+    assert (evidence.request.node, evidence.request.op) == ("zeros_12", "Const")
+    found = explain_evidence(evidence, "train.log").cause
+    assert found.name == cause
+    assert words in found.sentence
+
+
+def test_a_constant_of_another_node_says_nothing_of_the_request():
+    lines = [
+        f"ResourceExhaustedError: {OOM}",
+        '\t [[Node: fc6/MatMul = MatMul[T=DT_FLOAT, _device="/device:GPU:0"](a, b)]]',
+        "\t [[Node: zeros_12 = Const[dtype=DT_FLOAT, value=Tensor<type: float shape: [2048] values: 0>]()]]",
+    ]
+    request = only(lines).request
+    assert (request.node, request.op, request.bytes) == ("fc6/MatMul", None, ASKED)
+
+
 def test_kernels_that_do_not_say_how_much():
     lines = [*allocator_says("2.4"), "W op_kernel.cc:1733] RESOURCE_EXHAUSTED: failed to allocate memory"]
     assert only([*lines, "Message: failed to allocate memory"]).heap.complete

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-from lowtide.oom.advice import PINNED_ALLOCATORS, advise
+from lowtide.oom.advice import PINNED_ALLOCATORS, advise, on_gpu
 from lowtide.oom.devices_at_start import SMALLEST_GPU_BYTES
 from lowtide.oom.evidence import Evidence, group_alike
 from lowtide.tide.owner import Owner
@@ -37,6 +37,8 @@ _OPTIMIZERS = re.compile(
 
 # An array of NumPy below this size is not what filled the memory of the process.
 _SMALL_ARRAY_BYTES = 512 << 20
+# A GPU that the program itself fills still has room for a constant below this size.
+_SMALL_CONSTANT_BYTES = 1 << 20
 # Amounts in a log are rounded to hundredths of a GiB.
 _CLEARLY_MORE = 1.02
 # This many tensors of one size that belong to no step are unlikely to be parts of one object.
@@ -182,7 +184,12 @@ def _find_refusal(evidence: Evidence) -> str | None:
             "when the program began, unless the program itself has set that limit"
         )
     asked, rest = evidence.request.bytes, evidence.extension_bytes
-    if asked is None or rest is None or asked * _CLEARLY_MORE > rest:
+    if asked is None:
+        return None
+    is_small_constant = evidence.request.op in _CONSTANT_OPS and asked < _SMALL_CONSTANT_BYTES
+    if is_small_constant and evidence.limit_bytes is None and on_gpu(evidence.request):
+        return f"looks like another process holds the device: not even {format_bytes(asked)} for a constant found room"
+    if rest is None or asked * _CLEARLY_MORE > rest:
         return None
     return (
         f"the device itself had no more: {format_bytes(asked)} would still have been within the allocator's limit, "

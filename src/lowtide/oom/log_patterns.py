@@ -169,6 +169,8 @@ NODE = re.compile(
     rb"\[\[(?:(?:\{\{function_node [^}]*\}\})?\{\{node (?P<braced>[^}]+)\}\}|[Nn]ode:? (?P<plain>[^\s=]+))"
     rb"(?: \(defined at (?P<file>[^\s()]+?):(?P<line>\d{1,9})\))?"
 )
+# The attributes of a constant in a message of version 1.
+CONSTANT = re.compile(rb" = Const\[.{0,200}value=Tensor<type: (?P<dtype>\w+) shape: \[(?P<shape>" + _SHAPE + rb")\]")
 DEVICE = re.compile(rb"_device=\"(/job:[^\"]+)\"")
 DETECTED = re.compile(rb"(?:Detected at node|Caused by op) u?'?([^\s']+)'?,? defined at")
 FRAME = re.compile(rb"File \"([^\"]+)\", line (\d{1,9})")

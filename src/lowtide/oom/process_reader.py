@@ -228,7 +228,7 @@ class ProcessReader:
         if self.log.latest is None:
             return
         if match := patterns.NODE.search(line):
-            self._add_to_request(node=_text(match["braced"] or match["plain"]))
+            self._add_node(_text(match["braced"] or match["plain"]), line)
             if match["file"] is not None:
                 self._add_to_request(source=_source_line(match["file"], match["line"]))
             if match := patterns.DEVICE.search(line):
@@ -246,6 +246,15 @@ class ProcessReader:
             self.log.latest.add_note(
                 "report_tensor_allocations_upon_oom, of TensorFlow's hint, is for sessions of version 1 only"
             )
+
+    def _add_node(self, node: str | None, line: bytes) -> None:
+        """Add the node that a line names to the request, and what the line says of it."""
+        self._add_to_request(node=node)
+        failure, match = self.log.latest, patterns.CONSTANT.search(line)
+        if failure is not None and failure.request.node == node and match is not None:
+            shape, dtype = read_shape(match["shape"]), read_dtype(match["dtype"])
+            failure.set_bytes(tensor_bytes(shape, dtype), exact=True)
+            failure.add_to_request(op="Const", shape=shape, dtype=dtype)
 
     def _read_listing(self, line: bytes) -> None:
         failure = self.log.latest
