@@ -161,6 +161,18 @@ def test_an_argument_may_be_a_variables_own_value():
     assert names(stretch) == {"a": "kernel", "b": "bias"}
 
 
+def test_an_argument_that_is_a_slice_of_an_array_is_not_the_array():
+    stream = Stream()
+    stream.allocate("rows", 4000)
+    stream.allocate("batch", 4000)
+    # The first rows have the address of all rows; the last batch of an epoch may be a part of its chunk.
+    first_rows = replace(stream.place("rows", "input", path="argument 0"), shape=(100,), bytes=400)
+    batch = replace(stream.place("batch", "input", path="argument 1"), shape=(600,), bytes=2400)
+    stream.begin(1, places=[first_rows, batch])
+    (stretch,) = follow_stream(stream.cut())
+    assert names(stretch) == {"batch": "argument 1"}
+
+
 def test_a_value_larger_than_a_chunk_is_not_in_it():
     stream = Stream()
     stream.allocate("a", 1000)

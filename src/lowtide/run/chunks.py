@@ -174,8 +174,15 @@ def _assign_owners(live: dict[int, RecordedChunk], owners: Iterable[Owner]) -> N
     for owner in owners:
         chunk = None if owner.address is None else live.get(owner.address)
         # An argument may be the value of a variable, and Python may hold either; then the variable is the owner.
-        if chunk is not None and owner.bytes <= chunk.allocated and _precedence(owner) >= _precedence(chunk.owner):
+        if chunk is None or owner.bytes > chunk.allocated or _is_view(owner, chunk):
+            continue
+        if _precedence(owner) >= _precedence(chunk.owner):
             chunk.owner = owner
+
+
+def _is_view(owner: Owner, chunk: RecordedChunk) -> bool:
+    """Whether an argument is a small part of a chunk, which holds the array that it was sliced from."""
+    return owner.kind == "input" and 2 * owner.bytes < chunk.requested
 
 
 def _precedence(owner: Owner | None) -> int:
