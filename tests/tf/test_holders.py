@@ -79,6 +79,21 @@ def test_an_attribute_of_a_class_of_the_users():
     assert holder_of(105).holder == "attribute `value` of Slotted"
 
 
+def load():
+    return tensor(125)
+
+
+def test_the_line_is_that_of_a_call_without_arguments_but_not_of_an_empty_container():
+    rows = load()
+    ring = deque()
+    ring.append(tensor(126))
+    for size, line in ((125, "rows = load()"), (126, "ring.append(tensor(126))")):
+        source = holder_of(size).source
+        assert source is not None
+        assert linecache.getline(__file__, int(source.rpartition(":")[2])).strip() == line
+    assert rows is not ring
+
+
 class Shared:
     store: ClassVar = {"loss": []}
 

@@ -85,8 +85,9 @@ def _readable_path(full: str) -> str:
 _ADDING = r"(?:\[[^\]]*\])*\s*(?:\.(?:append|appendleft|extend|add|insert|update|setdefault)\b|\+=|\[[^\]]*\]\s*=(?!=))"
 # The targets before and after a name that is assigned together with others: `x, y = load()`.
 _BEFORE, _AFTER = r"^\s*\(?(?:[\w.]+\s*,\s*)*", r"(?:\s*,\s*[\w.*]+)+\s*,?\s*\)?\s*=(?!=)"
-# An assignment, except of an empty container.
-_SETTING = r"\s*(?::[^=]*)?=(?!=)(?!\s*(?:\[\]|\{\}|None|\w+\(\))\s*$)"
+# An assignment, except of an empty container; most other calls without arguments return data, such as `x = load()`.
+_EMPTY = r"\[\]|\{\}|\(\)|None|(?:\w+\.)?(?:list|dict|set|tuple|deque|defaultdict|OrderedDict|Counter|Queue)\(\)"
+_SETTING = rf"\s*(?::[^=]*)?=(?!=)(?!\s*(?:{_EMPTY})\s*$)"
 
 
 def assignment_line(
