@@ -1,11 +1,14 @@
 """A batch that a step draws from a data set, found by the bytes of its rows."""
 
 import pytest
+import tensorflow as tf
 from tensorflow.core.framework import graph_pb2, types_pb2
 
 from lowtide.sources.profiles.compiled_modules import Signature
 from lowtide.sources.profiles.hlo_module import Shape
 from lowtide.tf.record.called_function import StepAllocations, _batch_by_bytes, _batch_by_modules
+from lowtide.tf.record.inspect_step import inspect_function
+from lowtide.tf.trace.step import StepMetadata
 
 
 def drawing(*shapes):
@@ -58,3 +61,29 @@ STEP = Signature((Shape(FLOATS, (32, 10)), Shape(FLOATS, (32,)), Shape(FLOATS, (
 def test_the_batch_that_the_compiled_step_was_made_for(modules, batch):
     allocations = StepAllocations(sizes=(40 * 784, 1 << 20), modules=modules)
     assert _batch_by_modules(drawing((-1, 10), (-1,)), allocations) == batch
+
+
+@pytest.mark.parametrize(
+    ("sizes", "recorded", "is_predicted"),
+    [
+        ((None, 10), (32, 4), True),
+        ((32, 10), (32, 4), True),
+        # The length of the sequences, or the batch, is not known.
+        ((None, None), (32, 4), False),
+        ((None, 10), None, False),
+        (None, (32, 4), False),
+    ],
+)
+def test_a_step_is_predicted_only_if_all_sizes_of_its_batch_are_known(sizes, recorded, is_predicted):
+    dataset = tf.data.Dataset.from_generator(lambda: iter(()), output_signature=tf.TensorSpec(sizes))
+
+    @tf.function
+    def step(batches):
+        rows = tf.shape(next(batches))[0]
+        # A node that tells the batch where the batch itself does not.
+        return tf.identity(tf.ensure_shape(tf.ones((rows, 4)), (None, 4)), name="rows")
+
+    allocations = StepAllocations() if recorded is None else StepAllocations(tensors=(("rows", recorded),))
+    concrete = step.get_concrete_function(iter(dataset))
+    found = inspect_function(concrete, [], allocations, StepMetadata(frozenset(), {}), lambda progress: None)
+    assert (found.step is not None) == is_predicted

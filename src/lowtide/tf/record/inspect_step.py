@@ -46,7 +46,7 @@ class StepInspection:
     step: SimulatedStep | CompiledStep | None
 
     def predict(self, label: str) -> Tide | None:
-        """The predicted tide of this step; None if its function is not known or not the whole step."""
+        """The predicted tide of this step; None without the whole step's function and every size of its inputs."""
         return None if self.step is None else self.step.tide(self.batch_size, None, label)
 
     def largest_batch(self, budget: int) -> int | None:
@@ -123,7 +123,7 @@ def _inspect_graph(
     building = Building(program.traced_nodes, len(program.graph), program.graph_bytes, None)
     # The functions of a dataset are not in the graph that receives the dataset.
     is_whole = not any(tensor.dtype == tf.variant for tensor in concrete.inputs)
-    return StepInspection(names, batch, building, step if is_whole else None)
+    return StepInspection(names, batch, building, step if is_whole and _has_known_inputs(program) else None)
 
 
 def _inspect_compiled(
@@ -148,6 +148,11 @@ def _inspect_compiled(
     leading = {spec.shape[0] for spec in specs if spec.shape.rank}
     batch = leading.pop() if len(leading) == 1 else batch_size_of(concrete, allocations)
     return StepInspection(names, batch, step.building, step)
+
+
+def _has_known_inputs(program: Program) -> bool:
+    """Whether every size of the inputs is known; of batches from an iterator only the first unknown size is inferred."""
+    return all(shape is not None and -1 not in shape for shape in program.argument_shapes[: program.input_count])
 
 
 def _input_bytes(program: Program) -> Iterable[int]:
