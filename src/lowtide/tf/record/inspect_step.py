@@ -151,7 +151,7 @@ def _inspect_compiled(
 
 
 def _has_known_inputs(program: Program) -> bool:
-    """Whether every size of the inputs is known; of batches from an iterator only the first unknown size is inferred."""
+    """Whether every size of the inputs is known; of a batch from an iterator only the first size is inferred."""
     return all(shape is not None and -1 not in shape for shape in program.argument_shapes[: program.input_count])
 
 
