@@ -14,6 +14,7 @@ from lowtide.planning.plan import NoPlanError
 from lowtide.planning.rewrite.rewrite import Rewrite
 from lowtide.tf.plan.apply_rewrite import Redefined, apply, planned_callable
 from lowtide.tf.plan.flatten import flatten
+from lowtide.units import format_bytes, parse_bytes
 
 L = keras.layers
 ROWS = 1024
@@ -229,6 +230,47 @@ def test_the_smallest_plan_of_a_refusal_is_a_plan_of_that_budget():
     assert smallest is not None
     assert lt.plan(model, batch_size=ROWS, budget=smallest, only="recompute").peak_bytes <= smallest
     assert caught.value.held.total_bytes < smallest
+
+
+def normalized_convolutions():
+    """A model whose bound within a limit of 22.4 MiB is 22.7 MiB, and 22.4 MiB where the limit is lower."""
+    stages = []
+    for _ in range(4):
+        convolution = keras.layers.Conv2D(16, 3, padding="same")
+        stages += [convolution, keras.layers.BatchNormalization(), keras.layers.ReLU()]
+    head = [keras.layers.GlobalAveragePooling2D(), keras.layers.Dense(10)]
+    model = keras.Sequential([keras.Input((64, 64, 3)), *stages, *head])
+    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    return model, tf.TensorSpec((16, 64, 64, 3)), tf.TensorSpec((16,), tf.int32)
+
+
+def residual_products():
+    """A step for which the search finds a lower schedule if it is given a lower target."""
+    weights = [tf.Variable(tf.zeros((96, 96))) for _ in range(10)]
+
+    def step(batch):
+        with tf.GradientTape() as tape:
+            hidden = batch["x"]
+            for weight in weights:
+                hidden = tf.nn.silu(hidden @ weight) + hidden
+            loss = tf.reduce_mean((hidden - batch["y"]) ** 2)
+        for weight, gradient in zip(weights, tape.gradient(loss, weights), strict=True):
+            weight.assign_sub(0.1 * gradient)
+        return loss
+
+    return step, {"x": tf.TensorSpec((8192, 96)), "y": tf.TensorSpec((8192, 96))}
+
+
+@pytest.mark.parametrize(("build", "budget"), [(normalized_convolutions, "8MiB"), (residual_products, "14MiB")])
+def test_the_smallest_plan_is_found_again_with_the_budget_that_was_printed(build, budget):
+    target, *specs = build()
+    with pytest.raises(NoPlanError, match="smallest plan that was found") as caught:
+        lt.plan(target, *specs, budget=budget)
+    smallest = caught.value.smallest_bytes
+    printed = format_bytes(smallest)
+    assert f"takes {printed}, " in str(caught.value)
+    assert parse_bytes(printed) == smallest
+    assert lt.plan(target, *specs, budget=printed).peak_bytes <= smallest
 
 
 def make_step(wrap, optimizer=None):

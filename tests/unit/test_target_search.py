@@ -64,11 +64,12 @@ def test_no_search_below_the_lowest_schedule(searches):
     targets = TargetSearch(chain())
     lowest = targets.find(150)
     assert not lowest.within
-    assert searches == [150]
+    # Nothing was found for 150 bytes, so the lowest possible target was tried too.
+    assert searches == [150, targets.problem.base_bytes]
     assert targets.find(120) is None
     targets.allow_again(lowest)
     assert targets.find(120) is lowest
-    assert searches == [150]
+    assert len(searches) == 2
     # Above it there may be one.
     assert targets.find(lowest.profile.peak_bytes + 100).within
-    assert len(searches) > 1
+    assert len(searches) > 2

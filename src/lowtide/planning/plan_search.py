@@ -30,6 +30,7 @@ from lowtide.planning.tuning import TUNING
 from lowtide.progress import Progress, ProgressCallback
 from lowtide.simulator.tuning import SAFE_BYTES
 from lowtide.tide.tide import Tide
+from lowtide.units import format_bytes_up, parse_bytes
 
 
 @dataclass
@@ -100,7 +101,8 @@ class _PlanSearch:
         # What the attempts have shown.
         self.last: Attempt | None = None
         self.best: Attempt | None = None
-        self.smallest_bytes = simulator.before.safe_bytes
+        self.smallest: tuple[Attempt, Concurrency] | None = None
+        """The attempt with the lowest bound, if that is below the plain step's, and how it was enforced."""
         self.misses = 0
 
     def run(self) -> Attempt:
@@ -117,8 +119,26 @@ class _PlanSearch:
         if self.best is None:
             points = lazy_frontier(self.problem, self.last, self.budget_bytes) if self.last is not None else ()
             problem = "no plan reaches the budget"
-            raise NoPlanError(problem, self.budget_bytes, self.smallest_bytes, points, before=self.simulator.before)
+            raise NoPlanError(problem, self.budget_bytes, self._smallest_budget(), points, before=self.simulator.before)
         return self._with_fewer_copies(self.best)
+
+    def _smallest_budget(self) -> int:
+        """Return the smallest budget that the attempt with the lowest bound keeps, rounded up as it is printed.
+
+        The bound of an attempt depends on the budget, which limits the allocator's regions.
+        """
+        if self.smallest is None:
+            return parse_bytes(format_bytes_up(self.simulator.before.safe_bytes))
+        (attempt, concurrency), budget_bytes = self.smallest, 0
+        for _ in range(TUNING.attempts):
+            budget_bytes = parse_bytes(format_bytes_up(max(attempt.after.safe_bytes, budget_bytes + 1)))
+            if self.simulator.compiled:
+                break
+            self.progress(Progress("tracing the smallest plan again, within its own bound"))
+            attempt = self.simulator.simulate(attempt.solution, concurrency, budget_bytes)
+            if attempt.fits(budget_bytes):
+                break
+        return budget_bytes
 
     def _choose_schedule(self) -> bool:
         """Find a schedule for the target, or enforce the last one more strictly; return False to stop."""
@@ -169,7 +189,9 @@ class _PlanSearch:
         assert self.solution is not None
         attempt = self.simulator.simulate(self.solution, self.concurrency, self.budget_bytes)
         self.last = attempt
-        self.smallest_bytes = min(self.smallest_bytes, attempt.after.safe_bytes)
+        smallest = self.simulator.before if self.smallest is None else self.smallest[0].after
+        if attempt.after.safe_bytes < smallest.safe_bytes:
+            self.smallest = attempt, self.concurrency
         fits = attempt.fits(self.budget_bytes)
         if fits and (self.best is None or attempt.extra_us <= self.best.extra_us):
             self.best = attempt

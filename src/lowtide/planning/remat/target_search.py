@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from lowtide.planning.problem import PlanningProblem
 from lowtide.planning.remat.remat_search import RematSolution, find_schedule
@@ -50,11 +51,24 @@ class TargetSearch:
         report = self._report("searching for a plan")
         solution = find_schedule(self.problem, target_bytes, report, TUNING.remat_quick_effort, start)
         if not solution.within:
-            self.lowest = solution
+            solution = self.lowest = self._lower(solution, target_bytes)
         elif solution.profile.extra_us > TUNING.remat_worth_effort * self.problem.total_us:
             report = self._report("searching for a cheaper plan")
             solution = find_schedule(self.problem, target_bytes, report, start=solution)
         return solution
+
+    def _lower(self, solution: RematSolution, target_bytes: int) -> RematSolution:
+        """Return the solution, or the one for the lowest possible target, where that has a lower peak.
+
+        A search that misses its target need not have found the lowest peak, and a lower target leads to another one.
+        """
+        if target_bytes <= self.problem.base_bytes:
+            return solution
+        report = self._report("searching for the smallest plan")
+        deepest = find_schedule(self.problem, self.problem.base_bytes, report, TUNING.remat_quick_effort)
+        if deepest.profile.peak_bytes >= solution.profile.peak_bytes:
+            return solution
+        return replace(deepest, within=deepest.profile.peak_bytes <= target_bytes)
 
     def _report(self, stage: str) -> Callable[[float], None]:
         """Return a callback that reports the progress of a search, once for each percent."""
