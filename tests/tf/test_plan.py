@@ -245,8 +245,8 @@ def normalized_convolutions():
 
 
 def residual_products():
-    """A step for which the search finds a lower schedule if it is given a lower target."""
-    weights = [tf.Variable(tf.zeros((96, 96))) for _ in range(10)]
+    """A step for which the search finds a lower schedule if it is given a lower target than the budget."""
+    weights = [tf.Variable(tf.zeros((96, 96))) for _ in range(6)]
 
     def step(batch):
         with tf.GradientTape() as tape:

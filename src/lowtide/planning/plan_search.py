@@ -116,11 +116,22 @@ class _PlanSearch:
             self._simulate()
             if self._is_done(number) or not self._choose_target(number):
                 break
+        if self.best is None and not self.simulator.compiled:
+            self._try_lowest()
         if self.best is None:
             points = lazy_frontier(self.problem, self.last, self.budget_bytes) if self.last is not None else ()
             problem = "no plan reaches the budget"
             raise NoPlanError(problem, self.budget_bytes, self._smallest_budget(), points, before=self.simulator.before)
         return self._with_fewer_copies(self.best)
+
+    def _try_lowest(self) -> None:
+        """Simulate the lowest schedule, if the attempts did not come to it, with less and less concurrency."""
+        found = self.targets.find(self.problem.base_bytes, lower_targets=0)
+        for concurrency in (FIRM, NONE) if found is not None else ():
+            if self.best is None:
+                self.solution, self.concurrency = found, concurrency
+                self.progress(Progress("tracing the lowest schedule"))
+                self._simulate()
 
     def _smallest_budget(self) -> int:
         """Return the smallest budget that the attempt with the lowest bound keeps, rounded up as it is printed.

@@ -66,7 +66,7 @@ class TargetSearch:
             return solution
         report = self._report("searching for the smallest plan")
         deepest = find_schedule(self.problem, self.problem.base_bytes, report, TUNING.remat_quick_effort)
-        if deepest.profile.peak_bytes >= solution.profile.peak_bytes:
+        if deepest.profile.peak_bytes > solution.profile.peak_bytes:
             return solution
         return replace(deepest, within=deepest.profile.peak_bytes <= target_bytes)
 
