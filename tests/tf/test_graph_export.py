@@ -86,7 +86,16 @@ def paddings() -> tf.Graph:
     return train_step(model, tf.TensorSpec((4, 17, 17, 3)), tf.TensorSpec((4,), tf.int32))
 
 
-PROGRAMS = [convolutions, recurrent, paddings, variables_of_version_1, loop_of_version_1]
+def joined() -> tf.Graph:
+    """Joined branches of an unknown batch, whose gradients are cut at offsets that are integers."""
+    inputs = x = keras.Input((8, 8, 3))
+    for _ in range(3):
+        x = keras.layers.Concatenate()([keras.layers.Conv2D(4, size, padding="same")(x) for size in (1, 3, 5)])
+    model = keras.Model(inputs, keras.layers.Dense(10)(keras.layers.GlobalMaxPooling2D()(x)))
+    return train_step(model, tf.TensorSpec((None, 8, 8, 3)), tf.TensorSpec((None,), tf.int32))
+
+
+PROGRAMS = [convolutions, recurrent, paddings, joined, variables_of_version_1, loop_of_version_1]
 
 CUTS = {
     "whole": lambda graph: graph,

@@ -9,7 +9,7 @@ import numpy as np
 from lowtide.atlas.atlas import Atlas
 from lowtide.atlas.cuts.selection import CONSTANTS
 from lowtide.atlas.exports.node_patch import SMALL_BYTES, WHOLE, Patch, patch_node
-from lowtide.atlas.exports.output_dtypes import gives_references, output_dtype
+from lowtide.atlas.exports.output_dtypes import gives_reference, output_dtype
 from lowtide.atlas.exports.output_shapes import OutputShapes
 from lowtide.atlas.index.arrays import Bytes, Column, Indices
 from lowtide.atlas.index.node_spans import GRAPH_NODE
@@ -58,7 +58,7 @@ def make_stand_ins(
         names[each, at] = own
         content = data[shapes.start[shape] : shapes.end[shape]].tobytes() if known else _UNKNOWN_SHAPE
         dtype = output_dtype(atlas, data, each, at) or int(atlas.dtype[reads]) or _FLOAT
-        op = "VariableV2" if gives_references(atlas.op_of(each), at) else "Placeholder"
+        op = "VariableV2" if gives_reference(atlas, data, each, at) else "Placeholder"
         made.append(StandIn(own, op, dtype, content, _copy_of_constant(atlas, data, each)))
     return made, names
 
