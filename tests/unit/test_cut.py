@@ -116,6 +116,7 @@ def test_a_scope_and_what_is_not_one(tmp_path):
 
 def test_around_a_node(chain):
     assert choose.around(chain, "b", 1).names() == ["a", "b", "c"]
+    assert choose.around(chain, "b", 1).notes[-1].startswith("1 hop around b: ")
     assert choose.around(chain, "^b", 0).names() == ["b"]
     assert choose.around(chain, "b:0", 2).names() == ["a", "b", "c", "d"]
     with pytest.raises(LowtideError, match="negative"):

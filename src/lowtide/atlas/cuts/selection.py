@@ -94,7 +94,7 @@ def around(cut: Cut, name: str, hops: int) -> Cut:
         if np.count_nonzero(reached) == before:
             break
     centred = replace(cut, centres=(*cut.centres, node))
-    return keep_nodes(centred, reached, note=f"{hops} hops around {name}: {_left_out(reached)}")
+    return keep_nodes(centred, reached, note=f"{format_count(hops, 'hop')} around {name}: {_left_out(reached)}")
 
 
 def forward_only(cut: Cut) -> Cut:
