@@ -38,3 +38,21 @@ test('texts that differ stay different when they are cut', () => {
   expect(cut.every((text) => measure(text, font) <= 20)).toBe(true);
   expect(cut[0]).toContain('a');
 });
+
+test('names of captured variables lose the beginning and the end that all of them share', () => {
+  const layers = ['dense_6_1_biasadd', 'dense_6_1_cast', 'embedding_1_embedding_lookup'];
+  const names = layers.map((layer) => `functional_1_1_${layer}_readvariableop_resource`);
+  expect(truncateAll([...names, 'functional_1', 'keras_tensor_10'], 30, font, measure))
+    .toEqual([...layers.map((layer) => `…${layer}…`), 'functional_1', 'keras_tensor_10']);
+});
+
+test('names that differ in little keep what they share', () => {
+  const names = ['multi_head_attention_1', 'multi_head_attention_2'];
+  expect(truncateAll(names, 18, font, measure)).toEqual(['multi_head_…tion_1', 'multi_head_…tion_2']);
+});
+
+test('names of several layers keep as much of the layer as there is room for, and what differs', () => {
+  const names = ['2_query_cast', '3_query_cast', '3_key_cast'].map((node) => `functional_1_multi_head_attention_${node}_readvariableop_resource`);
+  const cut = truncateAll([...names, 'functional_1_dense_add_readvariableop_resource'], 24, font, measure);
+  expect(cut).toEqual(['…multi_hea…2_query_cast…', '…multi_hea…3_query_cast…', '…multi_head_at…key_cast…', '…dense_add…']);
+});

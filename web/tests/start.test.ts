@@ -64,7 +64,7 @@ test('every word has to be found, in any order and case', () => {
   expect(found('  ')).toHaveLength(5);
 });
 
-test('one graph, tide or plan alone is opened, versions of one function are listed', () => {
+test('one graph, tide, plan or SavedModel alone is opened, versions of one function are listed', () => {
   const only = (...all: FileEntry[]) => onlyRoute({ ...files, files: all });
   expect(only(tide)).toEqual({ view: 'tide', id: 1, options: {} });
   expect(only(tide, broken)).toEqual({ view: 'tide', id: 1, options: {} });
@@ -72,6 +72,10 @@ test('one graph, tide or plan alone is opened, versions of one function are list
   expect(only(tide, plan)).toBeNull();
   expect(only(file(0, 'a/events.1', { graphs: [version('0.0', 1, 'f', 'before', 2), version('0.1', 1, 'f', 'after', 2)] }))).toBeNull();
   expect(only()).toBeNull();
+  const graphs = ['serve · serving_default', 'serve · score', 'serve'].map((label, number): GraphEntry => ({ id: `0.${number}`, label, state: 'waiting' }));
+  const model = file(0, 'export/saved_model.pb', { kind: 'saved_model', graphs });
+  expect(only(model)).toEqual(graphRoute('0.0'));
+  expect(only(model, tide)).toBeNull();
 });
 
 test('what an address shows is found again', () => {

@@ -46,10 +46,49 @@ export function truncate(text: string, width: number, font: Font, measure: Measu
 }
 
 /** Texts cut to a width; those that differ stay different, if need be without the beginning that they share. */
-export function truncateAll(texts: string[], width: number, font: Font, measure: Measure): string[] {
+export function truncateAll(given: string[], width: number, font: Font, measure: Measure): string[] {
+  const texts = withoutShared(given, width, (text) => measure(text, font));
   const cut = texts.map((text) => truncate(text, width, font, measure));
   const ends = cutAgain(texts, cut, (text) => cutBetween(text, width, font, measure));
-  return cutAgain(texts, ends, (text, others) => cutStart(text, sharedStart(others), width, font, measure));
+  return cutAgain(texts, ends, (text, others) => cutShared(text, others, width, font, measure));
+}
+
+// Shorter beginnings and ends stay: the ellipsis takes room too.
+const leastShared = 4;
+const separators = /[_.:-]/;
+
+/** Long names that begin alike, without what all of them share at both ends, unless that leaves little; paths stay as they are. */
+function withoutShared(texts: string[], width: number, widthOf: (text: string) => number): string[] {
+  const groups = new Map<string, Set<string>>();
+  for (const text of texts) {
+    const first = text.split(separators, 1)[0] ?? '';
+    if (!text.includes('/') && widthOf(text) > width) groups.set(first, (groups.get(first) ?? new Set()).add(text));
+  }
+  const found = [...groups.values()].filter(({ size }) => size > 1).map((group) => withoutEnds([...group]));
+  const cut = new Map(found.filter((rests) => [...rests.values()].some((rest) => widthOf(rest) > width / 2)).flatMap((rests) => [...rests]));
+  const alike = new Map<string, number>();
+  for (const text of cut.values()) alike.set(text, (alike.get(text) ?? 0) + 1);
+  return texts.map((text) => {
+    const rest = cut.get(text);
+    return rest !== undefined && alike.get(rest) === 1 ? rest : text;
+  });
+}
+
+function withoutEnds(texts: string[]): Map<string, string> {
+  const [begin, end] = sharedEnds(texts);
+  return new Map(texts.map((text) => [text, `${begin ? '…' : ''}${text.slice(begin, text.length - end)}${end ? '…' : ''}`]));
+}
+
+/** How much all texts share at their beginning and at their end, up to separators. */
+function sharedEnds(texts: string[]): [begin: number, end: number] {
+  const begin = sharedParts(texts);
+  return [begin, sharedParts(texts.map((text) => [...text.slice(begin)].reverse().join('')))];
+}
+
+function sharedParts(texts: string[]): number {
+  const shared = (texts[0] ?? '').slice(0, sharedStart(texts));
+  const length = [...shared].findLastIndex((letter) => separators.test(letter)) + 1;
+  return length < leastShared ? 0 : length;
 }
 
 /** Those that became equal though they differ are cut in another way. */
@@ -80,8 +119,14 @@ function sharedStart([first = '', ...others]: string[]): number {
   }, first.length);
 }
 
-function cutStart(text: string, shared: number, width: number, font: Font, measure: Measure): string {
-  const tail = `…${text.slice(Math.max(0, shared - 2))}`;
+/** What differs in texts that share both ends, after as much of the beginning as there is room for. */
+function cutShared(text: string, others: string[], width: number, font: Font, measure: Measure): string {
+  const [begin, end] = sharedEnds(others);
+  const differing = [0, end].map((cut) => `…${text.slice(begin, text.length - cut)}${cut ? '…' : ''}`).find((each) => measure(each, font) <= width);
+  if (begin && differing) {
+    return longest(begin, (kept) => (kept > 1 ? `${text.slice(0, kept)}${differing}` : differing), width, font, measure);
+  }
+  const tail = `…${text.slice(Math.max(0, sharedStart(others) - 2)).replace(/^…/, '')}`;
   if (measure(tail, font) <= width) return tail;
   return longest(tail.length, (kept) => `${tail.slice(0, kept)}…`, width, font, measure);
 }

@@ -50,11 +50,12 @@ export function listEntries(files: Files): Entry[] {
   return listGroups(files).flatMap(({ entries, small }) => [...entries, ...small]);
 }
 
-/** The route of the only graph, tide or plan; null when there are none or several. */
+/** The route of the only graph, tide or plan, or of what the only SavedModel serves; null when there are none or several. */
 export function onlyRoute(files: Files): Route | null {
   const entries = listEntries(files);
   const [only] = entries;
-  return entries.length === 1 && only && only.versions.length <= 1 ? only.route : null;
+  const isOne = entries.length === 1 || only?.file.kind === 'saved_model' && entries.every(({ file }) => file === only.file);
+  return isOne && only && only.versions.length <= 1 ? only.route : null;
 }
 
 export function isReading(files: Files): boolean {
