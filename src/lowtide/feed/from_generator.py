@@ -13,6 +13,7 @@ import tensorflow as tf
 from lowtide.errors import LowtideError
 from lowtide.feed.pipeline.bookmark import Bookmark
 from lowtide.feed.pipeline.dataset import finish_dataset
+from lowtide.feed.pipeline.exit_guard import refuse_at_exit
 from lowtide.feed.pipeline.feed import Feed
 from lowtide.feed.pipeline.options import FeedOptions, ShardSpec
 from lowtide.feed.pipeline.pipeline import make_starts
@@ -118,10 +119,11 @@ def _generate(make: Callable[[], Iterable[Any]], spec: Any, feed: Feed) -> Itera
     """Yield the samples of an epoch as flat tuples of arrays that match `spec`."""
     number = kept = 0
     samples: Iterator[Any] | None = None
+    take = refuse_at_exit(next)
     while True:
         try:
             samples = iter(make()) if samples is None else samples
-            sample = next(samples)
+            sample = take(samples)
         except StopIteration:
             break
         except Exception as error:

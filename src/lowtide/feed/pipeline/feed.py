@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from lowtide.errors import LowtideError
 from lowtide.feed.pipeline.bookmark import Bookmark
+from lowtide.feed.pipeline.exit_guard import refuse_at_exit
 from lowtide.feed.pipeline.options import FeedOptions
 from lowtide.feed.pipeline.order import Order
 from lowtide.feed.pipeline.sizing import Sizing
@@ -150,7 +151,7 @@ class Feed:
 
     def call_python(self, function: Callable[..., Any], inputs: Sequence[Any], types: Any) -> Any:
         """Call a Python function from the graph, and return its results as tensors."""
-        return tf.numpy_function(self.weak_callback(function), inputs, types)
+        return tf.numpy_function(refuse_at_exit(self.weak_callback(function)), inputs, types)
 
     def weak_callback(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap a function so that TensorFlow does not keep it, with its files and blocks, until the process ends.
