@@ -6,8 +6,8 @@ The search goes through these steps:
 2. Build the rewrite that enforces it, with as much concurrency as memory allows, and simulate the rewritten step.
 3. If the simulated step fits and is good enough, stop. If it misses, either enforce the same schedule more strictly, or
    move the target by what the simulation showed, and go back to 1.
-4. If the plan is expensive, try again with fewer copies: what the allocator's chunks take jumps from schedule to
-   schedule, so a schedule between two that missed may fit.
+4. If none fits by a small margin, or the plan is expensive, try schedules between the lowest one and the room: what the
+   allocator's chunks take jumps from schedule to schedule, so a schedule between two that missed may fit.
 
 Building and simulating a rewrite needs the program; a `RewriteSimulator` does it.
 """
@@ -118,8 +118,10 @@ class _PlanSearch:
                 break
         if self.best is None and not self.simulator.compiled:
             self._try_lowest()
+            self._try_between()
         if self.best is None:
-            points = lazy_frontier(self.problem, self.last, self.budget_bytes) if self.last is not None else ()
+            plain_bytes = self.simulator.before.safe_bytes
+            points = () if self.last is None else lazy_frontier(self.problem, self.last, plain_bytes, self.budget_bytes)
             problem = "no plan reaches the budget"
             raise NoPlanError(problem, self.budget_bytes, self._smallest_budget(), points, before=self.simulator.before)
         return self._with_fewer_copies(self.best)
@@ -268,10 +270,32 @@ class _PlanSearch:
             target = max(min(target, planned + self.room - used_bytes), 0)
         return self.problem.base_bytes + int(target * TUNING.target_share)
 
+    def _highest_target(self) -> float:
+        """Return the highest target whose schedule may still fit."""
+        return self.problem.base_bytes + TUNING.high_share * self.room
+
+    def _try_between(self) -> None:
+        """Simulate schedules between the lowest one and the room until one fits, if the budget was missed narrowly."""
+        lowest = self.targets.lowest
+        if lowest is None or self.smallest is None:
+            return
+        low, high = lowest.profile.peak_bytes, self._highest_target()
+        self.concurrency = FIRM
+        for number in range(1, TUNING.attempts_between + 1):
+            missed_bytes = self.smallest[0].after.safe_bytes - self.budget_bytes
+            if self.best is not None or missed_bytes > TUNING.narrow_miss * self.budget_bytes:
+                break
+            self.progress(Progress("tracing more schedules", number - 1, TUNING.attempts_between))
+            target_bytes = int(high - (high - low) * number / (TUNING.attempts_between + 1))
+            solution = self.targets.find(target_bytes, lowest, lower_targets=0)
+            if solution is not None and solution.within:
+                self.solution = solution
+                self._simulate()
+
     def _with_fewer_copies(self, best: Attempt) -> Attempt:
         """Return the attempt, or one with fewer copies, where that fits and the attempt is expensive."""
         problem = self.problem
-        lowest, highest = best.solution.profile.peak_bytes, problem.base_bytes + TUNING.high_share * self.room
+        lowest, highest = best.solution.profile.peak_bytes, self._highest_target()
         leaves_room = best.after.safe_bytes < (1 - TUNING.unused_share) * self.budget_bytes
         expensive = TUNING.cheap_share if leaves_room else TUNING.expensive_share
         if self.simulator.compiled or best.extra_us <= expensive * problem.total_us:
@@ -313,9 +337,13 @@ def with_room(after: Tide, budget_bytes: int) -> Tide:
 
 
 def lazy_frontier(
-    problem: PlanningProblem, attempt: Attempt, checked_bytes: int, checked_slowdown: float = math.inf
+    problem: PlanningProblem,
+    attempt: Attempt,
+    plain_bytes: int,
+    checked_bytes: int,
+    checked_slowdown: float = math.inf,
 ) -> LazyFrontier:
-    """Return estimates of what other budgets would cost.
+    """Return what the plain step takes, `plain_bytes`, and estimates of what smaller budgets would cost.
 
     They are scaled by what an attempt showed: the ratio of its safe bound to its planned peak, and the time that its
     order costs. The search has found nothing faster than `checked_slowdown` within `checked_bytes`, so estimates that
@@ -326,12 +354,12 @@ def lazy_frontier(
     order_us = attempt.extra_us - attempt.solution.profile.extra_us
 
     def find() -> tuple[FrontierPoint, ...]:
-        points = []
-        for peak_bytes, extra_us, count in frontier(problem):
-            slowdown = (extra_us + order_us * (count > 0)) / max(problem.total_us, 1e-9)
-            point = FrontierPoint(int(peak_bytes * factor), slowdown, count, is_estimate=True)
-            if point.peak_bytes > checked_bytes or slowdown > checked_slowdown:
-                points.append(point)
+        points = [FrontierPoint(plain_bytes, 0.0, 0)]
+        for planned_bytes, extra_us, count in frontier(problem):
+            peak_bytes, slowdown = int(planned_bytes * factor), (extra_us + order_us) / max(problem.total_us, 1e-9)
+            is_refuted = peak_bytes <= checked_bytes and slowdown <= checked_slowdown
+            if count > 0 and peak_bytes < plain_bytes and not is_refuted:
+                points.append(FrontierPoint(peak_bytes, slowdown, count, is_estimate=True))
         return tuple(points)
 
     return LazyFrontier(find)

@@ -170,7 +170,7 @@ class PlanningContext:
             after=promised,
             slowdown=slowdown,
             actions=actions_of(self.work.graph, self.problem, attempt.solution.remats, attempt.rewrite, layer),
-            frontier=lazy_frontier(self.problem, attempt, promised.safe_bytes, slowdown),
+            frontier=lazy_frontier(self.problem, attempt, self.before.safe_bytes, promised.safe_bytes, slowdown),
             rewrite=attempt.rewrite,
             fingerprint=self.fingerprint,
             notes=self.notes,

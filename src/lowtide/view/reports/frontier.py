@@ -26,11 +26,9 @@ class Frontier:
     @staticmethod
     def of(answer: Plan | NoPlanError) -> "Frontier":
         """Return the frontier of a plan, or of a search that found none."""
-        if isinstance(answer, NoPlanError):
-            return Frontier(answer.frontier, answer.budget_bytes)
-        plain = FrontierPoint(answer.before.safe_bytes, 0.0, 0)
+        plain = None if answer.before is None else FrontierPoint(answer.before.safe_bytes, 0.0, 0)
         chosen = None
-        if not answer.changes_nothing:
+        if isinstance(answer, Plan) and not answer.changes_nothing:
             chosen = FrontierPoint(answer.peak_bytes, answer.slowdown, answer.recomputed)
         return Frontier(answer.frontier, answer.budget_bytes, plain, chosen)
 
