@@ -380,6 +380,32 @@ def test_the_limit_of_a_container_that_a_log_states(lines, limit, held):
     assert shortage.free_bytes is None
 
 
+POD = """
+    State:          Running
+    Last State:     Terminated
+      Reason:       OOMKilled
+      Exit Code:    137
+    Restart Count:  3
+"""
+
+
+@pytest.mark.parametrize(
+    ("limits", "limit"),
+    [
+        ("Limits:\n      cpu:     4\n      memory:  16Gi\n    Requests:\n      memory:  8Gi", 16 << 30),
+        ("Limits: memory: 16Gi", 16 << 30),
+        ("Limits:\n      memory:  16G", 16 * 10**9),
+        ("Limits:\n      memory:  512000k", 512_000_000),
+        ("Limits:\n      memory:  2147483648", 2 << 30),
+        ("Requests:\n      memory:  8Gi", None),
+        ("Mounts:\n  sidecar:\n    Container ID:  docker://8a\n    Limits:\n      memory:  1Gi", None),
+    ],
+)
+def test_the_limit_that_kubectl_describes(limits, limit):
+    evidence = only([*POD.splitlines(), *f"    {limits}".splitlines()])
+    assert (evidence.exhausted, evidence.limit_bytes) == ("container", limit)
+
+
 DEVICE_ENDS = "E cuda_dnn.cc:319] Could not create cudnn handle: CUDNN_STATUS_ALLOC_FAILED"
 SHUFFLE = "I shuffle_dataset_op.cc:177] Filling up shuffle buffer (this may take a while): {0} of 1000000"
 

@@ -133,6 +133,9 @@ HELD_OF_LIMIT = re.compile(
     rb"|v?mem (?P<held_3>\d{1,15}kb) exceeded limit (?P<limit_3>\d{1,15}kb)"
     rb"|Memory limit of (?P<limit_4>\d{1,9} ?Mi?)B? exceeded with (?P<held_4>\d{1,9} ?Mi?)B? used"
 )
+# `kubectl describe pod` prints the limits of a container a few lines below the reason of its end.
+POD_SECTION = re.compile(rb"(?:^|\s)(?:(Limits)|Requests|(Container ID)):")
+POD_MEMORY = re.compile(rb"(?:^|\s)memory: +(" + _NUMBER + rb")([KMGTPk]i?)?\s*$")
 # `KILLED` is slow to search for; a line without any of these words does not match it.
 KILLED_WORDS = (b"illed", b"137", b"-9", b"ignal 9", b"SIGKILL", b"oom-kill", b"=9/KILL")
 # A shell, make, Docker or a scheduler reports a process that SIGKILL ended; Linux sends it when memory runs out.

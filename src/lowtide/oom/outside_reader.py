@@ -25,6 +25,9 @@ class OutsideReader:
         """How many elements the shuffle buffer has that is being filled, and of how many."""
         self.spared_line: int | None = None
         """The line that named another reason for a SIGKILL than memory."""
+        self.pod: EvidenceBuilder | None = None
+        """The failure of a container in Kubernetes whose limits may follow."""
+        self.in_limits = False
 
     def read(self, line: bytes) -> bool:
         """Read one message, and return whether it is about such memory."""
@@ -43,9 +46,29 @@ class OutsideReader:
         elif self._read_limit(line):
             pass
         elif (exhausted := _exhausted(line)) is not None and not self._is_spared(exhausted):
-            self._read_bytes(self._add(exhausted), line)
+            failure = self._add(exhausted)
+            self._read_bytes(failure, line)
+            if b"OOMKilled" in line:
+                self.pod, self.in_limits = failure, False
         else:
             return self._read_shuffle(line)
+        return True
+
+    def read_pod(self, line: bytes) -> bool:
+        """Read the limit of a container in the output of `kubectl describe pod`."""
+        if self.pod is None:
+            return False
+        if section := patterns.POD_SECTION.search(line):
+            self.in_limits = section[1] is not None
+            if section[2] is not None:
+                # The limits that follow are those of another container.
+                self.pod = None
+        if self.pod is None or not self.in_limits or (match := patterns.POD_MEMORY.search(line)) is None:
+            return False
+        # In Kubernetes Gi is a binary unit and G a decimal one.
+        unit = match[2] or b""
+        self.pod.limit_bytes = read_amount(match[1] + unit + b"B" * bool(unit))
+        self.pod = None
         return True
 
     def _read_shuffle(self, line: bytes) -> bool:

@@ -27,6 +27,8 @@ class ProcessReader:
 
     def read(self, line: bytes, has_word: bool) -> None:
         """Read one message; without one of `WORDS` (`has_word`) it can only be a name or a statistic."""
+        if self.outside.read_pod(line):
+            return
         if has_word:
             if b" of size " in line and self._read_block(line):
                 return
