@@ -154,6 +154,25 @@ def test_the_same_request_that_fails_twice_is_two(version):
     assert all(evidence.heap.complete for evidence in found)
 
 
+@pytest.mark.parametrize("version", VERSIONS[1:])
+def test_an_error_that_precedes_the_dump_is_the_same_failure(version):
+    """A notebook shows Python's error; the allocator's messages are in the log of its server, and are pasted below."""
+    evidence = only([*python_says(), *allocator_says(version)])
+    assert (evidence.line, evidence.request.shape, evidence.request.node) == (1, SHAPE, "model/conv/Conv2D")
+    assert blocks_of(evidence.heap) == EXPECTED_BLOCKS
+    # Another request is another failure.
+    assert len(read([*python_says(), *allocator_says(version, asked=2 * ASKED)])) == 2
+
+
+def test_a_copy_that_failed_before_the_dump_is_the_same_failure():
+    copy = f"InternalError: Failed copying input tensor from CPU:0 to {DEVICE} in order to run _EagerConst: "
+    lines = [f"{copy}Dst tensor is not initialized.", *refusals(9 * MIB), *allocator_says("2.4", op="_EagerConst")]
+    evidence = only(lines)
+    assert (evidence.request.op, evidence.request.bytes) == ("_EagerConst", ASKED)
+    assert "9,437,184" in evidence.notes[0]
+    assert len(read([lines[0], *allocator_says("2.4", op="a/MatMul")])) == 2
+
+
 def test_two_threads_that_fail_together():
     bigger = 64 * 65 * 56 * 64 * 4
     other = OOM.replace("64,56", "64,65")

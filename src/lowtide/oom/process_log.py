@@ -58,16 +58,20 @@ class ProcessLog:
     def open(self) -> EvidenceBuilder:
         """Open a failure, which begins on this line."""
         failure = EvidenceBuilder(self.number, self.number, writer=self.writer)
+        self.note_refusal(failure)
+        failure.devices = self.devices
+        self.has_failed = True
+        self.shared.failures.append(failure)
+        return self.touch(failure)
+
+    def note_refusal(self, failure: EvidenceBuilder) -> None:
+        """Add a note to the failure if the driver refused memory before."""
         if self.refusal is not None:
             failure.add_note(
                 f"the driver refused {self.refusal.largest_bytes:,} bytes before: another process may hold the "
                 "device's memory"
             )
             self.refusal = None
-        failure.devices = self.devices
-        self.has_failed = True
-        self.shared.failures.append(failure)
-        return self.touch(failure)
 
     def touch(self, failure: EvidenceBuilder) -> EvidenceBuilder:
         """Return the failure, which this line mentions."""

@@ -70,17 +70,32 @@ class ProcessReader:
                 failure for failure in self.log.recent() if failure.has_dump and failure.matches(amount, exact=False)
             )
             failure = next(same, None)
+        requester = None if match["op"] is None else _text(patterns.CALLS.sub(b"", match["op"]))
         if failure is None:
-            failure = self.dumping = self.log.open()
+            failure = self.dumping = self._find_error(amount, allocator, requester) or self.log.open()
         self.log.touch(failure)
         failure.allocator = failure.allocator or allocator
         failure.add_to_request(allocator=allocator)
         if match["rounded"] is not None:
             failure.set_bytes(int(match["rounded"]), exact=True)
         failure.set_bytes(amount, exact=False)
-        if match["op"] is not None:
-            failure.requester = _text(patterns.CALLS.sub(b"", match["op"]))
+        failure.requester = requester if requester is not None else failure.requester
         return True
+
+    def _find_error(self, amount: int, allocator: str | None, requester: str | None) -> EvidenceBuilder | None:
+        """Return the failure whose error precedes the allocator's message: a notebook shows it apart from the log."""
+        if allocator is None:
+            return None
+        for failure in self.log.recent():
+            known = failure.request
+            if failure.allocator or failure.exhausted or known.allocator not in (None, allocator):
+                continue
+            # An error that does not state the amount names the op.
+            is_same_op = bool(requester) and requester in (known.op, known.node)
+            if is_same_op if known.bytes is None else failure.matches(amount, exact=False):
+                self.log.note_refusal(failure)
+                return failure
+        return None
 
     def _read_dump(self, line: bytes) -> bool:
         if b"Bin (" in line and (match := patterns.BIN.search(line)):
