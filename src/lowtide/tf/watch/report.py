@@ -20,7 +20,7 @@ FEWEST_STEPS = 8
 _HOW_TO_COUNT = "no step was counted: call watch.step() at the end of each step to see the growth per step"
 
 
-def show(findings: Sequence[Finding], steps: int, measured_by: str, notes: Sequence[str]) -> None:
+def show(findings: Sequence[Finding], steps: int, measured_by: str | None, notes: Sequence[str]) -> None:
     """Print findings to standard error, with the number of steps, the source of the figures, and notes."""
     parts: list[Text | Padding] = [_heading(findings, steps, measured_by)]
     for finding in findings:
@@ -33,7 +33,7 @@ def show(findings: Sequence[Finding], steps: int, measured_by: str, notes: Seque
     Console(stderr=True, highlight=False).print(Group(*parts))
 
 
-def _heading(findings: Sequence[Finding], steps: int, measured_by: str) -> Text:
+def _heading(findings: Sequence[Finding], steps: int, measured_by: str | None) -> Text:
     if not steps and not findings:
         return Text.assemble(
             ("lowtide watch: ", "bold"), ("no step was watched", "bold yellow"), (f": {_HOW_TO_STEP}", "dim")

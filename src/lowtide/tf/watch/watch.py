@@ -130,9 +130,7 @@ class Watch(keras.callbacks.Callback, Listener):
 
     def report(self) -> None:
         """Print the findings to standard error."""
-        if self._meter is None:
-            raise LowtideError("this watch has not watched anything", cure=_HOW)
-        show(self.findings, self.steps, self._meter.source, self.notes)
+        show(self.findings, self.steps, None if self._meter is None else self._meter.source, self.notes)
 
     @property
     def overhead(self) -> float:
