@@ -48,6 +48,7 @@ def test_a_model_is_predicted_for_whatever_has_a_shape(model, peak, given):
 def test_rows_of_arrays_give_way_to_a_batch_size(model, peak):
     many = np.zeros((1000, 6), "float32"), np.zeros((1000, 3), "float32")
     assert lt.predict(model, *many, batch_size=ROWS).batch_size == ROWS
+    assert lt.predict(model, X[:0], Y[:0], batch_size=ROWS).batch_size == ROWS
     answer = lt.max_batch_size(model, *many, budget="1MiB")
     assert answer.batch_size > ROWS
     assert answer.safe_bytes <= 1 << 20
@@ -128,6 +129,9 @@ REFUSED = {
     "no targets": ((X, None), "needs targets"),
     "a pair": (((X, Y),), "pass x and y as two arguments"),
     "four arguments": ((X, X, Y, Y), "x, y and sample_weight.*as one list"),
+    "no rows": ((X[:0], Y[:0]), r"no rows \(given: \(0, 6\), \(0, 3\)\).*at least one row"),
+    "texts": ((np.full((ROWS, 6), "a"), Y), r"float32.*texts.*\(given: \(24, 6\) string\).*pass numbers"),
+    "texts as targets": ((X, np.full((ROWS, 3), "a", object)), r"texts.*\(given: \(24, 3\) string\)"),
     "examples": ((tf.data.Dataset.from_tensor_slices((X, Y)),), r"one example, not a batch \(given: \(6,\)\).*\.batch"),
 }
 
@@ -137,6 +141,15 @@ def test_what_no_model_is_fed_with_is_refused_with_what_to_do(model, name):
     given, message = REFUSED[name]
     with pytest.raises(LowtideError, match=message):
         lt.predict(model, *given)
+
+
+def test_texts_that_a_step_reads_as_texts_are_predicted():
+    def step(texts):
+        return tf.strings.to_number(texts) * 2.0
+
+    assert lt.predict(step, np.full((ROWS, 6), "7")).peak_bytes > ROWS * 6 * 24
+    with pytest.raises(LowtideError, match=r"float32.*texts"):
+        lt.predict(lambda texts: tf.cast(texts, tf.float32), np.full((ROWS, 6), "7"))
 
 
 def test_targets_of_none_are_left_out(model, peak):

@@ -10,7 +10,7 @@ import keras
 import tensorflow as tf
 
 from lowtide.errors import LowtideError
-from lowtide.tf.trace.specs import HOW_TO_GIVE_SPECS, Specs
+from lowtide.tf.trace.specs import HOW_TO_GIVE_SPECS, Specs, tensor_specs
 
 
 def check_compiled(model: keras.Model) -> None:
@@ -61,6 +61,16 @@ def _check_batched(model: keras.Model, given: Any) -> None:
     shown = ", ".join(str(tuple(shape)) for shape in shapes)
     cure = "call .batch(32) on the dataset, or pass arrays with one row per example"
     raise LowtideError("the inputs are one example, not a batch", given=shown, cure=cure)
+
+
+def check_rows(specs: Specs) -> None:
+    """Raise an error for a batch without rows."""
+    shapes = [tuple(spec.shape) for spec in tensor_specs(specs) if spec.shape.rank]
+    if any(shape[0] == 0 for shape in shapes):
+        cure = "pass arrays with at least one row, or batch_size="
+        command_line_cure = "return arrays with at least one row, or add --batch-size"
+        shown = ", ".join(map(str, shapes))
+        raise LowtideError("a batch has no rows", given=shown, cure=cure, command_line_cure=command_line_cure)
 
 
 def train_function(model: keras.Model, train_step: Callable[[Any], Any] | None = None) -> Any:

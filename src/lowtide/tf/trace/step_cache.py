@@ -96,4 +96,7 @@ def _candidates(target: Any, specs: Specs, batch_size: int | None) -> tuple[Any,
             given=", ".join(str(tuple(spec.shape)) for spec in tensor_specs(candidates[0])) or "no inputs",
             cure="leave the first dimension open where it is that of the batch: tf.TensorSpec((None, ...))",
         )
-    return fingerprint, [with_batch(candidate, batch_size) for candidate in candidates]
+    filled = [with_batch(candidate, batch_size) for candidate in candidates]
+    if isinstance(target, keras.Model):
+        models.check_rows(filled[0])
+    return fingerprint, filled

@@ -32,7 +32,7 @@ from lowtide.tf.trace import tuning
 from lowtide.tf.trace.convert import graph_from_def, with_constants_of
 from lowtide.tf.trace.rescale import is_consistent, rescale, rescale_shape
 from lowtide.tf.trace.resolve_shapes import resolve_shapes, topological_order
-from lowtide.tf.trace.trace_error import trace_error
+from lowtide.tf.trace.trace_error import check_texts, trace_error
 
 
 @dataclass
@@ -212,11 +212,19 @@ def static_shape(shape: tf.TensorShape) -> Shape | None:
 def _concrete_function(function: Callable[..., Any], specs: Sequence[Any]) -> Any:
     wrapped = function if hasattr(function, "get_concrete_function") else tf.function(function)
     try:
-        return wrapped.get_concrete_function(*specs)
+        concrete = wrapped.get_concrete_function(*specs)
     except LowtideError:
         raise
     except Exception as error:
         raise trace_error(error, specs) from error
+    check_texts(_operations(concrete), specs)
+    return concrete
+
+
+def _operations(concrete: Any) -> Iterator[tf.Operation]:
+    """Yield the operations of a traced function and of all functions it calls."""
+    graphs = [concrete.graph, *(function.graph for function in _called_functions(concrete))]
+    return (operation for graph in graphs for operation in graph.get_operations())
 
 
 def count_nodes(concrete: Any) -> int:
@@ -317,8 +325,7 @@ def call_options(concrete: Any) -> Iterator[None]:
 
 
 def _traced_names(concrete: Any) -> frozenset[str]:
-    graphs = [concrete.graph, *(function.graph for function in _called_functions(concrete))]
-    return frozenset(operation.name for graph in graphs for operation in graph.get_operations())
+    return frozenset(operation.name for operation in _operations(concrete))
 
 
 def _is_traced(name: str, names: frozenset[str]) -> bool:

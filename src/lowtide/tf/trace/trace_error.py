@@ -3,7 +3,7 @@
 import inspect
 import re
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,20 @@ def trace_error(error: Exception, specs: Sequence[Any]) -> LowtideError:
         given=f"specs {shown}" if shown else "no specs",
         cure=cure,
     )
+
+
+def check_texts(operations: Iterable[tf.Operation], specs: Sequence[Any]) -> None:
+    """Raise an error for texts that the step converts to numbers: TensorFlow can trace that, but not run it."""
+    given = [spec for spec in tf.nest.flatten(list(specs)) if getattr(spec, "dtype", None) == tf.string]
+    if not given:
+        return
+    cast = next((each for each in operations if each.type == "Cast" and each.inputs[0].dtype == tf.string), None)
+    if cast is not None:
+        raise LowtideError(
+            f"the step takes {cast.outputs[0].dtype.name}, and TensorFlow cannot convert texts to it",
+            given=", ".join(_format_spec(spec) for spec in given),
+            cure='pass numbers, for example np.asarray(..., dtype="float32")',
+        )
 
 
 def find_raising_line(error: BaseException) -> str | None:
