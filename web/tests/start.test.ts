@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { FileEntry, Files, GraphEntry } from '../src/api';
 import { graphRoute } from '../src/route';
-import { findShown, isReading, listEntries, listGroups, onlyRoute, searchGroups, sizeOf } from '../src/start/entries';
+import { countRuns, findShown, isReading, listEntries, listGroups, mainOf, onlyRoute, searchGroups, sizeOf } from '../src/start/entries';
 
 function version(id: string, position: number, name: string | null, stage: 'before' | 'after' | 'partition', nodes: number | null, bytes = 100): GraphEntry {
   return { id, label: `batch_2 · function ${position} · ${stage}`, state: 'waiting', nodes, bytes, function: { tag: 'batch_2', position, name, stage, device: null } };
@@ -53,6 +53,19 @@ test('files in no run are a group, and damage is shown', () => {
   const [, root, other] = listGroups(files);
   expect([root?.name, root?.entries.map(({ name }) => name)]).toEqual(['', ['a plan']]);
   expect([other?.name, other?.entries, other?.notes]).toEqual(['other', [], [{ path: 'other/broken.pb', note: 'no graph is in this file' }]]);
+});
+
+test('files in no run and files that cannot be read are no runs', () => {
+  expect(listGroups(files)).toHaveLength(3);
+  expect(countRuns(listGroups(files))).toBe(1);
+  expect(countRuns(searchGroups(listGroups(files), 'plan'))).toBe(0);
+});
+
+test('a graph that is the only one of its file is no main graph', () => {
+  const alone = ['a.pb', 'b.pb'].map((name, id) => file(id, name, { graphs: [{ id: `${id}.0`, label: 'graph', state: 'waiting' }] }));
+  const mains = (...all: FileEntry[]) => listGroups({ ...files, files: all }).map((group) => mainOf(group)?.name ?? null);
+  expect(mains(...alone)).toEqual([null]);
+  expect(mains(traced, tide, plan)).toEqual(['train_step', null]);
 });
 
 test('every word has to be found, in any order and case', () => {

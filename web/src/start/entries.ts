@@ -58,6 +58,18 @@ export function onlyRoute(files: Files): Route | null {
   return isOne && only && only.versions.length <= 1 ? only.route : null;
 }
 
+/** The number of runs with something to open; files outside of any folder belong to none. */
+export function countRuns(groups: Group[]): number {
+  return groups.filter(({ name, entries, small }) => name && entries.length + small.length).length;
+}
+
+/** The main graph of a group, where its file has others; null where it is the only one. */
+export function mainOf({ entries, small }: Group): Entry | null {
+  const [main] = entries;
+  const others = [...entries.slice(1), ...small].some(({ file }) => file === main?.file);
+  return main?.kind === 'graph' && others ? main : null;
+}
+
 export function isReading(files: Files): boolean {
   return files.files.some(({ kind }) => kind === 'reading');
 }

@@ -5,7 +5,7 @@ import type { Context, Mount, View } from '../context';
 import { element } from '../dom';
 import { showName } from '../names';
 import { formatRoute, graphRoute } from '../route';
-import { isReading, listEntries, listGroups, searchGroups, sizeOf, type Entry, type Group } from './entries';
+import { countRuns, isReading, listEntries, listGroups, mainOf, searchGroups, sizeOf, type Entry, type Group } from './entries';
 
 /** The number of rows of a group that are made at once; making thousands is slow. */
 const page = 100;
@@ -82,10 +82,11 @@ function describeCount(files: Files, found: Group[], searching: boolean): string
   const of = (kind: Entry['kind']) => entries.filter((entry) => entry.kind === kind);
   const graphs = of('graph').reduce((sum, { versions }) => sum + versions.length, 0);
   const parts = [graphs ? countOf(graphs, 'graph') : '', of('tide').length ? countOf(of('tide').length, 'tide') : '', of('plan').length ? countOf(of('plan').length, 'plan') : ''];
+  const runs = countRuns(found);
   const reading = files.files.filter(({ kind }) => kind === 'reading').length;
   return [
     searching && !entries.length ? 'Nothing matches' : parts.filter(Boolean).join(', '),
-    found.length > 1 ? `in ${formatCount(found.length)} runs` : '',
+    runs > 1 ? `in ${formatCount(runs)} runs` : '',
     reading ? `· reading ${countOf(reading, 'file')} …` : '',
   ].filter(Boolean).join(' ');
 }
@@ -94,7 +95,7 @@ function groupSection(group: Group, searching: boolean, open: Set<string>): HTML
   const { name, entries, small, notes } = group;
   return element('section', { class: 'card group', 'aria-label': name ? showName(name) : 'Files' },
     name !== '' && element('h2', {}, showName(name)),
-    rows(entries, searching ? null : entries.find(({ kind }) => kind === 'graph') ?? null),
+    rows(entries, searching ? null : mainOf(group)),
     small.length > 0 && smallSection(name, small, open.has(name)),
     ...notes.slice(0, page).map(({ path, note }) => element('p', { class: 'hint' }, `${path}: ${note}`)));
 }
