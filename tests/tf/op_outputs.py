@@ -8,7 +8,7 @@ from pathlib import Path
 from tensorflow.core.framework import op_def_pb2
 from tensorflow.python.client import pywrap_tf_session
 
-import lowtide.atlas.exports
+import lowtide.atlas.index
 
 
 def registered_ops() -> list[op_def_pb2.OpDef]:
@@ -32,7 +32,7 @@ def write_table() -> None:
     for op in registered_ops():
         ops[declare_outputs(op)].append(op.name)
     lines = (f"{outputs}: {' '.join(sorted(names))}\n" for outputs, names in sorted(ops.items()) if outputs)
-    Path(lowtide.atlas.exports.__path__[0], "op_outputs.txt").write_text("".join(lines), "ascii")
+    Path(lowtide.atlas.index.__path__[0], "op_outputs.txt").write_text("".join(lines), "ascii")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from lowtide.atlas.node_details import node_details
 from lowtide.atlas.node_message import SHOWN_BYTES
 from lowtide.atlas.search import node_bytes
 from lowtide.errors import LowtideError
+from lowtide.program.dtypes import dtype_name
 from tests.unit.graph_bytes import FLOAT, INT32, TRAINING, attribute, function, shape, typed
 from tests.unit.protos import message, node, number
 
@@ -48,6 +49,27 @@ def test_dtypes_and_bytes_of_outputs(atlas_of):
     assert found["dense/Less"] == ("bool", 8)
     assert found["dense/kernel"] == ("resource", 160)
     assert found["adam/apply"] == (None, 0)
+
+
+@pytest.mark.parametrize(
+    ("op", "attributes", "dtype"),
+    [
+        # A file without the attributes that equal their defaults, and one with all.
+        ("ArgMax", {"T": FLOAT}, "int64"),
+        ("ArgMax", {"T": FLOAT, "output_type": INT32}, "int32"),
+        ("Shape", {"T": FLOAT}, "int32"),
+        ("Where", {"T": FLOAT}, "int64"),
+        ("NonMaxSuppressionV3", {"T": FLOAT, "T_threshold": FLOAT}, "int32"),
+        ("NextAfter", {}, "float32"),
+        ("NotAnOpOfTensorFlow", {"T": FLOAT, "out_type": INT32}, "int32"),
+        ("NotAnOpOfTensorFlow", {}, None),
+    ],
+)
+def test_the_dtype_of_an_output_is_that_of_its_declaration(atlas_of, op, attributes, dtype):
+    (found,) = atlas_of(
+        node("a", op, attributes=b"".join(attribute(key, number(6, each)) for key, each in attributes.items()))
+    ).dtype
+    assert (dtype_name(int(found)) if found else None) == dtype
 
 
 def test_a_shape_that_is_open_has_no_bytes(atlas_of):

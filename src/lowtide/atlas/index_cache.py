@@ -20,7 +20,7 @@ from lowtide.errors import LowtideError
 from lowtide.progress import Progress, ProgressCallback
 
 # To be increased with every change of the columns or of the hash of names.
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 
 class DamagedIndexError(ValueError):

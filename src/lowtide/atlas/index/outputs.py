@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
 from lowtide.atlas.index.arrays import Bytes, Hashes, Indices, Mask
-from lowtide.atlas.index.text import hash_spans, hash_text
-from lowtide.program.dtypes import RESOURCE, element_bytes
+from lowtide.atlas.index.declared_outputs import declared_outputs
+from lowtide.atlas.index.text import hash_spans, hash_text, hash_texts
+from lowtide.program.dtypes import element_bytes
 from lowtide.sources.protobuf.wire import BYTES, VARINT
 from lowtide.sources.protobuf.wire_columns import Fields, scan
 
@@ -24,7 +26,7 @@ FUNCTION_NAME = 1
 
 OUTPUT_SHAPES = "_output_shapes"
 
-# Attributes that hold the dtype of an output, in order of preference: a Cast has an attribute for its input too.
+# Attributes that hold the dtype of an output of an op that is not declared, in order of preference.
 _TYPE_KEYS = (
     "DstT", "out_type", "output_type", "Tout", "output_types", "Toutput_types", "dtype", "element_dtype", "type",
     "Tparams", "T", "_dtype",
@@ -32,20 +34,15 @@ _TYPE_KEYS = (
 _RANK = {hash_text(key): rank for rank, key in enumerate(_TYPE_KEYS)}
 _RANKED = np.sort(np.array(list(_RANK), np.uint64))
 _RANKS = np.array([_RANK[int(key)] for key in _RANKED], np.int64)
+# Before all others.
+_DECLARED_RANK = -1
+# No name of an attribute has this hash.
+_NO_KEY = ~np.uint64(0)
 _OUTPUT_SHAPES = np.uint64(hash_text(OUTPUT_SHAPES))
 _SHAPE, _VALUE = np.uint64(hash_text("shape")), np.uint64(hash_text("value"))
 
-BOOL = 10
-# Ops with a boolean output, whatever the dtype of their inputs.
-_COMPARISONS = (
-    "Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual", "LogicalAnd", "LogicalOr", "LogicalNot",
-    "IsFinite", "IsNan", "IsInf", "All", "Any", "ApproximateEqual",
-)  # fmt: skip
 # Ops whose shape attribute describes the variable, not the handle that they return.
 _HANDLES = ("VarHandleOp",)
-_GIVES = {np.uint64(hash_text(op)): BOOL for op in _COMPARISONS} | {
-    np.uint64(hash_text(op)): RESOURCE for op in _HANDLES
-}
 
 # One more than the largest dtype number.
 _DTYPES = 256
@@ -82,7 +79,7 @@ def read_outputs(data: Bytes, count: int, attributes: Fields, op: Hashes) -> Out
     """Parse the attributes of `count` nodes; `op` is the hash of each node's op."""
     read = read_attributes(data, attributes)
     owner, key, value = read.owner[read.value.owner], read.key[read.value.owner], read.value
-    dtype = _dtypes(data, count, owner, key, value, op)
+    dtype = _dtypes(data, owner, key, value, op)
     shapes = read_shapes(data, count, owner, key, value, op)
     elements, known = _count_elements(data, shapes)
     owners = shapes.owner
@@ -110,34 +107,65 @@ def read_attributes(data: Bytes, attributes: Fields) -> Attributes:
 
 def _dtypes(
     data: Bytes,
-    count: int,
     owner: Indices,
     key: Hashes,
     value: Fields,
     op: Hashes,
 ) -> npt.NDArray[np.uint8]:
-    """Return the dtype of each node's first output."""
+    """Return the dtype of each node's first output: as its op is declared, else by the names of its attributes."""
+    declared = _first_outputs().of(op)
+    is_declared = key == declared.key[owner]
+    # An attribute that equals its default may be missing.
+    dtype = declared.default.copy()
+    dtype[owner[is_declared]] = 0
     place = np.minimum(np.searchsorted(_RANKED, key), len(_RANKED) - 1)
-    is_matching = _RANKED[place] == key
+    is_matching = is_declared | ((_RANKED[place] == key) & (declared.default[owner] == 0))
+    ranks_of_keys = np.where(is_declared, _DECLARED_RANK, _RANKS[place])
     single = is_matching & (value.number == VALUE_TYPE) & (value.kind == VARINT)
     lists = np.flatnonzero(is_matching & (value.number == VALUE_LIST) & (value.kind == BYTES))
-    owners, ranks, types = [owner[single]], [_RANKS[place[single]]], [value.start[single]]
+    owners, ranks, types = [owner[single]], [ranks_of_keys[single]], [value.start[single]]
     within = scan(data, value.start[lists], value.end[lists])
     # In a packed list of dtypes the first byte is the first dtype; in an unpacked one each dtype is a varint field.
     packed, plain = within.of(LIST_TYPE), within.of(LIST_TYPE, VARINT)
     packed = packed.where(packed.start < packed.end)
     for found, first in ((packed, data[packed.start].astype(np.int64)), (plain, plain.start)):
         owners.append(owner[lists[found.owner]])
-        ranks.append(_RANKS[place[lists[found.owner]]])
+        ranks.append(ranks_of_keys[lists[found.owner]])
         types.append(first)
     node, rank, which = np.concatenate(owners), np.concatenate(ranks), np.concatenate(types)
-    dtype = np.zeros(count, np.uint8)
     # Assigned in reverse, the preferred attribute and the first element of a list remain.
     order = np.argsort(-rank[::-1], kind="stable")
     dtype[node[::-1][order]] = np.clip(which[::-1][order], 0, _DTYPES - 1)
-    for known, gives in _GIVES.items():
-        dtype[op == known] = gives
     return dtype
+
+
+@dataclass(frozen=True, slots=True)
+class _FirstOutputs:
+    """How the first output of each op is declared."""
+
+    op: Hashes
+    """In ascending order."""
+    key: Hashes
+    """The name of the attribute that holds the dtype; one that no node has where the dtype is fixed."""
+    default: npt.NDArray[np.uint8]
+    """The dtype without that attribute; 0 where there is none."""
+
+    def of(self, op: Hashes) -> _FirstOutputs:
+        """Return the first output of each of these ops; an op that is not declared has no default."""
+        place = np.minimum(np.searchsorted(self.op, op), len(self.op) - 1)
+        is_known = self.op[place] == op
+        key, default = np.where(is_known, self.key[place], _NO_KEY), np.where(is_known, self.default[place], 0)
+        return _FirstOutputs(op, key, default)
+
+
+@cache
+def _first_outputs() -> _FirstOutputs:
+    declared = declared_outputs()
+    op = hash_texts([name.encode() for name in declared])
+    key = hash_texts([first.type.encode() for first, *_ in declared.values()])
+    default = np.array([first.default for first, *_ in declared.values()], np.uint8)
+    order = np.argsort(op)
+    return _FirstOutputs(op[order], key[order], default[order])
 
 
 @dataclass(frozen=True, slots=True)
