@@ -194,10 +194,12 @@ def _steps_until_aged(streams: list[AllocationStream]) -> int:
 
 
 class _Trial(NamedTuple):
-    """Steps of one process to run under a limit; planned steps have a `seed` that draws small allocations."""
+    """Steps of one process to run under a limit; with a `seed`, small allocations between its buffers are drawn."""
 
     streams: list[AllocationStream]
     seed: int | None = None
+    has_arena: bool = False
+    """Whether the process fetches an arena, as for a planned step."""
 
     def peak_within(self, residents: Residents, limit_bytes: int) -> int | None:
         """Return the highest peak under a limit; None if the process runs out of memory."""
@@ -212,7 +214,7 @@ class _Trial(NamedTuple):
 
     def _run(self, residents: Residents, total_bytes: int, limit_bytes: int | None = None) -> SimulatedProcess:
         draw = None if self.seed is None else random.Random(self.seed)
-        arena_bytes = None if draw is None else total_bytes
+        arena_bytes = total_bytes if self.has_arena else None
         process = SimulatedProcess(self.streams[0], residents, limit_bytes, draw, arena_bytes)
         process.allocator.reset_peak()
         for stream in self.streams:
@@ -221,8 +223,10 @@ class _Trial(NamedTuple):
 
 
 def _limited_trials(streams: list[AllocationStream]) -> list[_Trial]:
+    """Return the trials of plain steps: each process without and with small allocations between its buffers."""
     count = tuning.LIMITED_EVENTS // max(len(streams[0].events) * len(streams), 1)
-    return [_Trial(_shuffled(streams, seed)) for seed in range(min(max(count, 1), tuning.MOST_LIMITED_PROCESSES))]
+    seeds = range(min(max(count, 1), tuning.MOST_LIMITED_PROCESSES))
+    return [_Trial(_shuffled(streams, seed), drawn) for seed in seeds for drawn in (None, seed)]
 
 
 def _ordered_trials(streams: list[AllocationStream]) -> list[_Trial]:
@@ -234,7 +238,7 @@ def _ordered_trials(streams: list[AllocationStream]) -> list[_Trial]:
     """
     count = tuning.LIMITED_EVENTS_IN_ORDER // max(len(streams[0].events) * len(streams), 1)
     seeds = range(min(max(count, 2), tuning.MOST_PROCESSES_IN_ORDER))
-    return [_Trial(_shuffled(streams, seed), seed) for seed in seeds]
+    return [_Trial(_shuffled(streams, seed), seed, has_arena=True) for seed in seeds]
 
 
 def _safe_limit(trials: list[_Trial], residents: Residents, floor: int) -> int:
