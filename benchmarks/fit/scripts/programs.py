@@ -113,7 +113,7 @@ def albert() -> Script:
     import keras_hub
 
     backbone = keras_hub.models.AlbertBackbone(**_SMALL, embedding_dim=64, max_sequence_length=128)
-    return _encoder(backbone, 16, 128, "lamb", segments=True)
+    return _encoder(backbone, 16, 128, keras.optimizers.Lamb(1e-3), segments=True)
 
 
 def roberta() -> Script:
