@@ -77,16 +77,25 @@ def first_target(budget_bytes: int) -> int:
     return int(budget_bytes / (1.0 + TUNING.first_margin))
 
 
-def search_plan(simulator: RewriteSimulator, budget_bytes: int, progress: ProgressCallback) -> Attempt:
-    """Find a rewrite that keeps a budget at a low cost; raise NoPlanError if there is none."""
-    return _PlanSearch(simulator, budget_bytes, progress).run()
+def search_plan(
+    simulator: RewriteSimulator, budget_bytes: int, progress: ProgressCallback, thorough: bool = True
+) -> Attempt:
+    """Find a rewrite that keeps a budget at a low cost; raise NoPlanError if there is none.
+
+    A search that is not `thorough` gives up sooner, for a caller that has other variants of the step to try.
+    """
+    return _PlanSearch(simulator, budget_bytes, progress, thorough).run()
 
 
 class _PlanSearch:
     """What the next attempt will try, and what the attempts so far have shown."""
 
-    def __init__(self, simulator: RewriteSimulator, budget_bytes: int, progress: ProgressCallback) -> None:
+    def __init__(
+        self, simulator: RewriteSimulator, budget_bytes: int, progress: ProgressCallback, thorough: bool
+    ) -> None:
         self.simulator = simulator
+        # XLA chooses the order itself: only the first steps of the search apply.
+        self.thorough = thorough and not simulator.compiled
         self.problem = simulator.problem
         self.budget_bytes = budget_bytes
         self.room = simulator.room(budget_bytes)
@@ -116,7 +125,7 @@ class _PlanSearch:
             self._simulate()
             if self._is_done(number) or not self._choose_target(number):
                 break
-        if self.best is None and not self.simulator.compiled:
+        if self.best is None and self.thorough:
             self._try_lowest()
             self._try_between()
         if self.best is None:
@@ -145,7 +154,7 @@ class _PlanSearch:
         (attempt, concurrency), budget_bytes = self.smallest, 0
         for _ in range(TUNING.attempts):
             budget_bytes = parse_bytes(format_bytes_up(max(attempt.after.safe_bytes, budget_bytes + 1)))
-            if self.simulator.compiled:
+            if not self.thorough:
                 break
             self.progress(Progress("tracing the smallest plan again, within its own bound"))
             attempt = self.simulator.simulate(attempt.solution, concurrency, budget_bytes)

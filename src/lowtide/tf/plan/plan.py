@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from os import PathLike
 from typing import Any
 
@@ -80,18 +80,28 @@ def plan_first(
 ) -> Plan:
     """Plan the first variant of a model's step that fits; `more` is what else could be allowed.
 
-    If that plan is expensive, variants with more micro-batches are tried too.
+    If that plan is expensive, variants with more micro-batches are tried too. If none fits, the one that came closest
+    is searched thoroughly.
     """
+    candidates = list(variants)
     before: Tide | None = None
     closest: NoPlanError | None = None
+    closest_variant: Variant | None = None
     best: Plan | None = None
     plain: Step | None = None
     untried: int | None = None
     pruning = VariantPruning(budget_bytes)
-    for variant in variants:
+
+    def searches() -> Iterator[tuple[Variant, bool]]:
+        """Yield variants, each with whether its search is thorough."""
+        yield from ((candidate, len(candidates) == 1) for candidate in candidates)
+        if best is None and closest_variant is not None and len(candidates) > 1:
+            yield closest_variant, True
+
+    for variant, thorough in searches():
         if best is not None and (not _is_expensive(best) or variant.precision != best.precision):
             break
-        if pruning.is_hopeless(variant.pieces, variant.precision):
+        if not thorough and pruning.is_hopeless(variant.pieces, variant.precision):
             untried = untried or (variant.pieces if variant.pieces > 1 else None)
             continue
         with variant.meanwhile():
@@ -100,15 +110,16 @@ def plan_first(
                 timed = times if variant.is_plain else None
                 step = build_step(variant)
                 plain = plain or step
-                made = plan_step(step, batch_size, budget_bytes, progress, label, timed)
+                made = plan_step(step, batch_size, budget_bytes, progress, label, timed, thorough)
             except NoPlanError as error:
                 before = before or error.before
                 pruning.note(variant.pieces, variant.precision, error)
                 if error.smallest_bytes is None:
                     # Precision and micro-batches lower nothing of what is there before the step.
                     raise
-                if closest is None or error.smallest_bytes < (closest.smallest_bytes or 0):
-                    closest = error
+                # A thorough search confirms the smallest plan that it names.
+                if closest is None or thorough or error.smallest_bytes < (closest.smallest_bytes or 0):
+                    closest, closest_variant = error, variant
                 continue
             except LowtideError:
                 # Only a trace shows whether a loss can be split.
@@ -174,8 +185,9 @@ def plan_step(
     progress: ProgressCallback | None = None,
     label: str | None = None,
     times: MeasuredTimes | None = None,
+    thorough: bool = True,
 ) -> Plan:
-    """Plan a traced step."""
+    """Plan a traced step; a search that is not `thorough` gives up sooner."""
     on_progress = progress or (lambda text: None)
     before = step.tide(batch_size, progress, label)
     if before.safe_bytes <= budget_bytes:
@@ -185,7 +197,7 @@ def plan_step(
     on_progress(Progress("looking at the graph"))
     with without_garbage_collection():
         context = PlanningContext(step, before, on_progress, label, times)
-        return context.plan_of(search_plan(context, budget_bytes, on_progress), budget_bytes)
+        return context.plan_of(search_plan(context, budget_bytes, on_progress, thorough), budget_bytes)
 
 
 def _order_only(
