@@ -229,7 +229,7 @@ def recommender() -> Script:
 # --- Subclassed models ------------------------------------------------------------------------------------------------
 
 
-class _Contrastive(keras.Model):
+class Contrastive(keras.Model):
     """SimCLR: two augmented views of each image, with the loss over all pairs of the batch."""
 
     def __init__(self) -> None:
@@ -257,12 +257,12 @@ class _Contrastive(keras.Model):
 
 
 def contrastive() -> Script:
-    model = _Contrastive()
+    model = Contrastive()
     model.compile("lion")
     return Script((_floats(32, 64, 64, 3), None), 32, model)
 
 
-class _Graph(keras.Model):
+class GraphNetwork(keras.Model):
     """Message passing over one graph per example: gather along edges, sum at nodes."""
 
     def __init__(self) -> None:
@@ -283,13 +283,13 @@ class _Graph(keras.Model):
 
 
 def graph_network() -> Script:
-    model = _Graph()
+    model = GraphNetwork()
     model.compile(keras.optimizers.Adam(clipnorm=1.0), "mse")
     edges = np.random.default_rng(5).integers(0, 64, (128 * BATCHES, 256, 2)).astype("int32")
     return Script(((_floats(128, 64, 16), edges), _floats(128, 1)), 128, model)
 
 
-class _Mixer(keras.Model):
+class Mixer(keras.Model):
     """An MLP-Mixer with mixed precision."""
 
     def __init__(self) -> None:
@@ -311,7 +311,7 @@ class _Mixer(keras.Model):
 
 def mixer_bfloat16() -> Script:
     keras.mixed_precision.set_global_policy("mixed_bfloat16")
-    model = _Mixer()
+    model = Mixer()
     model.compile("adamw", _SPARSE)
     return Script((_floats(64, 64, 64, 3), _classes(64, 10)), 64, model)
 
