@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
 _DECLARATION = re.compile(r"(?:(?P<number>\w+)\*)?(?P<list>\*)?(?P<type>\w+)(?:=(?P<default>\d+))?(?P<reference>&)?")
 
@@ -34,7 +34,7 @@ class DeclaredOutput:
 def declared_outputs() -> dict[str, tuple[DeclaredOutput, ...]]:
     """Return the declared outputs of each op that has any."""
     declared = {}
-    for line in files(__package__).joinpath("op_outputs.txt").read_text("ascii").splitlines():
+    for line in Path(__file__).with_name("op_outputs.txt").read_text("ascii").splitlines():
         outputs, _, ops = line.partition(":")
         read = tuple(
             DeclaredOutput(

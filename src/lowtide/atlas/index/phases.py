@@ -17,7 +17,7 @@ PHASES = ("forward", "backward", "optimizer")
 Phases = npt.NDArray[np.uint8]
 
 # Nodes whose edges are looked at together.
-_ROWS = 1 << 16
+_ROWS = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,10 @@ class PhaseGraph:
     def has_role(self, nodes: Indices, roles: int) -> Mask:
         """Return whether each node has one of the roles."""
         return np.asarray(self.roles[nodes] & np.uint32(roles) != 0)
+
+    def have_role(self, roles: int) -> Mask:
+        """Return whether each node of the graph has one of the roles."""
+        return np.asarray(self.roles & np.uint32(roles) != 0)
 
     def with_role(self, roles: int) -> Indices:
         """Return the nodes that have one of the roles."""
@@ -70,6 +74,6 @@ class ControlEdges:
 
 
 def chunks(nodes: Indices) -> Iterator[Indices]:
-    """Split nodes so that the edges of a piece take some megabytes."""
+    """Split nodes so that the edges of a piece take a few megabytes."""
     for low in range(0, len(nodes), _ROWS):
         yield nodes[low : low + _ROWS]

@@ -26,10 +26,9 @@ from lowtide.atlas.index.phases import BACKWARD, FORWARD, PhaseGraph, Phases, ch
 
 def find_sizes(graph: PhaseGraph) -> Mask:
     """Mark constants, shapes, and integers, casts and fills that are computed from them alone."""
-    nodes = np.arange(len(graph))
-    is_size = graph.has_role(nodes, CONSTANT | SHAPE)
-    is_open = graph.has_role(nodes, INTEGER | CAST | FILL)
-    is_open &= ~graph.has_role(nodes, CALL | READ | VARIABLE | ARGUMENT | GRADIENT) & ~is_size
+    is_size = graph.have_role(CONSTANT | SHAPE)
+    is_open = graph.have_role(INTEGER | CAST | FILL) & ~is_size
+    is_open &= ~graph.have_role(CALL | READ | VARIABLE | ARGUMENT | GRADIENT)
     frontier = np.flatnonzero(is_size)
     while len(frontier):
         found = []
