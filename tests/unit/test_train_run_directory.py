@@ -8,36 +8,38 @@ from pathlib import Path
 import pytest
 
 from lowtide.errors import LowtideError
+from lowtide.run.launch import Script
 from lowtide.run.train.history import AttemptStarted, CheckpointWritten, Decided, History
-from lowtide.run.train.run_directory import Program, RunDirectory, check_same_program, new_record
+from lowtide.run.train.run_directory import RunDirectory, check_same_script, new_record
 from lowtide.run.train.settings import AttemptSettings, read_settings
 
 
 @pytest.fixture
-def program(tmp_path: Path) -> Program:
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Script:
     (tmp_path / "train.py").write_text("a = 1\nb = 2\n")
-    return Program("train.py", ("--epochs", "3"), folder=str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    return Script("train.py", ("--epochs", "3"))
 
 
-def test_a_run_is_created_and_read_again(tmp_path: Path, program: Program) -> None:
+def test_a_run_is_created_and_read_again(tmp_path: Path, script: Script) -> None:
     directory = RunDirectory(tmp_path / "runs" / "a")
     assert not directory.exists
-    record = new_record(program, budget_bytes=1 << 30, allow=["bfloat16"])
+    record = new_record(script, budget_bytes=1 << 30, allow=["bfloat16"])
     directory.create(record)
     assert directory.exists
     assert directory.load() == record
     assert directory.changes_since(record) is None
 
 
-def test_two_runs_have_different_seeds(program: Program) -> None:
-    assert len({new_record(program).seed for _ in range(5)}) == 5
+def test_two_runs_have_different_seeds(script: Script) -> None:
+    assert len({new_record(script).seed for _ in range(5)}) == 5
 
 
-def test_a_directory_with_other_files_is_refused(tmp_path: Path, program: Program) -> None:
+def test_a_directory_with_other_files_is_refused(tmp_path: Path, script: Script) -> None:
     with pytest.raises(LowtideError, match="holds other files"):
-        RunDirectory(tmp_path).create(new_record(program))
+        RunDirectory(tmp_path).create(new_record(script))
     with pytest.raises(LowtideError, match="needs a directory"):
-        RunDirectory(tmp_path / "train.py").create(new_record(program))
+        RunDirectory(tmp_path / "train.py").create(new_record(script))
 
 
 def test_a_directory_without_a_run_is_refused(tmp_path: Path) -> None:
@@ -45,9 +47,9 @@ def test_a_directory_without_a_run_is_refused(tmp_path: Path) -> None:
         RunDirectory(tmp_path).load()
 
 
-def test_a_run_of_a_newer_version_is_refused(tmp_path: Path, program: Program) -> None:
+def test_a_run_of_a_newer_version_is_refused(tmp_path: Path, script: Script) -> None:
     directory = RunDirectory(tmp_path / "a")
-    directory.create(new_record(program))
+    directory.create(new_record(script))
     path = tmp_path / "a" / "run.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "schema_version": 99}))
     with pytest.raises(LowtideError, match="newer version"):
@@ -57,22 +59,22 @@ def test_a_run_of_a_newer_version_is_refused(tmp_path: Path, program: Program) -
         directory.load()
 
 
-def test_another_program_is_refused(tmp_path: Path, program: Program) -> None:
-    record = new_record(program)
-    check_same_program(tmp_path, record, program)
+def test_another_program_is_refused(tmp_path: Path, script: Script) -> None:
+    record = new_record(script)
+    check_same_script(tmp_path, record, script)
     (tmp_path / "other.py").write_text("")
     for other in (
-        Program("train.py", ("--epochs", "4"), folder=str(tmp_path)),
-        Program("other.py", ("--epochs", "3"), folder=str(tmp_path)),
-        Program("train.py", ("--epochs", "3"), is_module=True, folder=str(tmp_path)),
+        Script("train.py", ("--epochs", "4")),
+        Script("other.py", ("--epochs", "3")),
+        Script("train.py", ("--epochs", "3"), is_module=True),
     ):
         with pytest.raises(LowtideError, match="the run of another program"):
-            check_same_program(tmp_path, record, other)
+            check_same_script(tmp_path, record, other)
 
 
-def test_a_changed_script_is_described(tmp_path: Path, program: Program) -> None:
+def test_a_changed_script_is_described(tmp_path: Path, script: Script) -> None:
     directory = RunDirectory(tmp_path / "a")
-    record = new_record(program)
+    record = new_record(script)
     directory.create(record)
     (tmp_path / "train.py").write_text("a = 1\nb = 3\nc = 4\n")
     words = directory.changes_since(record)

@@ -8,13 +8,14 @@ import hashlib
 import json
 import os
 import random
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import lowtide
 from lowtide.errors import LowtideError
+from lowtide.run.launch import Script
 from lowtide.run.train.history import History
 
 SCHEMA_VERSION = 1
@@ -25,33 +26,12 @@ _SEEDS = 1 << 31
 
 
 @dataclass(frozen=True)
-class Program:
-    """The program of a run, as it was started."""
-
-    target: str
-    """The script or the module, as the user named it; "" for a program that lowtide did not start."""
-    arguments: tuple[str, ...]
-    is_module: bool = False
-    folder: str = ""
-    """The working directory."""
-    interpreter: str = ""
-
-    @property
-    def words(self) -> str:
-        """The program as a command line."""
-        return " ".join([*(["-m"] if self.is_module else []), self.target, *self.arguments])
-
-    @property
-    def path(self) -> Path:
-        """The script's file."""
-        return Path(self.folder) / self.target
-
-
-@dataclass(frozen=True)
-class RunRecord:
+class TrainingRecord:
     """What does not change over the attempts of a run."""
 
-    program: Program
+    script: Script
+    folder: str
+    """The working directory."""
     seed: int
     digest: str | None
     """The SHA-256 of the script when the run began; None for a module."""
@@ -59,12 +39,21 @@ class RunRecord:
     allow: tuple[str, ...] = ()
     checkpoint_seconds: float | None = None
     checkpoint_steps: int | None = None
-    lowtide_version: str = lowtide.__version__
+
+    @property
+    def path(self) -> Path:
+        """The script's file."""
+        return Path(self.folder) / self.script.target
+
+    @property
+    def words(self) -> str:
+        """The script as a command line."""
+        return shlex.join(self.script.command)
 
 
-def this_program() -> Program:
-    """Return the program that this process runs, for a run without a supervisor."""
-    return Program(sys.argv[0] if sys.argv else "", tuple(sys.argv[1:]), folder=str(Path.cwd()))
+def this_script() -> Script:
+    """Return the script that this process runs, for a run without a supervisor."""
+    return Script(sys.argv[0] if sys.argv else "", tuple(sys.argv[1:]))
 
 
 class RunDirectory:
@@ -88,7 +77,7 @@ class RunDirectory:
         """Return the folder with the output of an attempt."""
         return self.folder / "attempts" / str(number)
 
-    def create(self, record: RunRecord) -> None:
+    def create(self, record: TrainingRecord) -> None:
         """Begin a run in this directory, which must be empty or missing."""
         if self.folder.is_file():
             raise LowtideError("a run needs a directory", given=self.folder, cure="name another one")
@@ -101,10 +90,10 @@ class RunDirectory:
         except OSError as error:
             raise LowtideError(f"cannot create the directory: {error.strerror}", given=self.folder) from error
         if record.digest is not None:
-            (self.folder / _SCRIPT).write_bytes(record.program.path.read_bytes())
+            (self.folder / _SCRIPT).write_bytes(record.path.read_bytes())
         self._write(record)
 
-    def load(self) -> RunRecord:
+    def load(self) -> TrainingRecord:
         """Return the record of the run."""
         path = self.folder / _RECORD
         try:
@@ -116,10 +105,10 @@ class RunDirectory:
         except (ValueError, KeyError, AttributeError) as error:
             raise LowtideError("the record of the run is damaged", given=path, cure="start a new run") from error
         if version > SCHEMA_VERSION:
-            given = f"{self.folder}, lowtide {stored.get('lowtide_version')}"
-            raise LowtideError("the run was started by a newer version of lowtide", given=given, cure="install it")
-        program = Program(**{**stored["program"], "arguments": tuple(stored["program"]["arguments"])})
-        return RunRecord(**{**stored, "program": program, "allow": tuple(stored["allow"])})
+            cure = "install that version, or start a new run"
+            raise LowtideError("the run was started by a newer version of lowtide", given=self.folder, cure=cure)
+        script = Script(**{**stored["script"], "arguments": tuple(stored["script"]["arguments"])})
+        return TrainingRecord(**{**stored, "script": script, "allow": tuple(stored["allow"])})
 
     def lock(self) -> None:
         """Keep other processes out of this directory until this process ends."""
@@ -145,11 +134,11 @@ class RunDirectory:
             os.close(self._lock_file)
             self._lock_file = None
 
-    def changes_since(self, record: RunRecord) -> str | None:
+    def changes_since(self, record: TrainingRecord) -> str | None:
         """Return what has changed in the script since the run began, as one sentence; None if nothing has."""
         if record.digest is None:
             return None
-        path = record.program.path
+        path = record.path
         try:
             text = path.read_bytes()
         except OSError as error:
@@ -158,9 +147,9 @@ class RunDirectory:
             return None
         before = (self.folder / _SCRIPT).read_text(encoding="utf-8", errors="replace").splitlines()
         after = text.decode("utf-8", "replace").splitlines()
-        return f"{record.program.target} has changed since the run began: {_describe_changes(before, after)}"
+        return f"{record.script.target} has changed since the run began: {_describe_changes(before, after)}"
 
-    def _write(self, record: RunRecord) -> None:
+    def _write(self, record: TrainingRecord) -> None:
         part = self.folder / f"{_RECORD}.part"
         content = json.dumps({"schema_version": SCHEMA_VERSION, **asdict(record)}, indent=2)
         part.write_text(content, encoding="utf-8")
@@ -168,19 +157,23 @@ class RunDirectory:
 
 
 def new_record(
-    program: Program,
+    script: Script,
     *,
     budget_bytes: int | None = None,
     allow: Sequence[str] = (),
     checkpoint_seconds: float | None = None,
     checkpoint_steps: int | None = None,
-) -> RunRecord:
+    folder: Path | None = None,
+) -> TrainingRecord:
     """Return the record of a new run, with a seed of its own."""
+    folder = folder or Path.cwd()
+    path = folder / script.target
     digest = None
-    if not program.is_module and program.path.is_file():
-        digest = hashlib.sha256(program.path.read_bytes()).hexdigest()
-    return RunRecord(
-        program,
+    if not script.is_module and path.is_file():
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    return TrainingRecord(
+        script,
+        str(folder),
         random.SystemRandom().randrange(_SEEDS),
         digest,
         budget_bytes,
@@ -190,19 +183,19 @@ def new_record(
     )
 
 
-def check_same_program(folder: Path, record: RunRecord, program: Program) -> None:
-    """Refuse to continue the run of one program with another one."""
-    known = record.program
-    same = (known.path.resolve(), known.is_module, known.arguments) == (
-        program.path.resolve(),
-        program.is_module,
-        program.arguments,
-    )
-    if not same:
+def check_same_script(directory: Path, record: TrainingRecord, script: Script, folder: Path | None = None) -> None:
+    """Refuse to continue the run of one script with another one."""
+    path = (folder or Path.cwd()) / script.target
+    known = record.script
+    if (record.path.resolve(), known.is_module, known.arguments) != (
+        path.resolve(),
+        script.is_module,
+        script.arguments,
+    ):
         raise LowtideError(
-            f"{folder} holds the run of another program",
-            given=f"{program.words}, and the run is of {known.words}",
-            cure=f"name another directory, or continue that run: lowtide train --resume {folder}",
+            f"{directory} holds the run of another program",
+            given=f"{shlex.join(script.command)}, and the run is of {record.words}",
+            cure=f"name another directory, or continue that run: lowtide train --resume {directory}",
         )
 
 
