@@ -138,7 +138,14 @@ class _Entry:
 
     @property
     def path(self) -> str:
-        return self.name.partition("/")[2]
+        """The end of the path: a layer or an optimizer, and its variable."""
+        return "/".join(self.name.split("/")[1:][-2:])
+
+    def is_named_like(self, other: _Entry) -> bool:
+        """Whether one path ends with the other: the scopes before depend on where the variable was built."""
+        paths = [_NUMBER.sub("", entry.name).split("/")[1:] for entry in (self, other)]
+        shared = min(map(len, paths))
+        return paths[0][-shared:] == paths[1][-shared:]
 
 
 def _stored(folder: Path) -> list[_Entry]:
@@ -167,7 +174,7 @@ def _check_unchanged(variables: Sequence[Any], stored: Sequence[_Entry]) -> None
 def _find_change(now: _Entry | None, was: _Entry | None) -> str | None:
     if now is None or was is None:
         return f"{now.path} is new" if now is not None else f"{was.path} is missing" if was is not None else None
-    if _NUMBER.sub("", now.path) != _NUMBER.sub("", was.path):
+    if not now.is_named_like(was):
         return f"{now.path} {now.shape} is in the place of {was.path} {was.shape}"
     if now.shape != was.shape:
         return f"{now.path} is {now.shape}, and was {was.shape}"
