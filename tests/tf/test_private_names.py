@@ -32,6 +32,7 @@ def samples():
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
     model.compile("sgd", "mse")
     model.fit(tf.zeros([8, 4]), tf.zeros([8, 2]), verbose=0)
+    tf.random.set_seed(0)
     variable = tf.Variable(tf.zeros([2]))
     double = tf.function(lambda x: 2 * x * variable)
     concrete = double.get_concrete_function(tf.TensorSpec([2]))
@@ -46,6 +47,7 @@ def samples():
         "model": model,
         "functional model": keras.Model(model.inputs, model.outputs),
         "layer": model.layers[0],
+        "tensorboard callback": keras.callbacks.TensorBoard(),
         "keras tensor": model.outputs[0],
         "variable": variable,
         "handle": variable.handle,
@@ -81,7 +83,8 @@ def samples():
 
 @pytest.mark.parametrize("entry", private_names.MODULE_NAMES, ids=lambda entry: entry.name)
 def test_a_module_has_the_name(entry):
-    assert find(entry.name) is not None
+    # Raises an error if it is missing; a variable of a module may be None.
+    find(entry.name)
 
 
 @pytest.mark.parametrize("entry", private_names.ATTRIBUTES, ids=lambda entry: entry.name)

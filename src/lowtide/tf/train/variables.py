@@ -1,0 +1,190 @@
+"""Writes and restores variables in TensorFlow's checkpoint format, with at most a few MiB of memory for it.
+
+An optimizer slot that a planned step updates in place is in TensorFlow's copy-on-read mode: an ordinary read allocates
+the whole variable once more. Here this mode is turned off before a read, and the next update in place turns it on
+again without a copy. Large variables are stored in slices along their first axis, so that each can be restored into
+the variable's own buffer by itself: an assignment would move the variable to where its restored value was allocated.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from lowtide.errors import LowtideError
+
+PREFIX = "variables"
+"""The files of a checkpoint begin with this name; `tf.train.load_checkpoint(folder / PREFIX)` reads them."""
+_PIECE_BYTES = 16 << 20
+# Keras numbers names over all objects of a process.
+_NUMBER = re.compile(r"_\d+(?=_|/|$)")
+
+
+def save_variables(variables: Sequence[Any], folder: Path) -> None:
+    """Write variables of TensorFlow and Keras to a folder, each under its position and its path."""
+    if not variables:
+        return
+    names = [f"{position:03}/{_path(variable)}" for position, variable in enumerate(variables)]
+    parts: list[str] = []
+    for group in _groups(_pieces(variables, names)):
+        parts.append(str(folder / f"{PREFIX}-{len(parts):05}"))
+        tf.raw_ops.SaveV2(
+            prefix=parts[-1],
+            tensor_names=[piece.name for piece in group],
+            shape_and_slices=[piece.layout for piece in group],
+            tensors=[piece.read() for piece in group],
+        )
+    tf.raw_ops.MergeV2Checkpoints(
+        checkpoint_prefixes=parts, destination_prefix=str(folder / PREFIX), delete_old_dirs=False
+    )
+
+
+def restore_variables(variables: Sequence[Any], folder: Path) -> None:
+    """Write the stored values into the variables; if they do not match, raise an error and change none."""
+    stored = _stored(folder)
+    _check_unchanged(variables, stored)
+    for group in _groups(_pieces(variables, [entry.name for entry in stored])):
+        values = tf.raw_ops.RestoreV2(
+            prefix=str(folder / PREFIX),
+            tensor_names=[piece.name for piece in group],
+            shape_and_slices=[piece.layout for piece in group],
+            dtypes=[piece.variable.dtype for piece in group],
+        )
+        while values:
+            group[len(values) - 1].write(values.pop())
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A variable, or some rows of a large one."""
+
+    variable: Any
+    name: str
+    rows: tuple[int, int] | None = None
+
+    @property
+    def bytes(self) -> int:
+        shape = self.variable.shape
+        whole: int = shape.num_elements() * self.variable.dtype.size
+        return whole if self.rows is None else whole // shape[0] * (self.rows[1] - self.rows[0])
+
+    @property
+    def layout(self) -> str:
+        """The rows in the notation of SaveV2: all sizes, and for each axis "start,length" or "-"."""
+        if self.rows is None:
+            return ""
+        start, stop = self.rows
+        slices = [f"{start},{stop - start}", *("-" for _ in self.variable.shape[1:])]
+        return f"{' '.join(map(str, self.variable.shape))} {':'.join(slices)}"
+
+    def read(self) -> tf.Tensor:
+        tf.raw_ops.DisableCopyOnRead(resource=self.variable.handle)
+        value = tf.raw_ops.ReadVariableOp(resource=self.variable.handle, dtype=self.variable.dtype)
+        return value if self.rows is None else value[slice(*self.rows)]
+
+    def write(self, value: tf.Tensor) -> None:
+        axes = 1 if self.variable.shape.rank else 0
+        start, stop = self.rows or (0, value.shape[0] if axes else 0)
+        tf.raw_ops.ResourceStridedSliceAssign(
+            ref=self.variable.handle,
+            begin=tf.constant([start] * axes, tf.int64),
+            end=tf.constant([stop] * axes, tf.int64),
+            strides=tf.constant([1] * axes, tf.int64),
+            value=value,
+        )
+        # Writing rows turned on the copies of weights, which a step reads more than once.
+        tf.raw_ops.DisableCopyOnRead(resource=self.variable.handle)
+
+
+def _pieces(variables: Sequence[Any], names: Sequence[str]) -> Iterator[_Piece]:
+    for variable, name in zip(variables, names, strict=True):
+        whole = _Piece(_tensorflow_variable(variable), name)
+        rows = whole.variable.shape[0] if whole.variable.shape.rank else 1
+        if whole.bytes <= _PIECE_BYTES or rows == 1:
+            yield whole
+            continue
+        count = max(_PIECE_BYTES * rows // whole.bytes, 1)
+        for start in range(0, rows, count):
+            yield _Piece(whole.variable, name, (start, min(start + count, rows)))
+
+
+def _groups(pieces: Iterator[_Piece]) -> Iterator[list[_Piece]]:
+    """Yield pieces that are written together."""
+    group: list[_Piece] = []
+    held = 0
+    for piece in pieces:
+        if group and held + piece.bytes > _PIECE_BYTES:
+            yield group
+            group, held = [], 0
+        group.append(piece)
+        held += piece.bytes
+    if group:
+        yield group
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """What identifies a variable of a checkpoint besides its position."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def path(self) -> str:
+        """The end of the path: a layer or an optimizer, and its variable."""
+        return "/".join(self.name.split("/")[1:][-2:])
+
+    def is_named_like(self, other: _Entry) -> bool:
+        """Whether one path ends with the other: the scopes before depend on where the variable was built."""
+        paths = [_NUMBER.sub("", entry.name).split("/")[1:] for entry in (self, other)]
+        shared = min(map(len, paths))
+        return paths[0][-shared:] == paths[1][-shared:]
+
+
+def _stored(folder: Path) -> list[_Entry]:
+    """Return the variables of a checkpoint, in their order."""
+    if not (folder / f"{PREFIX}.index").exists():
+        return []
+    reader = tf.train.load_checkpoint(str(folder / PREFIX))
+    dtypes = reader.get_variable_to_dtype_map()
+    shapes = reader.get_variable_to_shape_map()
+    entries = [_Entry(name, tuple(shape), dtypes[name].name) for name, shape in shapes.items()]
+    return sorted(entries, key=lambda entry: int(entry.name.partition("/")[0]))
+
+
+def _check_unchanged(variables: Sequence[Any], stored: Sequence[_Entry]) -> None:
+    entries = []
+    for position, variable in enumerate(variables):
+        tensor = _tensorflow_variable(variable)
+        entries.append(_Entry(f"{position:03}/{_path(variable)}", tuple(tensor.shape), tensor.dtype.name))
+    for now, was in zip_longest(entries, stored):
+        change = _find_change(now, was)
+        if change is not None:
+            cure = "restore the model and its optimizer as they were, or start a new run"
+            raise LowtideError(f"the model has changed since the checkpoint: {change}", cure=cure)
+
+
+def _find_change(now: _Entry | None, was: _Entry | None) -> str | None:
+    if now is None or was is None:
+        return f"{now.path} is new" if now is not None else f"{was.path} is missing" if was is not None else None
+    if not now.is_named_like(was):
+        return f"{now.path} {now.shape} is in the place of {was.path} {was.shape}"
+    if now.shape != was.shape:
+        return f"{now.path} is {now.shape}, and was {was.shape}"
+    return f"{now.path} is {now.dtype}, and was {was.dtype}" if now.dtype != was.dtype else None
+
+
+def _tensorflow_variable(variable: Any) -> Any:
+    return variable if isinstance(variable, tf.Variable) else variable.value
+
+
+def _path(variable: Any) -> str:
+    path: str = variable.name.partition(":")[0] if isinstance(variable, tf.Variable) else variable.path
+    return path
