@@ -169,7 +169,7 @@ def _for_device_memory(settings: AttemptSettings, last: PastAttempt, full_bytes:
         return _plan_for(settings, full_bytes, "the device's memory ran out, and steps were not planned for its limit")
     times = round(math.log(budget / full_bytes) / math.log(_SMALLER))
     if not last.is_without_plan and times < (_SMALLER_SPLIT_PLANS if settings.splits else _SMALLER_PLANS):
-        less = whole_mib(round(full_bytes * _SMALLER ** (times + 1)))
+        less = int(full_bytes * _SMALLER ** (times + 1))
         return _plan_for(settings, less, f"the device's memory ran out with steps planned for {format_bytes(budget)}")
     why = f"no plan reaches {format_bytes(budget)}" if last.is_without_plan else "smaller plans ran out too"
     if not settings.splits and MICROBATCH not in settings.allow:

@@ -97,8 +97,8 @@ def _training_lines(event: TrainingStarted) -> tuple[str, ...]:
     if event.checkpoint is not None:
         place = f"epoch {event.epoch + 1}, after step {event.step:,} of it"
         return (f"restored the checkpoint of step {event.steps_done:,}: continues in {place}",)
-    again = ", from the beginning: there is no checkpoint" if event.attempt > 1 and event.training == 0 else ""
-    epochs = [] if event.epochs is None else [format_count(event.epochs, "epoch")]
+    again = "; there is no checkpoint to continue from" if event.attempt > 1 and event.training == 0 else ""
+    epochs = [] if event.epochs is None else [format_count(event.epochs, "epoch", "epochs")]
     steps = [] if event.steps is None else [format_count(event.steps, "step")]
     size = f": {' of '.join([*epochs, *steps])}" if epochs or steps else ""
     which = "the training begins" if event.training == 0 else f"training {event.training + 1} begins"

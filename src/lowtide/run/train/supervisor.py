@@ -28,7 +28,6 @@ from lowtide.run.train.decisions import (
     HOST_MEMORY,
     INTERRUPTED,
     RESTART,
-    Decision,
     decide,
     describe_changes,
     whole_mib,
@@ -115,25 +114,37 @@ class _Supervisor:
 
     def run(self) -> int:
         """Run attempts until the run ends; returns the exit code."""
-        started = [event.attempt for event in self.tail.events if isinstance(event, AttemptStarted)]
-        number = max(started, default=0) + 1
-        settings = self._continued(number - 1).changed(attempt=number)
+        settings = self._continued(self._last_attempt)
         try:
             with _stop_signals():
-                while True:
-                    attempt = self._attempt(settings)
-                    if attempt.cause == FINISHED:
-                        self._warn_if_nothing_trained(settings.attempt)
-                        return self._end(settings, FINISHED, 0)
-                    if attempt.cause == INTERRUPTED:
-                        return self._end(settings, STOPPED, 128 + (stop_signal(attempt.ending) or 0))
-                    decision = decide(settings, self.tail.events, self.limit_bytes)
-                    if decision.settings is None:
-                        return self._give_up(settings, attempt, decision)
-                    settings = decision.settings.changed(attempt=settings.attempt + 1)
-                    self._decided(settings.attempt, decision)
+                status, exit_code = self._run_attempts(settings)
         except _StoppedError as stop:
-            return self._end(settings, STOPPED, 128 + stop.number)
+            status, exit_code = STOPPED, 128 + stop.number
+        self.tail.add(RunEnded(attempt=self._last_attempt, status=status, exit_code=exit_code))
+        return exit_code
+
+    @property
+    def _last_attempt(self) -> int:
+        return max((event.attempt for event in self.tail.events if isinstance(event, AttemptStarted)), default=0)
+
+    def _run_attempts(self, settings: AttemptSettings) -> tuple[str, int]:
+        """Run attempts until the run ends; returns its status and its exit code."""
+        while True:
+            number = self._last_attempt + 1
+            attempt = self._attempt(settings.changed(attempt=number))
+            if attempt.cause == FINISHED:
+                self._warn_if_nothing_trained(number)
+                return FINISHED, 0
+            if attempt.cause == INTERRUPTED:
+                return STOPPED, 128 + (stop_signal(attempt.ending) or 0)
+            decision = decide(settings, self.tail.events, self.limit_bytes)
+            number += decision.settings is not None
+            self.tail.add(Decided(attempt=number, change=decision.change, reason=decision.reason))
+            if decision.settings is None:
+                for shortage in attempt.shortages[-1:]:
+                    self.on_shortage(shortage)
+                return FAILED, 1 if attempt.cause in _MEMORY else attempt.ending.as_exit_code
+            settings = decision.settings
 
     # -- settings ---------------------------------------------------------------------------------
 
@@ -143,7 +154,7 @@ class _Supervisor:
         if self.record.budget_bytes is not None:
             return self.record.budget_bytes
         given = os.environ.get(_CPU_LIMIT, "")
-        if given.isdigit():
+        if given.isdigit() and int(given):
             return int(given) << 20
         return min(machine_bytes(), group_bytes() or machine_bytes())
 
@@ -260,8 +271,7 @@ class _Supervisor:
         """Explain a process that left no message: by the allocator's blocks, or because the kernel killed it."""
         if ending.signal == signals.SIGKILL:
             limit = group_bytes() if is_of_group else None
-            exhausted = "machine" if limit is None else "container"
-            evidence = Evidence(Request(), exhausted=exhausted, limit_bytes=limit)
+            evidence = Evidence(Request(), exhausted="machine" if limit is None else "container", limit_bytes=limit)
             return (explain_evidence(evidence, self.script.target),)
         with suppress(LowtideError, OSError):
             if dump is not None:
@@ -273,21 +283,6 @@ class _Supervisor:
         if not any(isinstance(event, TrainingStarted) for event in self.tail.events):
             text = "the script did not train: no call of fit and no lt.Training"
             self.tail.add(Note(attempt=attempt, text=text))
-
-    # -- ends -------------------------------------------------------------------------------------
-
-    def _decided(self, attempt: int, decision: Decision) -> None:
-        self.tail.add(Decided(attempt=attempt, change=decision.change, reason=decision.reason))
-
-    def _give_up(self, settings: AttemptSettings, attempt: _Attempt, decision: Decision) -> int:
-        self._decided(settings.attempt, decision)
-        for shortage in attempt.shortages[-1:]:
-            self.on_shortage(shortage)
-        return self._end(settings, FAILED, 1 if attempt.cause in _MEMORY else attempt.ending.as_exit_code)
-
-    def _end(self, settings: AttemptSettings, status: str, exit_code: int) -> int:
-        self.tail.add(RunEnded(attempt=settings.attempt, status=status, exit_code=exit_code))
-        return exit_code
 
 
 class _Tail:
