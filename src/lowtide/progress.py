@@ -1,4 +1,4 @@
-"""How far a long operation is: the one type that every stage reports, and the one place that formats it."""
+"""How far a long operation is: the one type that every stage reports, and the one place that formats it and times."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,6 +33,15 @@ class Progress:
 def format_left(seconds: float) -> str:
     """Return an estimate as text: "20 s left"; "1 s left" at least, since nothing is done yet."""
     return f"{max(1, round(seconds)):,} s left"
+
+
+def format_duration(seconds: float) -> str:
+    """Return a time that has passed as text: "4.2 s", "3 min 05 s", "2 h 07 min"."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes:02} min"
+    return f"{minutes} min {rest:02} s" if minutes else f"{seconds:.1f} s"
 
 
 ProgressCallback = Callable[[Progress], None]

@@ -57,7 +57,7 @@ def test_links_between_documents_lead_somewhere(path):
         assert (path.parent / target).exists(), target
 
 
-@pytest.mark.parametrize("verb", ["predict", "plan", "run", "graph"])
+@pytest.mark.parametrize("verb", ["predict", "plan", "run", "train", "graph"])
 def test_the_table_of_options_is_complete(verb):
     command = import_module(f"lowtide.cli.{verb}").command
     text = (DOCUMENTS / f"{verb}.md").read_text(encoding="utf-8")

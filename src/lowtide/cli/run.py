@@ -12,7 +12,7 @@ import click
 
 from lowtide.cli.options import check_writable, report_options, space_option
 from lowtide.errors import LowtideError
-from lowtide.progress import Progress
+from lowtide.progress import Progress, format_duration
 from lowtide.units import parse_bytes
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def command(
     """
     check_writable([html, svg, space, save, log], force=force)
     if not module:
-        _check_script(script)
+        check_script(script)
     from lowtide.cli.output import emit
     from lowtide.run.launch import Script
 
@@ -118,7 +118,7 @@ def _copy(source: Path, path: Path) -> Path:
     return path
 
 
-def _check_script(name: str) -> None:
+def check_script(name: str) -> None:
     """Refuse a script that does not exist; "-" is standard input."""
     path = Path(name)
     if name == "-" or path.exists():
@@ -150,7 +150,7 @@ def _print(console: Console, outcome: Outcome, ending: Ending, report: TideRepor
     # The last line of the script's output may have no line break.
     console.print()
     console.rule(Text("lowtide"), style="dim")
-    console.print(Text(f"  {ending.words} after {_duration(ending.seconds)}"))
+    console.print(Text(f"  {ending.words} after {format_duration(ending.seconds)}"))
     if outcome.shortages:
         from lowtide.view.terminal.shortage import TerminalShortage
 
@@ -162,14 +162,6 @@ def _print(console: Console, outcome: Outcome, ending: Ending, report: TideRepor
         console.print(TerminalReport(report))
     if outcome.problem is not None:
         console.print(Text(f"  {outcome.problem}"))
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes:02} min"
-    return f"{minutes} min {rest:02} s" if minutes else f"{seconds:.1f} s"
 
 
 def _files(

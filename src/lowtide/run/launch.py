@@ -56,6 +56,8 @@ class Ending:
     log: Path
     kills: int | None = None
     """The number of processes that the system's out-of-memory killer ended meanwhile; None if it is not known."""
+    stopped_by: int | None = None
+    """The last signal to stop that this process received meanwhile and the script got too."""
 
     @property
     def as_exit_code(self) -> int:
@@ -81,25 +83,29 @@ def launch(
     steps: int,
     recorder: str | None = None,
     stdout_to_stderr: bool = False,
+    variables: Mapping[str, str] | None = None,
+    working_folder: Path | None = None,
 ) -> Ending:
     """Run a script to its end and show what it prints; its log and the recording are written into `folder`.
 
     `recorder` names a module that the script's process imports after TensorFlow; it has the functions `limit_gpus`,
     `begin` and `end`. The allocator writes `folder/heap_NAME.MICROSECONDS` each time that a request fails.
+    `variables` are added to the environment of the script.
     """
-    surroundings = child_environment(folder, limit_bytes, steps, os.environ, recorder)
+    surroundings = child_environment(folder, limit_bytes, steps, {**os.environ, **(variables or {})}, recorder)
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     log = OutputLog(folder / "log")
     before, started = count_kills(), time.monotonic()
     with OutputChannel(STDERR) as channel, SignalRelay(channel.copy_size) as relay:
         # If both are the same file they share one channel, so that their order is kept.
-        together = stdout_to_stderr or _is_output_together()
+        together = stdout_to_stderr or is_output_together()
         process = start_child(
             [sys.executable, *interpreter_options(sys.orig_argv), *script.command],
             stdout=channel.writer if together else None,
             stderr=channel.writer,
             env=surroundings,
+            cwd=working_folder,
             # Descriptors from the shell stay open for the script; those opened by this process are not inheritable.
             close_fds=False,
         )
@@ -113,7 +119,7 @@ def launch(
             log.close()
     code, after = process.wait(), count_kills()
     kills = None if before is None or after is None else after - before
-    return Ending(code, -code if code < 0 else None, time.monotonic() - started, log.path, kills)
+    return Ending(code, -code if code < 0 else None, time.monotonic() - started, log.path, kills, relay.stopped_by)
 
 
 def child_environment(
@@ -165,7 +171,7 @@ def interpreter_options(command: list[str]) -> list[str]:
     return options
 
 
-def _is_output_together() -> bool:
+def is_output_together() -> bool:
     """Whether standard output and standard error of this process are the same file."""
     try:
         return os.path.sameopenfile(STDOUT, STDERR)

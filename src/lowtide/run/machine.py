@@ -7,11 +7,13 @@ import os
 import signal
 import subprocess
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 _PR_SET_PDEATHSIG = 1
+_CONTROL_GROUPS = Path("/sys/fs/cgroup")
+_NO_LIMIT = 1 << 60
 
 
 def machine_bytes() -> int:
@@ -19,6 +21,51 @@ def machine_bytes() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") + 1024 * (
         _number("/proc/meminfo", "SwapTotal:") or 0
     )
+
+
+def group_bytes(root: Path = _CONTROL_GROUPS, membership: str | None = None) -> int | None:
+    """Return the lowest memory limit of this process's control groups, such as a container's; None without one."""
+    limits = []
+    for group in _memory_groups(root, membership):
+        for name in ("memory.max", "memory.limit_in_bytes"):
+            text = _read_text(group / name).strip()
+            # "max" is no limit, and version 1 shows a number near 2 ** 63.
+            if text.isdigit() and int(text) < _NO_LIMIT:
+                limits.append(int(text))
+    return min(limits, default=None)
+
+
+def count_group_kills(root: Path = _CONTROL_GROUPS, membership: str | None = None) -> int | None:
+    """Return how many processes of this process's control group the kernel has killed; None if not known."""
+    for group in _memory_groups(root, membership):
+        for name in ("memory.events", "memory.oom_control"):
+            count = _number(group / name, "oom_kill")
+            if count is not None:
+                return count
+    return None
+
+
+def _memory_groups(root: Path, membership: str | None) -> Iterator[Path]:
+    """Yield the folders of this process's control groups that may limit memory, the innermost first.
+
+    `membership` is the content of `/proc/self/cgroup`.
+    """
+    lines = (_read_text("/proc/self/cgroup") if membership is None else membership).splitlines()
+    for line in lines:
+        number, controllers, path = (line.split(":", 2) + ["", ""])[:3]
+        if "memory" in controllers.split(","):
+            mount = root / "memory"
+        elif number == "0":
+            mount = root
+        else:
+            continue
+        group = mount / path.lstrip("/")
+        # In a container the folder of the group may be mounted as the root.
+        while True:
+            yield group
+            if group == mount or mount not in group.parents:
+                break
+            group = group.parent
 
 
 def count_kills() -> int | None:
@@ -41,12 +88,17 @@ def _kib_of_process(name: str) -> int | None:
     return None if kib is None else kib << 10
 
 
-def _number(path: str, name: str) -> int | None:
-    try:
-        lines = Path(path).read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return None
+def _number(path: str | Path, name: str) -> int | None:
+    lines = _read_text(path).splitlines()
     return next((int(line.split()[1]) for line in lines if line.split()[:1] == [name]), None)
+
+
+def _read_text(path: str | Path) -> str:
+    """Return the content of a file; nothing if it cannot be read."""
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
 
 
 def start_child(command: Sequence[str | Path], **options: Any) -> subprocess.Popen[bytes]:

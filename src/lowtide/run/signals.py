@@ -13,12 +13,15 @@ from typing import Any
 _FORWARDED = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGINT", "SIGQUIT")
 # A terminal sends these to all foreground processes, so the script gets them too.
 _FROM_THE_KEYBOARD = (signal.SIGINT, signal.SIGQUIT)
+_STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class SignalRelay:
     """A context in which signals go to the script; this process survives to report what happened."""
 
     def __init__(self, resized: Callable[[], None]) -> None:
+        self.stopped_by: int | None = None
+        """The last signal to stop that was received."""
         self._resized = resized
         self._process: subprocess.Popen[bytes] | None = None
         self._early: list[int] = []
@@ -47,6 +50,8 @@ class SignalRelay:
             process.send_signal(number)
 
     def _forward(self, number: int, frame: FrameType | None) -> None:
+        if number in _STOPS:
+            self.stopped_by = number
         if number in _FROM_THE_KEYBOARD and _is_in_foreground():
             return
         if self._process is None:

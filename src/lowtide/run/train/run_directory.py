@@ -77,18 +77,23 @@ class RunDirectory:
         """Return the folder with the output of an attempt."""
         return self.folder / "attempts" / str(number)
 
-    def create(self, record: TrainingRecord) -> None:
-        """Begin a run in this directory, which must be empty or missing."""
+    def check_is_free(self) -> None:
+        """Refuse a directory in which no run can begin: it must be empty or missing."""
         if self.folder.is_file():
             raise LowtideError("a run needs a directory", given=self.folder, cure="name another one")
         others = [path.name for path in self.folder.iterdir() if path.name != _LOCK] if self.folder.is_dir() else []
         if others:
             given = f"{self.folder}, with {', '.join(sorted(others)[:3])}"
             raise LowtideError("the directory holds other files", given=given, cure="name a new directory")
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise LowtideError(f"cannot create the directory: {error.strerror}", given=self.folder) from error
+
+    def create(self, record: TrainingRecord) -> None:
+        """Begin a run in this directory, which must be empty or missing."""
+        self.check_is_free()
+        self._make()
+        self.begin(record)
+
+    def begin(self, record: TrainingRecord) -> None:
+        """Begin a run in this directory, in place of one that has trained nothing."""
         if record.digest is not None:
             (self.folder / _SCRIPT).write_bytes(record.path.read_bytes())
         self._write(record)
@@ -110,9 +115,13 @@ class RunDirectory:
         script = Script(**{**stored["script"], "arguments": tuple(stored["script"]["arguments"])})
         return TrainingRecord(**{**stored, "script": script, "allow": tuple(stored["allow"])})
 
-    def lock(self) -> None:
-        """Keep other processes out of this directory until this process ends."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+    def update(self, record: TrainingRecord) -> None:
+        """Replace the record of the run by one with other options."""
+        self._write(record)
+
+    def lock(self, *, with_children: bool = False) -> None:
+        """Keep other processes out of this directory until this process ends, and its later children if wanted."""
+        self._make()
         handle = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -124,6 +133,7 @@ class RunDirectory:
                 given=f"{self.folder}, process {holder or 'unknown'}",
                 cure="wait until it ends, or stop it",
             ) from None
+        os.set_inheritable(handle, with_children)
         os.ftruncate(handle, 0)
         os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
         self._lock_file = handle
@@ -148,6 +158,12 @@ class RunDirectory:
         before = (self.folder / _SCRIPT).read_text(encoding="utf-8", errors="replace").splitlines()
         after = text.decode("utf-8", "replace").splitlines()
         return f"{record.script.target} has changed since the run began: {_describe_changes(before, after)}"
+
+    def _make(self) -> None:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise LowtideError(f"cannot create the directory: {error.strerror}", given=self.folder) from error
 
     def _write(self, record: TrainingRecord) -> None:
         part = self.folder / f"{_RECORD}.part"
