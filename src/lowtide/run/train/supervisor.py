@@ -198,7 +198,7 @@ class _Supervisor:
             folder.mkdir(parents=True, exist_ok=True)
             (folder / _SETTINGS).write_text(variables[VARIABLE], encoding="utf-8")
         except OSError as error:
-            raise LowtideError(f"cannot write: {error.strerror}", given=folder) from error
+            raise self._cannot("write", error, folder) from error
         if self.record.budget_bytes is None:
             # A container may have less than the machine.
             variables[_CPU_LIMIT] = str(self.limit_bytes >> 20)
@@ -224,7 +224,11 @@ class _Supervisor:
                 working_folder=Path(self.record.folder),
             )
         except OSError as error:
-            raise LowtideError(f"cannot start the script: {error.strerror}", given=error.filename) from error
+            raise self._cannot("start the script", error, error.filename) from error
+
+    def _cannot(self, action: str, error: OSError, given: object) -> LowtideError:
+        cure = f"when that is solved, continue with lowtide train --resume {self.directory.folder}"
+        return LowtideError(f"cannot {action}: {error.strerror}", given=given, cure=cure)
 
     def _ended(
         self, settings: AttemptSettings, folder: Path, ending: Ending, group_kills_before: int | None
