@@ -74,6 +74,10 @@ def test_a_training_continues_in_another_process(tmp_path):
         assert same([stored[str(number)] for number in range(len(stored))], contents(model))
 
 
+def test_the_variables_of_every_device_are_restored(tmp_path):
+    assert last_json(run_python(train_programs.__file__, "devices", tmp_path)) is True
+
+
 OPTIMIZERS = {
     "adam amsgrad": lambda: optimizers.Adam(0.01, amsgrad=True, weight_decay=0.01),
     "sgd momentum": lambda: optimizers.SGD(0.01, momentum=0.9, nesterov=True),
@@ -148,6 +152,8 @@ def test_a_checkpoint_is_one_of_tensorflow(tmp_path):
         tf.Variable(7, dtype=tf.int64),
         tf.Variable(tf.constant([1, 2], tf.bfloat16)),
         tf.Variable(tf.zeros((0, 3))),
+        tf.Variable([3.5], shape=tf.TensorShape(None)),
+        tf.Variable([[4.5]], shape=(None, 1)),
     ]
     expected = [np.asarray(variable.numpy()) for variable in variables]
     save_variables(variables, tmp_path)

@@ -71,7 +71,8 @@ class _Piece:
     @property
     def bytes(self) -> int:
         shape = self.variable.shape
-        whole: int = shape.num_elements() * self.variable.dtype.size
+        # A variable may change its shape.
+        whole: int = (shape.num_elements() or 0) * self.variable.dtype.size
         return whole if self.rows is None else whole // shape[0] * (self.rows[1] - self.rows[0])
 
     @property
@@ -89,6 +90,9 @@ class _Piece:
         return value if self.rows is None else value[slice(*self.rows)]
 
     def write(self, value: tf.Tensor) -> None:
+        if not self.variable.shape.is_fully_defined():
+            self.variable.assign(value)
+            return
         axes = 1 if self.variable.shape.rank else 0
         start, stop = self.rows or (0, value.shape[0] if axes else 0)
         tf.raw_ops.ResourceStridedSliceAssign(
@@ -105,10 +109,10 @@ class _Piece:
 def _pieces(variables: Sequence[Any], names: Sequence[str]) -> Iterator[_Piece]:
     for variable, name in zip(variables, names, strict=True):
         whole = _Piece(_tensorflow_variable(variable), name)
-        rows = whole.variable.shape[0] if whole.variable.shape.rank else 1
-        if whole.bytes <= _PIECE_BYTES or rows == 1:
+        if whole.bytes <= _PIECE_BYTES:
             yield whole
             continue
+        rows = whole.variable.shape[0]
         count = max(_PIECE_BYTES * rows // whole.bytes, 1)
         for start in range(0, rows, count):
             yield _Piece(whole.variable, name, (start, min(start + count, rows)))
@@ -133,7 +137,7 @@ class _Entry:
     """What identifies a variable of a checkpoint besides its position."""
 
     name: str
-    shape: tuple[int, ...]
+    shape: tf.TensorShape
     dtype: str
 
     @property
@@ -155,7 +159,7 @@ def _stored(folder: Path) -> list[_Entry]:
     reader = tf.train.load_checkpoint(str(folder / PREFIX))
     dtypes = reader.get_variable_to_dtype_map()
     shapes = reader.get_variable_to_shape_map()
-    entries = [_Entry(name, tuple(shape), dtypes[name].name) for name, shape in shapes.items()]
+    entries = [_Entry(name, tf.TensorShape(shape), dtypes[name].name) for name, shape in shapes.items()]
     return sorted(entries, key=lambda entry: int(entry.name.partition("/")[0]))
 
 
@@ -163,7 +167,7 @@ def _check_unchanged(variables: Sequence[Any], stored: Sequence[_Entry]) -> None
     entries = []
     for position, variable in enumerate(variables):
         tensor = _tensorflow_variable(variable)
-        entries.append(_Entry(f"{position:03}/{_path(variable)}", tuple(tensor.shape), tensor.dtype.name))
+        entries.append(_Entry(f"{position:03}/{_path(variable)}", tensor.shape, tensor.dtype.name))
     for now, was in zip_longest(entries, stored):
         change = _find_change(now, was)
         if change is not None:
@@ -176,7 +180,7 @@ def _find_change(now: _Entry | None, was: _Entry | None) -> str | None:
         return f"{now.path} is new" if now is not None else f"{was.path} is missing" if was is not None else None
     if not now.is_named_like(was):
         return f"{now.path} {now.shape} is in the place of {was.path} {was.shape}"
-    if now.shape != was.shape:
+    if not now.shape.is_compatible_with(was.shape):
         return f"{now.path} is {now.shape}, and was {was.shape}"
     return f"{now.path} is {now.dtype}, and was {was.dtype}" if now.dtype != was.dtype else None
 
