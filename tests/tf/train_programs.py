@@ -1,7 +1,8 @@
 """Small training programs whose every bit is compared, and what is asked of them in a process of its own.
 
-`python train_programs.py continue FOLDER` restores and trains on; `devices FOLDER` saves and restores replicas; `memory
-FOLDER` says what writing and restoring a variable in copy-on-read mode takes from the allocator.
+`python train_programs.py continue FOLDER` restores and trains on; `devices FOLDER` saves and restores replicas; `full
+FOLDER` saves to a disk without room; `memory FOLDER` says what writing and restoring a variable in copy-on-read mode
+takes from the allocator.
 """
 
 from __future__ import annotations
@@ -149,6 +150,14 @@ def continue_on_two_devices(folder: Path) -> bool:
     return len({variable.handle.device for variable in variables}) == 2 and changed > 20 and same
 
 
+def save_to_full_disk(folder: Path) -> list[Any]:
+    try:
+        save_variables([tf.Variable(tf.random.normal((1 << 20,)))], folder)
+    except OSError as error:
+        return [error.errno, error.filename]
+    return []
+
+
 def peak_above(call: Any) -> int:
     """Return the highest memory in use during a call above that before it."""
     gc.collect()
@@ -162,6 +171,7 @@ if __name__ == "__main__":
     parts: dict[str, Callable[[Path], Any]] = {
         "continue": restored_training,
         "devices": continue_on_two_devices,
+        "full": save_to_full_disk,
         "memory": measure_memory,
     }
     print(json.dumps(parts[sys.argv[1]](Path(sys.argv[2]))))

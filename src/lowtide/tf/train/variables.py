@@ -8,10 +8,11 @@ the variable's own buffer by itself: an assignment would move the variable to wh
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,17 @@ _NUMBER = re.compile(r"_\d+(?=_|/|$)")
 
 def save_variables(variables: Sequence[Any], folder: Path) -> None:
     """Write variables of TensorFlow and Keras to a folder, each under its position and its path."""
+    try:
+        _save(variables, folder)
+    except tf.errors.ResourceExhaustedError as error:
+        # TensorFlow reports a full disk by the error for memory that runs out.
+        for number in (errno.ENOSPC, errno.EDQUOT):
+            if os.strerror(number) in error.message:
+                raise OSError(number, os.strerror(number), str(folder)) from error
+        raise
+
+
+def _save(variables: Sequence[Any], folder: Path) -> None:
     if not variables:
         return
     names = [f"{position:03}/{_path(variable)}" for position, variable in enumerate(variables)]
@@ -168,21 +180,22 @@ def _check_unchanged(variables: Sequence[Any], stored: Sequence[_Entry]) -> None
     for position, variable in enumerate(variables):
         tensor = _tensorflow_variable(variable)
         entries.append(_Entry(f"{position:03}/{_path(variable)}", tensor.shape, tensor.dtype.name))
-    for now, was in zip_longest(entries, stored):
-        change = _find_change(now, was)
-        if change is not None:
-            cure = "restore the model and its optimizer as they were, or start a new run"
-            raise LowtideError(f"the model has changed since the checkpoint: {change}", cure=cure)
+    change = next(_changes(entries, stored), None)
+    if change is not None:
+        cure = "restore the model and its optimizer as they were, or start a new run"
+        raise LowtideError(f"the model has changed since the checkpoint: {change}", cure=cure)
 
 
-def _find_change(now: _Entry | None, was: _Entry | None) -> str | None:
-    if now is None or was is None:
-        return f"{now.path} is new" if now is not None else f"{was.path} is missing" if was is not None else None
-    if not now.is_named_like(was):
-        return f"{now.path} {now.shape} is in the place of {was.path} {was.shape}"
-    if not now.shape.is_compatible_with(was.shape):
-        return f"{now.path} is {now.shape}, and was {was.shape}"
-    return f"{now.path} is {now.dtype}, and was {was.dtype}" if now.dtype != was.dtype else None
+def _changes(entries: Sequence[_Entry], stored: Sequence[_Entry]) -> Iterator[str]:
+    for now, was in zip(entries, stored, strict=False):
+        if not now.is_named_like(was):
+            yield f"{now.path} {now.shape} is in the place of {was.path} {was.shape}"
+        elif not now.shape.is_compatible_with(was.shape):
+            yield f"{now.path} is {now.shape}, and was {was.shape}"
+        elif now.dtype != was.dtype:
+            yield f"{now.path} is {now.dtype}, and was {was.dtype}"
+    yield from (f"{entry.path} is new" for entry in entries[len(stored) :])
+    yield from (f"{entry.path} is missing" for entry in stored[len(entries) :])
 
 
 def _tensorflow_variable(variable: Any) -> Any:
