@@ -234,6 +234,34 @@ def test_the_data_gets_less_when_the_hosts_memory_runs_out(script):
     assert done.err.count("Traceback") == 4
 
 
+@pytest.fixture
+def group():
+    """A control group with a limit of 200 MiB, which a process joins by writing into its list."""
+    membership = Path("/proc/self/cgroup").read_text().splitlines()
+    own = next((line.split(":", 2)[2] for line in membership if line.split(":")[1] == "memory"), None)
+    if own is None:
+        pytest.skip("no control group of version 1 for memory")
+    path = Path("/sys/fs/cgroup/memory") / own.lstrip("/") / f"lowtide-{os.getpid()}"
+    try:
+        path.mkdir()
+        (path / "memory.limit_in_bytes").write_text(str(200 << 20))
+    except OSError as error:
+        pytest.skip(f"no control group can be made: {error}")
+    yield path
+    path.rmdir()
+
+
+def test_what_the_kernel_kills_for_its_memory_gets_less_data(script, group):
+    script("for step in train(1):\n    if attempt < 3: held = [b'x' * (1 << 20) for _ in range(400)]")
+    join = ["sh", "-c", 'echo $$ > "$0"/cgroup.procs; exec "$@"', str(group)]
+    done = subprocess.run(
+        [*join, *command("--out", "a", "train.py")], capture_output=True, text=True, env=environment(), check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert causes() == ["host memory", "host memory", "finished"]
+    assert "the limit of the container or job, 200 MiB, was reached, and the process was killed" in done.stderr
+
+
 def test_another_failure_is_tried_once_more_and_passed_on(script):
     script("for step in train(3):\n    if step == 2: raise ValueError('bad data')\n    checkpoint(step + 1)")
     done = train("--out", "a", "train.py")

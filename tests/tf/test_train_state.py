@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import errno
 import random
 import re
+import shutil
+import subprocess
+import sys
 import threading
 
 import keras
@@ -20,7 +24,7 @@ from lowtide.tf.train.callbacks import capture_callbacks, prepare_callbacks, res
 from lowtide.tf.train.plain_data import load_state, plain_bytes, save_state
 from lowtide.tf.train.state import capture_random, find_variables, restore_random
 from lowtide.tf.train.variables import PREFIX, restore_variables, save_variables
-from tests.children import last_json, run_python
+from tests.children import child_environment, last_json, run_python
 
 layers, optimizers = keras.layers, keras.optimizers
 MIB = 1 << 20
@@ -72,6 +76,20 @@ def test_a_training_continues_in_another_process(tmp_path):
     assert last_json(done) == expected
     with np.load(tmp_path / "continued.npz") as stored:
         assert same([stored[str(number)] for number in range(len(stored))], contents(model))
+
+
+def test_the_variables_of_every_device_are_restored(tmp_path):
+    assert last_json(run_python(train_programs.__file__, "devices", tmp_path)) is True
+
+
+def test_a_full_disk_is_not_taken_for_memory_that_ran_out(tmp_path):
+    mounted = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
+    mount = 'mount -t tmpfs -o size=1m none "$0"'
+    if shutil.which("unshare") is None or subprocess.run([*mounted, mount, tmp_path], check=False).returncode:
+        pytest.skip("a small disk cannot be mounted here")
+    command = [*mounted, f'{mount} && exec "$@" "$0"', tmp_path, sys.executable, train_programs.__file__, "full"]
+    done = subprocess.run(command, env=child_environment(), capture_output=True, text=True, check=True)
+    assert last_json(done) == [errno.ENOSPC, str(tmp_path)]
 
 
 OPTIMIZERS = {
@@ -148,6 +166,8 @@ def test_a_checkpoint_is_one_of_tensorflow(tmp_path):
         tf.Variable(7, dtype=tf.int64),
         tf.Variable(tf.constant([1, 2], tf.bfloat16)),
         tf.Variable(tf.zeros((0, 3))),
+        tf.Variable([3.5], shape=tf.TensorShape(None)),
+        tf.Variable([[4.5]], shape=(None, 1)),
     ]
     expected = [np.asarray(variable.numpy()) for variable in variables]
     save_variables(variables, tmp_path)

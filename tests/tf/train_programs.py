@@ -1,7 +1,8 @@
 """Small training programs whose every bit is compared, and what is asked of them in a process of its own.
 
-`python train_programs.py continue FOLDER` restores and trains on; `memory FOLDER` says what writing and restoring a
-variable in copy-on-read mode takes from the allocator.
+`python train_programs.py continue FOLDER` restores and trains on; `devices FOLDER` saves and restores replicas; `full
+FOLDER` saves to a disk without room; `memory FOLDER` says what writing and restoring a variable in copy-on-read mode
+takes from the allocator.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import gc
 import json
 import math
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +99,7 @@ def contents(model: keras.Model) -> list[np.ndarray]:
     return [np.asarray(variable.numpy()) for variable in find_variables(model)]
 
 
-def continue_training(folder: Path) -> dict[str, Any]:
+def restored_training(folder: Path) -> dict[str, Any]:
     model = ready(network())
     restore_variables(find_variables(model), folder)
     restore_random(load_state(folder)["random"])
@@ -131,6 +133,31 @@ def measure_memory(folder: Path) -> dict[str, int]:
     return figures
 
 
+def continue_on_two_devices(folder: Path) -> bool:
+    devices = [tf.config.LogicalDeviceConfiguration()] * 2
+    tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], devices)
+    with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
+        model = network()
+    x, y = batches(1)[0]
+    model.fit(x, y, batch_size=8, epochs=2, verbose=0)
+    variables = find_variables(model)
+    before = contents(model)
+    save_variables(variables, folder)
+    model.fit(x, y, batch_size=8, verbose=0)
+    changed = sum(not np.array_equal(*pair) for pair in zip(before, contents(model), strict=True))
+    restore_variables(variables, folder)
+    same = all(np.array_equal(*pair) for pair in zip(before, contents(model), strict=True))
+    return len({variable.handle.device for variable in variables}) == 2 and changed > 20 and same
+
+
+def save_to_full_disk(folder: Path) -> list[Any]:
+    try:
+        save_variables([tf.Variable(tf.random.normal((1 << 20,)))], folder)
+    except OSError as error:
+        return [error.errno, error.filename]
+    return []
+
+
 def peak_above(call: Any) -> int:
     """Return the highest memory in use during a call above that before it."""
     gc.collect()
@@ -141,4 +168,10 @@ def peak_above(call: Any) -> int:
 
 
 if __name__ == "__main__":
-    print(json.dumps({"continue": continue_training, "memory": measure_memory}[sys.argv[1]](Path(sys.argv[2]))))
+    parts: dict[str, Callable[[Path], Any]] = {
+        "continue": restored_training,
+        "devices": continue_on_two_devices,
+        "full": save_to_full_disk,
+        "memory": measure_memory,
+    }
+    print(json.dumps(parts[sys.argv[1]](Path(sys.argv[2]))))

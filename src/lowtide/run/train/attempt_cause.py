@@ -50,9 +50,12 @@ def find_attempt_cause(
         return HOST_MEMORY if was_out_of_memory else KILLED
     memory = HOST_MEMORY if shortages and shortages[-1].cause.name in _OF_THE_HOST else DEVICE_MEMORY
     failed = next((each for each in reversed(events) if isinstance(each, Failed)), None)
-    if failed is not None:
-        return _cause_of_exception(failed, memory)
-    return memory if shortages or (has_dump and ending.signal in _CRASHES) else FAILURE
+    if failed is not None and failed.is_memory:
+        return _memory_of_exception(failed, memory)
+    if failed is None and (shortages or (has_dump and ending.signal in _CRASHES)):
+        return memory
+    # A process that the script has started may have been killed, and the script failed without it.
+    return HOST_MEMORY if was_out_of_memory else FAILURE
 
 
 def stop_signal(ending: Ending) -> int | None:
@@ -68,9 +71,7 @@ def _is_in_training(events: Sequence[Event]) -> bool:
     return bool(set(started) - set(ended))
 
 
-def _cause_of_exception(failed: Failed, memory: str) -> str:
-    if not failed.is_memory:
-        return FAILURE
+def _memory_of_exception(failed: Failed, memory: str) -> str:
     # NumPy's is _ArrayMemoryError.
     if failed.error.endswith("MemoryError") or "bad_alloc" in failed.message:
         return HOST_MEMORY

@@ -75,7 +75,7 @@ def train(
 
 
 @dataclass(frozen=True)
-class _Attempt:
+class _EndedAttempt:
     """An attempt that has ended."""
 
     ending: Ending
@@ -190,7 +190,7 @@ class _Supervisor:
 
     # -- attempts ---------------------------------------------------------------------------------
 
-    def _attempt(self, settings: AttemptSettings) -> _Attempt:
+    def _attempt(self, settings: AttemptSettings) -> _EndedAttempt:
         number = settings.attempt
         folder = self.directory.attempt_folder(number)
         variables = {**settings.to_environment(), "PYTHONHASHSEED": "0"}
@@ -198,7 +198,7 @@ class _Supervisor:
             folder.mkdir(parents=True, exist_ok=True)
             (folder / _SETTINGS).write_text(variables[VARIABLE], encoding="utf-8")
         except OSError as error:
-            raise LowtideError(f"cannot write: {error.strerror}", given=folder) from error
+            raise self._cannot("write", error, folder) from error
         if self.record.budget_bytes is None:
             # A container may have less than the machine.
             variables[_CPU_LIMIT] = str(self.limit_bytes >> 20)
@@ -224,26 +224,27 @@ class _Supervisor:
                 working_folder=Path(self.record.folder),
             )
         except OSError as error:
-            raise LowtideError(f"cannot start the script: {error.strerror}", given=error.filename) from error
+            raise self._cannot("start the script", error, error.filename) from error
+
+    def _cannot(self, action: str, error: OSError, given: object) -> LowtideError:
+        cure = f"when that is solved, continue with lowtide train --resume {self.directory.folder}"
+        return LowtideError(f"cannot {action}: {error.strerror}", given=given, cure=cure)
 
     def _ended(
         self, settings: AttemptSettings, folder: Path, ending: Ending, group_kills_before: int | None
-    ) -> _Attempt:
+    ) -> _EndedAttempt:
         """Find out why an attempt ended, and add it to the history."""
         events = [event for event in self.tail.events if event.attempt == settings.attempt]
         group_kills = _increase(group_kills_before, count_group_kills())
+        # The counter of the control group does not count processes of other programs.
+        was_out_of_memory = bool(ending.kills if group_kills is None else group_kills)
         dump = _fresh_dump(folder)
         shortages = () if ending.exit_code == 0 else self._explain_log(folder, ending)
         cause = find_attempt_cause(
-            ending,
-            events,
-            shortages,
-            has_dump=dump is not None,
-            # The counter of the control group does not count processes of other programs.
-            was_out_of_memory=bool(ending.kills if group_kills is None else group_kills),
+            ending, events, shortages, has_dump=dump is not None, was_out_of_memory=was_out_of_memory
         )
         if cause in (DEVICE_MEMORY, HOST_MEMORY) and not shortages:
-            shortages = self._explain_without_log(ending, dump, is_of_group=bool(group_kills))
+            shortages = self._explain_without_log(dump, was_killed=was_out_of_memory, is_of_group=bool(group_kills))
         problem = read_failure(folder)
         if problem is not None:
             self.tail.add(Note(attempt=settings.attempt, text=problem))
@@ -259,7 +260,7 @@ class _Supervisor:
                 explanation=_explanation(shortages),
             )
         )
-        return _Attempt(ending, cause, shortages)
+        return _EndedAttempt(ending, cause, shortages)
 
     def _explain_log(self, folder: Path, ending: Ending) -> tuple[Shortage, ...]:
         # A process may die while it writes what it knows; the run goes on without an explanation then.
@@ -267,9 +268,9 @@ class _Supervisor:
             return read_outcome(folder, ending, self.script.target).shortages
         return ()
 
-    def _explain_without_log(self, ending: Ending, dump: Path | None, *, is_of_group: bool) -> tuple[Shortage, ...]:
-        """Explain a process that left no message: by the allocator's blocks, or because the kernel killed it."""
-        if ending.signal == signals.SIGKILL:
+    def _explain_without_log(self, dump: Path | None, *, was_killed: bool, is_of_group: bool) -> tuple[Shortage, ...]:
+        """Explain a process that left no message: the kernel killed it, or the allocator has written its blocks."""
+        if was_killed:
             limit = group_bytes() if is_of_group else None
             evidence = Evidence(Request(), exhausted="machine" if limit is None else "container", limit_bytes=limit)
             return (explain_evidence(evidence, self.script.target),)

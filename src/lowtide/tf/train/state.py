@@ -30,7 +30,11 @@ def find_variables(model: Any, optimizers: Iterable[Any] = (), extra: Iterable[A
     for root in (model, list(optimizers), list(extra)):
         for variable in _variables_of(root, seen):
             value = variable if isinstance(variable, tf.Variable) else variable.value
-            found.setdefault(id(value.handle), variable)
+            if isinstance(value, tf.distribute.DistributedValues):
+                # One for each device of a strategy; averages and metrics differ between them.
+                found.update({id(each.handle): each for each in value.values})
+            else:
+                found.setdefault(id(value.handle), variable)
     return list(found.values())
 
 

@@ -8,10 +8,11 @@ the variable's own buffer by itself: an assignment would move the variable to wh
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,17 @@ _NUMBER = re.compile(r"_\d+(?=_|/|$)")
 
 def save_variables(variables: Sequence[Any], folder: Path) -> None:
     """Write variables of TensorFlow and Keras to a folder, each under its position and its path."""
+    try:
+        _save(variables, folder)
+    except tf.errors.ResourceExhaustedError as error:
+        # TensorFlow reports a full disk by the error for memory that runs out.
+        for number in (errno.ENOSPC, errno.EDQUOT):
+            if os.strerror(number) in error.message:
+                raise OSError(number, os.strerror(number), str(folder)) from error
+        raise
+
+
+def _save(variables: Sequence[Any], folder: Path) -> None:
     if not variables:
         return
     names = [f"{position:03}/{_path(variable)}" for position, variable in enumerate(variables)]
@@ -71,7 +83,8 @@ class _Piece:
     @property
     def bytes(self) -> int:
         shape = self.variable.shape
-        whole: int = shape.num_elements() * self.variable.dtype.size
+        # A variable may change its shape.
+        whole: int = (shape.num_elements() or 0) * self.variable.dtype.size
         return whole if self.rows is None else whole // shape[0] * (self.rows[1] - self.rows[0])
 
     @property
@@ -89,6 +102,9 @@ class _Piece:
         return value if self.rows is None else value[slice(*self.rows)]
 
     def write(self, value: tf.Tensor) -> None:
+        if not self.variable.shape.is_fully_defined():
+            self.variable.assign(value)
+            return
         axes = 1 if self.variable.shape.rank else 0
         start, stop = self.rows or (0, value.shape[0] if axes else 0)
         tf.raw_ops.ResourceStridedSliceAssign(
@@ -105,10 +121,10 @@ class _Piece:
 def _pieces(variables: Sequence[Any], names: Sequence[str]) -> Iterator[_Piece]:
     for variable, name in zip(variables, names, strict=True):
         whole = _Piece(_tensorflow_variable(variable), name)
-        rows = whole.variable.shape[0] if whole.variable.shape.rank else 1
-        if whole.bytes <= _PIECE_BYTES or rows == 1:
+        if whole.bytes <= _PIECE_BYTES:
             yield whole
             continue
+        rows = whole.variable.shape[0]
         count = max(_PIECE_BYTES * rows // whole.bytes, 1)
         for start in range(0, rows, count):
             yield _Piece(whole.variable, name, (start, min(start + count, rows)))
@@ -133,7 +149,7 @@ class _Entry:
     """What identifies a variable of a checkpoint besides its position."""
 
     name: str
-    shape: tuple[int, ...]
+    shape: tf.TensorShape
     dtype: str
 
     @property
@@ -155,7 +171,7 @@ def _stored(folder: Path) -> list[_Entry]:
     reader = tf.train.load_checkpoint(str(folder / PREFIX))
     dtypes = reader.get_variable_to_dtype_map()
     shapes = reader.get_variable_to_shape_map()
-    entries = [_Entry(name, tuple(shape), dtypes[name].name) for name, shape in shapes.items()]
+    entries = [_Entry(name, tf.TensorShape(shape), dtypes[name].name) for name, shape in shapes.items()]
     return sorted(entries, key=lambda entry: int(entry.name.partition("/")[0]))
 
 
@@ -163,22 +179,23 @@ def _check_unchanged(variables: Sequence[Any], stored: Sequence[_Entry]) -> None
     entries = []
     for position, variable in enumerate(variables):
         tensor = _tensorflow_variable(variable)
-        entries.append(_Entry(f"{position:03}/{_path(variable)}", tuple(tensor.shape), tensor.dtype.name))
-    for now, was in zip_longest(entries, stored):
-        change = _find_change(now, was)
-        if change is not None:
-            cure = "restore the model and its optimizer as they were, or start a new run"
-            raise LowtideError(f"the model has changed since the checkpoint: {change}", cure=cure)
+        entries.append(_Entry(f"{position:03}/{_path(variable)}", tensor.shape, tensor.dtype.name))
+    change = next(_changes(entries, stored), None)
+    if change is not None:
+        cure = "restore the model and its optimizer as they were, or start a new run"
+        raise LowtideError(f"the model has changed since the checkpoint: {change}", cure=cure)
 
 
-def _find_change(now: _Entry | None, was: _Entry | None) -> str | None:
-    if now is None or was is None:
-        return f"{now.path} is new" if now is not None else f"{was.path} is missing" if was is not None else None
-    if not now.is_named_like(was):
-        return f"{now.path} {now.shape} is in the place of {was.path} {was.shape}"
-    if now.shape != was.shape:
-        return f"{now.path} is {now.shape}, and was {was.shape}"
-    return f"{now.path} is {now.dtype}, and was {was.dtype}" if now.dtype != was.dtype else None
+def _changes(entries: Sequence[_Entry], stored: Sequence[_Entry]) -> Iterator[str]:
+    for now, was in zip(entries, stored, strict=False):
+        if not now.is_named_like(was):
+            yield f"{now.path} {now.shape} is in the place of {was.path} {was.shape}"
+        elif not now.shape.is_compatible_with(was.shape):
+            yield f"{now.path} is {now.shape}, and was {was.shape}"
+        elif now.dtype != was.dtype:
+            yield f"{now.path} is {now.dtype}, and was {was.dtype}"
+    yield from (f"{entry.path} is new" for entry in entries[len(stored) :])
+    yield from (f"{entry.path} is missing" for entry in stored[len(entries) :])
 
 
 def _tensorflow_variable(variable: Any) -> Any:
