@@ -200,7 +200,7 @@ def test_steps_are_planned_when_the_devices_memory_runs_out(script):
         f"{1000 << 20} True",
     ]
     assert "lowtide  steps are planned for 1000 MiB: the device's memory ran out, and steps were not" in done.err
-    assert "lowtide  attempt 2: train.py, within 1000 MiB; changed: steps planned for 1000 MiB\n" in done.err
+    assert "lowtide  attempt 2: train.py; changed: steps planned for 1000 MiB\n" in done.err
     assert len(events(Decided)) == 3
 
 

@@ -88,9 +88,10 @@ class Narrator:
 
 
 def _attempt_line(event: AttemptStarted) -> str:
-    within = "" if event.budget_bytes is None else f", within {format_bytes(event.budget_bytes)}"
-    changes = f"; changed: {', '.join(event.changes)}" if event.changes else ""
-    return f"attempt {event.attempt}: {' '.join(event.command)}{within}{changes}"
+    line = f"attempt {event.attempt}: {' '.join(event.command)}"
+    if event.changes:
+        return f"{line}; changed: {', '.join(event.changes)}"
+    return line if event.budget_bytes is None else f"{line}, within {format_bytes(event.budget_bytes)}"
 
 
 def _training_lines(event: TrainingStarted) -> tuple[str, ...]:
