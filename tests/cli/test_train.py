@@ -252,7 +252,12 @@ def group():
 
 
 def test_what_the_kernel_kills_for_its_memory_gets_less_data(script, group):
-    script("for step in train(1):\n    if attempt < 3: held = [b'x' * (1 << 20) for _ in range(400)]")
+    script("""
+        assert os.environ["TF_CPU_BFC_MEM_LIMIT_IN_MB"] == "200"
+        for step in train(1):
+            if attempt < 3:
+                held = [b"x" * (1 << 20) for _ in range(400)]
+        """)
     join = ["sh", "-c", 'echo $$ > "$0"/cgroup.procs; exec "$@"', str(group)]
     done = subprocess.run(
         [*join, *command("--out", "a", "train.py")], capture_output=True, text=True, env=environment(), check=False
@@ -476,6 +481,15 @@ def test_output_in_one_file_is_not_torn(script):
     lines = [line for line in done.stdout.splitlines() if line]
     assert "1/1 loss: 0.25" in lines
     assert "lowtide  a note" in lines
+
+
+def test_a_run_goes_on_when_nobody_reads_its_output(script):
+    script("for step in train(2):\n    checkpoint(step + 1)\n    if attempt == 1: sys.exit(3)")
+    process = subprocess.Popen(command("--out", "a", "train.py"), stderr=subprocess.PIPE, env=environment())
+    assert process.stderr is not None
+    process.stderr.close()
+    assert process.wait() == 0
+    assert causes() == ["failure", "finished"]
 
 
 @pytest.mark.parametrize(

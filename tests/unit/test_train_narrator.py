@@ -36,6 +36,11 @@ END = {"exit_code": 1, "signal": None, "seconds": 185.0}
             START | {"epoch": 3, "step": 120, "epochs": 5, "steps": 400, "steps_done": 1320, "checkpoint": "x"},
             "restored the checkpoint of step 1,320: continues in epoch 4, after step 120 of it",
         ),
+        (
+            "TrainingStarted",
+            START | {"epoch": 3, "steps_done": 1200, "checkpoint": "x"},
+            "restored the checkpoint of step 1,200: continues with epoch 4",
+        ),
         ("Planned", PLAN | {"predicted_bytes": 5 * GIB}, "the step fits as it is: 5 GiB of 8 GiB"),
         (
             "Planned",

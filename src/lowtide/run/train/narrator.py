@@ -96,8 +96,9 @@ def _attempt_line(event: AttemptStarted) -> str:
 
 def _training_lines(event: TrainingStarted) -> tuple[str, ...]:
     if event.checkpoint is not None:
-        place = f"epoch {event.epoch + 1}, after step {event.step:,} of it"
-        return (f"restored the checkpoint of step {event.steps_done:,}: continues in {place}",)
+        place = f"in epoch {event.epoch + 1}, after step {event.step:,} of it"
+        place = place if event.step else f"with epoch {event.epoch + 1}"
+        return (f"restored the checkpoint of step {event.steps_done:,}: continues {place}",)
     again = "; there is no checkpoint to continue from" if event.attempt > 1 and event.training == 0 else ""
     epochs = [] if event.epochs is None else [format_count(event.epochs, "epoch", "epochs")]
     steps = [] if event.steps is None else [format_count(event.steps, "step")]
