@@ -267,7 +267,8 @@ def _to_dict(directory: RunDirectory, record: TrainingRecord, shortages: Sequenc
                     "explanation": list(event.explanation),
                 }
             case Decided():
-                attempt["decision"] = {"change": event.change, "reason": event.reason}
+                # One that led to this attempt, and one that ended the run after it.
+                attempt.setdefault("decisions", []).append({"change": event.change, "reason": event.reason})
             case CheckpointWritten():
                 data["checkpoint"] = event.name
             case EpochEnded():
