@@ -111,8 +111,8 @@ MODULE_NAMES = (
     P("tensorflow.python.framework.func_graph.FuncGraph", "tf/watch", "graphs of functions, not of sessions"),
     P(
         "tensorflow.python.framework.op_def_registry.get",
-        "tf/plan tf/trace",
-        "types of the inputs and outputs of an op",
+        "tf/plan tf/trace tf/train",
+        "types of the inputs and outputs of an op, and whether it has a state",
     ),
     P("tensorflow.python.framework.ops.EagerTensor", "tf/record tf/references tf/watch", "find tensors that are alive"),
     P(

@@ -22,7 +22,7 @@ from train_programs import FEATURES, ROWS, Gan, batches, compiled, contents, net
 from lowtide.errors import LowtideError
 from lowtide.tf.train.callbacks import capture_callbacks, prepare_callbacks, restore_callbacks
 from lowtide.tf.train.plain_data import load_state, plain_bytes, save_state
-from lowtide.tf.train.state import capture_random, find_variables, restore_random
+from lowtide.tf.train.state import capture_random, find_unrestored_random, find_variables, restore_random
 from lowtide.tf.train.variables import PREFIX, restore_variables, save_variables
 from tests.children import child_environment, last_json, run_python
 
@@ -271,6 +271,28 @@ def test_random_generators_continue(tmp_path):
     assert "keras" not in capture_random()
     restore_random(load_state(tmp_path)["random"])
     assert draw() == expected
+
+
+def test_random_ops_that_keep_their_state_in_kernels_are_named():
+    generator, seeds = tf.random.Generator.from_seed(1), keras.random.SeedGenerator(1)
+
+    @tf.function
+    def inner(x):
+        return x + tf.random.normal((2,), name="noise")
+
+    @tf.function
+    def step(x):
+        x += keras.random.normal((2,), seed=seeds) + generator.normal((2,)) + tf.random.stateless_normal((2,), [1, 2])
+        return tf.random.shuffle(inner(x))
+
+    found = find_unrestored_random(step.get_concrete_function(tf.TensorSpec((2,))).graph)
+    assert sorted(each.split("/")[-1] for each in found) == [
+        "RandomShuffle (RandomShuffle)",
+        "RandomStandardNormal (RandomStandardNormal)",
+    ]
+    layer = keras.layers.Dropout(0.5)
+    dropout = tf.function(lambda x: layer(x, training=True))
+    assert find_unrestored_random(dropout.get_concrete_function(tf.TensorSpec((2,))).graph) == []
 
 
 def test_plain_data_comes_back_with_its_types(tmp_path):

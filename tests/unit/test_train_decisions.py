@@ -1,5 +1,7 @@
 """What the supervisor changes after an attempt, from histories that are written by hand."""
 
+import random
+
 import pytest
 
 from lowtide.run.train.decisions import (
@@ -67,6 +69,20 @@ def test_what_is_changed_for_the_devices_memory():
     # Where batches may be split anyway, allowing it changes nothing.
     allowed = PLANNED.changed(allow=("microbatch",))
     assert ladder(run_to_the_end(allowed, DEVICE_MEMORY)) == tail[:3]
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_whatever_happens_a_run_without_progress_ends(seed):
+    choose = random.Random(seed).choice
+    settings, history = choose((SETTINGS, PLANNED)), []
+    for attempt in range(1, 60):
+        error, cause = choose(("NoPlanError", "ValueError", str(attempt))), choose(CAUSES[2:])
+        history += [failed(attempt, steps=choose((0, attempt)), error=error), ended(attempt, cause)]
+        decision = decide(settings, history, 8 * GIB)
+        if decision.settings is None:
+            return
+        settings = decision.settings
+    pytest.fail("there is no end")
 
 
 def test_a_smaller_budget_is_not_tried_where_no_plan_reaches_it():

@@ -23,10 +23,11 @@ END = {"exit_code": 1, "signal": None, "seconds": 185.0}
     ("kind", "fields", "line"),
     [
         ("AttemptStarted", {"command": ("-m", "train"), "budget_bytes": None}, "attempt 2: -m train"),
+        ("AttemptStarted", {"command": ("train.py",), "budget_bytes": GIB}, "attempt 2: train.py, within 1 GiB"),
         (
             "AttemptStarted",
             {"command": ("train.py", "x"), "budget_bytes": GIB, "changes": ("this", "that")},
-            "attempt 2: train.py x, within 1 GiB; changed: this, that",
+            "attempt 2: train.py x; changed: this, that",
         ),
         ("TrainingStarted", START, "the training begins; there is no checkpoint to continue from"),
         ("TrainingStarted", START | {"training": 1, "epochs": 3}, "training 2 begins: 3 epochs"),
@@ -34,6 +35,11 @@ END = {"exit_code": 1, "signal": None, "seconds": 185.0}
             "TrainingStarted",
             START | {"epoch": 3, "step": 120, "epochs": 5, "steps": 400, "steps_done": 1320, "checkpoint": "x"},
             "restored the checkpoint of step 1,320: continues in epoch 4, after step 120 of it",
+        ),
+        (
+            "TrainingStarted",
+            START | {"epoch": 3, "steps_done": 1200, "checkpoint": "x"},
+            "restored the checkpoint of step 1,200: continues with epoch 4",
         ),
         ("Planned", PLAN | {"predicted_bytes": 5 * GIB}, "the step fits as it is: 5 GiB of 8 GiB"),
         (

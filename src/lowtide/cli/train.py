@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -200,9 +201,10 @@ def _train(directory: RunDirectory, record: TrainingRecord, *, as_json: bool) ->
 
 def _say(line: str, before: str = "") -> None:
     """Print a line on standard error in one write, so that it never mixes with what the script prints."""
-    text = f"{before}{click.style('lowtide', bold=True) if os.isatty(_STDERR) else 'lowtide'}  {line}\n"
-    sys.stderr.write(text)
-    sys.stderr.flush()
+    name = click.style("lowtide", bold=True) if os.isatty(_STDERR) else "lowtide"
+    # The training goes on if the reader of a pipe or the terminal is gone.
+    with suppress(OSError):
+        os.write(_STDERR, f"{before}{name}  {line}\n".encode(sys.stderr.encoding, "replace"))
 
 
 class _Lines:
@@ -265,7 +267,8 @@ def _to_dict(directory: RunDirectory, record: TrainingRecord, shortages: Sequenc
                     "explanation": list(event.explanation),
                 }
             case Decided():
-                attempt["decision"] = {"change": event.change, "reason": event.reason}
+                # One that led to this attempt, and one that ended the run after it.
+                attempt.setdefault("decisions", []).append({"change": event.change, "reason": event.reason})
             case CheckpointWritten():
                 data["checkpoint"] = event.name
             case EpochEnded():

@@ -82,6 +82,12 @@ def describe_changes(first: AttemptSettings, settings: AttemptSettings) -> tuple
     return tuple(changes)
 
 
+def is_lowered(budget_bytes: int, full_bytes: int) -> bool:
+    """Whether a budget is one that `decide` chooses for a limit."""
+    least = float(full_bytes * _SMALLER ** (_SMALLER_PLANS + 0.5))
+    return least < budget_bytes <= full_bytes
+
+
 def decide(settings: AttemptSettings, history: Iterable[Event], limit_bytes: int) -> Decision:
     """Return what to do after the last attempt in the history, which had these settings and did not finish.
 

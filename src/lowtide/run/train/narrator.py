@@ -88,15 +88,17 @@ class Narrator:
 
 
 def _attempt_line(event: AttemptStarted) -> str:
-    within = "" if event.budget_bytes is None else f", within {format_bytes(event.budget_bytes)}"
-    changes = f"; changed: {', '.join(event.changes)}" if event.changes else ""
-    return f"attempt {event.attempt}: {' '.join(event.command)}{within}{changes}"
+    line = f"attempt {event.attempt}: {' '.join(event.command)}"
+    if event.changes:
+        return f"{line}; changed: {', '.join(event.changes)}"
+    return line if event.budget_bytes is None else f"{line}, within {format_bytes(event.budget_bytes)}"
 
 
 def _training_lines(event: TrainingStarted) -> tuple[str, ...]:
     if event.checkpoint is not None:
-        place = f"epoch {event.epoch + 1}, after step {event.step:,} of it"
-        return (f"restored the checkpoint of step {event.steps_done:,}: continues in {place}",)
+        place = f"in epoch {event.epoch + 1}, after step {event.step:,} of it"
+        place = place if event.step else f"with epoch {event.epoch + 1}"
+        return (f"restored the checkpoint of step {event.steps_done:,}: continues {place}",)
     again = "; there is no checkpoint to continue from" if event.attempt > 1 and event.training == 0 else ""
     epochs = [] if event.epochs is None else [format_count(event.epochs, "epoch", "epochs")]
     steps = [] if event.steps is None else [format_count(event.steps, "step")]

@@ -30,6 +30,7 @@ from lowtide.run.train.decisions import (
     RESTART,
     decide,
     describe_changes,
+    is_lowered,
     whole_mib,
 )
 from lowtide.run.train.history import (
@@ -181,11 +182,9 @@ class _Supervisor:
         if last is None:
             return first
         budget = last.budget_bytes
-        if first.budget_bytes is not None and (budget is None or not first.budget_bytes / 2 < budget):
+        if first.budget_bytes is not None and (budget is None or not is_lowered(budget, first.budget_bytes)):
             # The user has given another budget since.
             budget = first.budget_bytes
-        if budget is not None:
-            budget = min(budget, whole_mib(self.limit_bytes))
         return first.changed(budget_bytes=budget, splits=last.splits, data_share=last.data_share)
 
     # -- attempts ---------------------------------------------------------------------------------

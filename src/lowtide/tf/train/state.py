@@ -12,6 +12,7 @@ import tensorflow as tf
 from keras.src.backend.common import global_state
 from keras.src.random import seed_generator
 from tensorflow.python.eager import context
+from tensorflow.python.framework import op_def_registry
 from tensorflow.python.ops import stateful_random_ops
 
 # Objects with variables, whose attributes may be further ones: a GAN keeps two optimizers as attributes.
@@ -91,3 +92,22 @@ def restore_random(state: Mapping[str, Any]) -> None:
             seeds.setstate(state["operations"])
     np.random.set_state(state["numpy"])
     random.setstate(state["python"])
+
+
+def find_unrestored_random(graph: tf.Graph) -> list[str]:
+    """Return the nodes of a function's graph whose random state no checkpoint can contain, with their ops.
+
+    An op such as that of `tf.random.normal` keeps its position in its kernel: in another process it starts again. Ops
+    of `keras.random` and `tf.random.Generator` keep theirs in variables.
+    """
+    definition = graph.as_graph_def()
+    nodes = [*definition.node, *(node for function in definition.library.function for node in function.node_def)]
+    return [f"{node.name} ({node.op})" for node in nodes if _keeps_random_state(node.op)]
+
+
+def _keeps_random_state(op: str) -> bool:
+    # A call of a function is not a registered op.
+    definition = op_def_registry.get(op)
+    if definition is None or not definition.is_stateful:
+        return False
+    return {"seed", "seed2"} <= {attribute.name for attribute in definition.attr}
