@@ -32,7 +32,8 @@ def training_data(
 ) -> TrainingData:
     """Make training data from the arguments of `keras.Model.fit`; `seed` determines the orders that Keras draws."""
     # Keras warns if it is asked to shuffle other kinds of data.
-    has_order = isinstance(x, keras.utils.PyDataset) or can_convert_arrays((x, y, sample_weight))
+    is_py_dataset = isinstance(x, keras.utils.PyDataset)
+    has_order = x.num_batches is not None if is_py_dataset else can_convert_arrays((x, y, sample_weight))
     adapter = get_data_adapter(
         x,
         y,
