@@ -59,11 +59,9 @@ class FeedOptions:
 
     @cached_property
     def seed(self) -> int:
-        """The given seed, the seed of the bookmark, or a random one."""
-        random = int.from_bytes(os.urandom(6))
-        if self.bookmark is not None:
-            return self.bookmark.choose_seed(self.given_seed, random)
-        return random if self.given_seed is None else self.given_seed
+        """The given seed, the seed of the bookmark, or one that is drawn."""
+        drawn = _draw_seed() if self.given_seed is None else self.given_seed
+        return drawn if self.bookmark is None else self.bookmark.choose_seed(self.given_seed, drawn)
 
     def order_by_index(self, count: int) -> Order:
         """The order of samples that can be read one by one, before sharding."""
@@ -89,3 +87,9 @@ class FeedOptions:
         if not 0 <= index < count:
             raise LowtideError("there is no such shard", given=shard, cure="give (index, count), 0 <= index < count")
         return index, count
+
+
+def _draw_seed() -> int:
+    """A seed that follows from TensorFlow's global seed, if that is set, as for its own shuffles; else a random one."""
+    _, seed = tf.compat.v1.random.get_seed(None)
+    return int.from_bytes(os.urandom(6)) if seed is None else int(seed)
