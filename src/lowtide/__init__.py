@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from lowtide.tf.plan.plan import plan as plan
     from lowtide.tf.record.measure import measure as measure
     from lowtide.tf.trace.predict import max_batch_size as max_batch_size
+    from lowtide.tf.train.keep_going import KeepGoing as KeepGoing
+    from lowtide.tf.train.training import Training as Training
     from lowtide.tf.watch.release import release as release
     from lowtide.tf.watch.watch import Watch as Watch
     from lowtide.tide.diff import diff as diff
@@ -25,10 +27,12 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "KeepGoing",
     "LowtideError",
     "Plan",
     "Subgraph",
     "Tide",
+    "Training",
     "Watch",
     "__version__",
     "diff",
@@ -47,10 +51,12 @@ __all__ = [
 
 # Each name is imported when it is first used: TensorFlow costs seconds, and most of lowtide does without it.
 _HOME = {
+    "KeepGoing": "lowtide.tf.train.keep_going",
     "LowtideError": "lowtide.errors",
     "Plan": "lowtide.planning.plan",
     "Subgraph": "lowtide.atlas.subgraph",
     "Tide": "lowtide.tide.tide",
+    "Training": "lowtide.tf.train.training",
     "Watch": "lowtide.tf.watch.watch",
     "diff": "lowtide.tide.diff",
     "fit_in": "lowtide.tf.plan.fit_in",

@@ -20,6 +20,8 @@ NOTE = "LOWTIDE_RUN"
 """The environment variable with the module that records, the steps, the limit in bytes or nothing, and the folder."""
 
 
+SEED = "LOWTIDE_SEED"
+"""The environment variable with the seed for the generators of the script, if its choices must be the same again."""
 LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 """The environment variable with the lowest severity of messages that TensorFlow writes, and a file with that number."""
 WARNING = 1
@@ -97,6 +99,8 @@ def _begin(note: str) -> None:
     recorder, steps, limit, folder = note.split(":", 3)
     own, process = os.path.dirname(os.path.abspath(__file__)), os.getpid()
     _remove_from_path(own)
+    if SEED in os.environ:
+        _seed_generators(int(os.environ.pop(SEED)))
     _run_other_sitecustomize()
 
     def start_recorder() -> None:
@@ -106,6 +110,22 @@ def _begin(note: str) -> None:
 
     if recorder:
         AfterImport("tensorflow", start_recorder, lambda: _log_warnings(folder, process)).install()
+
+
+def _seed_generators(seed: int) -> None:
+    """Seed the global generators of Python and NumPy as soon as their modules are imported."""
+
+    def seed_module(name: str) -> None:
+        sys.modules[name].seed(seed)
+
+    def seed_when_imported(name: str) -> None:
+        if name in sys.modules:
+            seed_module(name)
+        else:
+            AfterImport(name, lambda: seed_module(name)).install()
+
+    seed_when_imported("random")
+    seed_when_imported("numpy.random")
 
 
 def _log_warnings(folder: str, process: int) -> Callable[[], object]:

@@ -72,10 +72,14 @@ def prune(parent: Path, kept: int = KEPT) -> None:
     """Remove all checkpoints but the newest; those at the end of a training stay."""
     running = [path for path in _names(parent) if not path.name.endswith(_END)]
     for path in running[:-kept]:
-        # Renamed first, so that a process killed meanwhile leaves no checkpoint with missing files.
-        gone = path.with_name(f"{path.name}.old{_PART}")
-        path.rename(gone)
-        shutil.rmtree(gone, ignore_errors=True)
+        remove_checkpoint(path)
+
+
+def remove_checkpoint(path: Path) -> None:
+    """Remove a checkpoint; it is renamed first, so that a process killed meanwhile leaves none with missing files."""
+    gone = path.with_name(f"{path.name}.old{_PART}")
+    path.rename(gone)
+    shutil.rmtree(gone, ignore_errors=True)
 
 
 def newest_checkpoint(parent: Path) -> tuple[Path | None, list[Damaged]]:

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from lowtide.run.startup.sitecustomize import SEED
+
 VARIABLE = "LOWTIDE_TRAIN"
 """The environment variable that holds the settings of an attempt."""
 CHECKPOINT_SECONDS = 300.0
@@ -39,8 +41,8 @@ class AttemptSettings:
         return Path(self.run)
 
     def to_environment(self) -> dict[str, str]:
-        """Return the environment variable for the process of the attempt."""
-        return {VARIABLE: json.dumps(asdict(self))}
+        """Return the environment variables for the process of the attempt."""
+        return {VARIABLE: json.dumps(asdict(self)), SEED: str(self.seed)}
 
     def changed(self, **changes: object) -> AttemptSettings:
         """Return the settings of another attempt."""

@@ -1,0 +1,304 @@
+"""`fit` of a run: it continues where the run is, writes checkpoints, and stops between two steps."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import keras
+from keras.src.trainers.data_adapters.array_slicing import train_validation_split
+
+from lowtide.run.train.checkpoint_files import steps_of
+from lowtide.run.train.history import Planned, TrainingEnded, TrainingStarted
+from lowtide.tf.trace import keras_models
+from lowtide.tf.train.checkpoint import Checkpointer, Position
+from lowtide.tf.train.data.adapter import ResumableAdapter
+from lowtide.tf.train.data.choose import training_data
+from lowtide.tf.train.session import RunSession
+from lowtide.tf.train.state import find_variables
+from lowtide.tf.train.step_monitor import StepMonitor, numbers
+
+
+class RunCallback(keras.callbacks.Callback):
+    """A callback that says which run a training belongs to, and does nothing itself."""
+
+
+class FitTraining:
+    """One call of `fit`."""
+
+    def __init__(self, session: RunSession, model: keras.Model, arguments: Mapping[str, Any]) -> None:
+        self.session = session
+        self.model = model
+        self.number = session.begin_training()
+        self.arguments = dict(arguments)
+        self.position = Position()
+        self.epochs = int(arguments["epochs"])
+        self._first = Position()
+        """Where this process continues."""
+        self._checkpoint: Path | None = None
+        self._metric_values: list[Any] = []
+        self._logs: Any = None
+        self.monitor = StepMonitor(session, self.number, self.epochs, self._save)
+        self._plans_seen = 0
+        self._fitted = _fit_in_budget(session, model)
+        split_validation(self.arguments)
+        names = ("x", "y", "sample_weight", "batch_size", "shuffle", "class_weight", "steps_per_epoch")
+        self.data = training_data(**{name: self.arguments[name] for name in names}, seed=session.data_seed(self.number))
+        self.adapter = ResumableAdapter(self.data)
+        self.checkpointer = Checkpointer(
+            session, self.number, self.data, lambda: find_variables(model), lambda: self.callbacks.with_state()
+        )
+        self.callbacks = _Callbacks(self, verbose=self.arguments["verbose"])
+
+    def run(self, original: Callable[..., Any]) -> Any:
+        """Train with Keras's `fit` from where the run is, and return the history of all epochs."""
+        if self.checkpointer.has_ended():
+            return self._return_result()
+        arguments = self.arguments
+        found = self.checkpointer.find()
+        if found is not None:
+            self._checkpoint, self._first = found
+            self.position = replace(self._first)
+            self.session.steps_done = int((self.session.found_state or {})["steps_done"])
+            arguments["initial_epoch"] = self.epochs if self._first.is_stopping else self._first.epoch
+        else:
+            self._first = Position(arguments["initial_epoch"])
+        if self.data.note is not None:
+            self.session.note(self.data.note)
+        batch_size = arguments["batch_size"]
+        for name in ("y", "sample_weight", "class_weight"):
+            arguments[name] = None
+        arguments |= {
+            "x": self.adapter,
+            "steps_per_epoch": None,
+            "batch_size": None,
+            "shuffle": False,
+            "callbacks": self.callbacks,
+            "validation_batch_size": arguments["validation_batch_size"] or batch_size,
+        }
+        with self.session.catching_signals():
+            try:
+                return original(self.model, **arguments)
+            finally:
+                self.monitor.stop()
+
+    # -- called by the callbacks, in the order of a training -----------------------------------------------------
+
+    def begin(self) -> None:
+        """Restore what was saved; Keras has made the training function, and the callbacks have reset themselves."""
+        path = self._checkpoint
+        if path is not None:
+            self._prepare()
+            self.checkpointer.restore_variables(path)
+            self.checkpointer.restore_data(path)
+            self.checkpointer.restore_rest(path)
+            self._metric_values = [variable.numpy() for variable in self.model.metrics_variables]
+            if self._first.step:
+                self._skip_steps()
+        self.session.add(
+            TrainingStarted(
+                attempt=self.session.attempt, training=self.number, epoch=self._first.epoch, step=self._first.step,
+                epochs=self.epochs, steps=self.data.steps, steps_done=self.session.steps_done,
+                checkpoint=None if path is None else path.name,
+            )
+        )  # fmt: skip
+
+    def begin_epoch(self, epoch: int) -> bool:
+        """Set the data to this epoch; returns whether its beginning is repeated, and so was seen by the callbacks."""
+        is_repeated = epoch == self._first.epoch and self._first.step > 0
+        self.position = Position(epoch, self._first.step if is_repeated else 0)
+        self.adapter.position = (epoch, self.position.step)
+        if is_repeated:
+            # Keras has just reset the metrics.
+            for variable, value in zip(self.model.metrics_variables, self._metric_values, strict=True):
+                variable.assign(value)
+        return is_repeated
+
+    def is_skipped(self, step: int) -> bool:
+        """Whether the run has done this step before."""
+        return self.position.epoch == self._first.epoch and step < self._first.step
+
+    def begin_step(self) -> None:
+        """Begin a call of the training function."""
+        self.monitor.begin_step()
+
+    def end_step(self, last_step: int, logs: Any) -> None:
+        """Count the steps up to the last one of a call of the training function."""
+        steps, self.position.step = last_step + 1 - self.position.step, last_step + 1
+        self._report_plan()
+        self._logs = logs
+        self.monitor.end_step(steps)
+
+    def end_epoch(self, epoch: int, logs: Any) -> None:
+        """Begin the position of the next epoch."""
+        self.position = Position(epoch + 1, 0, is_stopping=bool(self.model.stop_training))
+        self._logs = logs
+        self.monitor.end_epoch(epoch, numbers(logs))
+
+    def end(self) -> None:
+        """Save the result."""
+        self.position.is_end = True
+        self._save("end of the training")
+        self.session.add(
+            TrainingEnded(attempt=self.session.attempt, training=self.number, steps_done=self.session.steps_done)
+        )
+
+    # -- helpers -------------------------------------------------------------------------------------------------
+
+    def _save(self, reason: str) -> None:
+        self.callbacks.finish_dispatched()
+        self.position.logs = numbers(self._logs)
+        self.checkpointer.save(self.position, reason)
+
+    def _skip_steps(self) -> None:
+        """Let Keras count through the steps that the run has done, without running them."""
+        model, function, first = self.model, self.model.train_function, self._first
+        per_call = keras_models.steps_per_call(model)
+        left = -(-first.step // per_call)
+
+        def skip(iterator: Any) -> Any:
+            nonlocal left
+            if left == 0:
+                model.train_function = function
+                return function(iterator)
+            left -= 1
+            return dict(first.logs)
+
+        model.train_function = skip
+
+    def _prepare(self) -> None:
+        """Create the variables that the first step would create."""
+        spec = self.data.element_spec
+        keras_models.prepare(self.model, spec if isinstance(spec, tuple) else (spec,))
+
+    def _return_result(self) -> Any:
+        """Restore the result of a training that ended in an earlier process."""
+        self._prepare()
+        end = self.checkpointer.find_end()
+        if end is None:
+            self.session.note(f"training {self.number + 1} of the script ended before; its result is not kept")
+        else:
+            self.checkpointer.restore_variables(end)
+            self.checkpointer.restore_rest(end)
+            self.session.steps_done = steps_of(end)
+        return self.model.history
+
+    def _report_plan(self) -> None:
+        fitted = self._fitted
+        if fitted is None or len(fitted.plans) == self._plans_seen:
+            return
+        self._plans_seen = len(fitted.plans)
+        plan = fitted.plans[-1]
+        directory = self.session.directory.plans
+        directory.mkdir(exist_ok=True)
+        # What other budgets would cost takes another search.
+        alone = replace(plan, frontier=())
+        alone.save(directory / f"attempt-{self.session.attempt}-{self._plans_seen}.plan")
+        self.session.add(
+            Planned(
+                attempt=self.session.attempt,
+                predicted_bytes=plan.before.safe_bytes,
+                budget_bytes=plan.budget_bytes,
+                planned_bytes=None if plan.changes_nothing else plan.peak_bytes,
+                slowdown=1.0 + plan.slowdown,
+                pieces=plan.pieces,
+                notes=tuple(plan.notes),
+            )
+        )
+
+
+class _Callbacks(keras.callbacks.CallbackList):
+    """The callbacks of a training: those of the user, and around them the ones of the run."""
+
+    def __init__(self, training: FitTraining, verbose: Any) -> None:
+        self._training = training
+        given = training.arguments["callbacks"]
+        callbacks = keras.tree.flatten(
+            given.callbacks if isinstance(given, keras.callbacks.CallbackList) else given or []
+        )
+        training.checkpointer.prepare_callbacks(callbacks)
+        super().__init__(
+            callbacks,
+            add_history=True,
+            add_progbar=verbose != 0,
+            verbose=verbose,
+            epochs=training.epochs,
+            steps=training.data.steps,
+            model=training.model,
+        )
+
+    def with_state(self) -> list[Any]:
+        """Return the callbacks that belong to the training itself."""
+        return [each for each in self.callbacks if not isinstance(each, RunCallback | keras.callbacks.ProgbarLogger)]
+
+    def finish_dispatched(self) -> None:
+        """Wait for the callbacks that run in other threads."""
+        if self._async_train:
+            self._flush_futures()
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        super().on_train_begin(logs)
+        self._training.begin()
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        if not self._training.begin_epoch(epoch):
+            super().on_epoch_begin(epoch, logs)
+            return
+        # The callbacks have seen the beginning of this epoch, and their state says so; only the progress bar is new.
+        if self._progbar is not None:
+            self._progbar.on_epoch_begin(epoch, logs)
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        if not self._training.is_skipped(batch):
+            super().on_train_batch_begin(batch, logs)
+            self._training.begin_step()
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        if not self._training.is_skipped(batch):
+            super().on_train_batch_end(batch, logs)
+            self._training.end_step(batch, logs)
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        super().on_epoch_end(epoch, logs)
+        self._training.end_epoch(epoch, logs)
+
+    def on_train_end(self, logs: Any = None) -> None:
+        super().on_train_end(logs)
+        self._training.end()
+
+
+def list_callbacks(given: Any) -> list[Any]:
+    """Return the callbacks that `fit` was given, as a list."""
+    return list(keras.tree.flatten(given.callbacks if isinstance(given, keras.callbacks.CallbackList) else given or []))
+
+
+_fitted: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+
+
+def _fit_in_budget(session: RunSession, model: keras.Model) -> Any:
+    """Let the model train within the budget of the attempt, unless the script has done that itself."""
+    settings = session.settings
+    if settings.budget_bytes is None or model.run_eagerly:
+        return None
+    if model not in _fitted:
+        if "make_train_function" in vars(model):
+            return None
+        from lowtide.tf.plan.fit_in import fit_in
+
+        allow = dict.fromkeys([*settings.allow, *(["microbatch"] if settings.splits else [])])
+        _fitted[model] = fit_in(model, settings.budget_bytes, allow=tuple(allow))
+    return _fitted[model]
+
+
+def split_validation(arguments: dict[str, Any]) -> None:
+    """Set the validation data aside as `fit` does, because the rest is what is trained."""
+    share = arguments["validation_split"]
+    if share and arguments["validation_data"] is None:
+        given = (arguments["x"], arguments["y"], arguments["sample_weight"])
+        (arguments["x"], arguments["y"], arguments["sample_weight"]), arguments["validation_data"] = (
+            train_validation_split(given, validation_split=share)
+        )
+    arguments["validation_split"] = 0.0

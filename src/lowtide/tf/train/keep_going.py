@@ -1,0 +1,50 @@
+"""`lt.KeepGoing`: a callback with which `fit` writes checkpoints, and continues from them when it is started again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import keras
+
+from lowtide.errors import LowtideError
+from lowtide.tf.train.fit import FitTraining, RunCallback, list_callbacks
+from lowtide.tf.train.fit_hook import NOT_OF_A_RUN, install
+from lowtide.tf.train.session import RunSession, open_session, supervised_session
+
+
+class KeepGoing(RunCallback):
+    """Continue a training where it was when its process ended.
+
+        model.fit(data, epochs=10, callbacks=[lt.KeepGoing("runs/a")])
+
+    A checkpoint is written every `minutes`, after every `steps` if that is given, at the ends of epochs, and when the
+    process gets SIGTERM or SIGINT. Started again with the same data and arguments, `fit` continues with the next batch:
+    weights, optimizer, metrics, callbacks, random generators and the order of the data are what they were.
+
+    Under `lowtide train` the directory of the command is used, and the path given here is not.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, minutes: float | None = None, steps: int | None = None) -> None:
+        super().__init__()
+        if minutes is not None and minutes < 0:
+            raise LowtideError("checkpoints need a time between them", given=f"minutes={minutes}", cure="try 5")
+        if steps is not None and steps < 1:
+            raise LowtideError("checkpoints need steps between them", given=f"steps={steps}", cure="try 1000")
+        self.path = path
+        self.minutes = minutes
+        self.steps = steps
+        install(lambda: run_fit)
+
+    def session(self) -> RunSession:
+        """Return the run of this callback."""
+        seconds = None if self.minutes is None else self.minutes * 60
+        return supervised_session() or open_session(self.path, seconds=seconds, steps=self.steps)
+
+
+def run_fit(original: Callable[..., Any], model: keras.Model, arguments: dict[str, Any]) -> Any:
+    """Run a call of `fit` as a part of its run, if it has one."""
+    found = [each for each in list_callbacks(arguments["callbacks"]) if isinstance(each, KeepGoing)]
+    session = found[0].session() if found else supervised_session()
+    return NOT_OF_A_RUN if session is None else FitTraining(session, model, arguments).run(original)

@@ -1,0 +1,80 @@
+"""Sees memory that grows while a training runs, and says when it would run out before the next checkpoint."""
+
+from __future__ import annotations
+
+from lowtide.run.machine import group_bytes, machine_bytes
+from lowtide.tf.memory_meter import MemoryReading
+from lowtide.tf.record.device import limit_bytes
+from lowtide.tf.watch.watch import Watch
+from lowtide.tide.growth import MemoryGrowth, find_growth
+from lowtide.units import format_bytes
+
+_MOST_SAMPLES = 512
+# Readings between two looks for growth.
+_LOOK_EVERY = 32
+# Smaller growth is noise: the allocator's figure is exact, that of the process is not.
+_LEAST_DEVICE_BYTES, _LEAST_HOST_BYTES = 1 << 20, 32 << 20
+# How much faster than until now memory may grow until the next checkpoint.
+_CAUTION = 1.5
+
+
+class MemoryGuard:
+    """The memory of a training, step by step: on the device, and of the process on the host."""
+
+    def __init__(self) -> None:
+        limits = [machine_bytes(), group_bytes()]
+        self._limits = {"the device": limit_bytes(), "the host": min(limit for limit in limits if limit is not None)}
+        self._least = {"the device": _LEAST_DEVICE_BYTES, "the host": _LEAST_HOST_BYTES}
+        self._samples: dict[str, list[tuple[int, int]]] = {place: [] for place in self._limits}
+        self._growth: dict[str, MemoryGrowth | None] = dict.fromkeys(self._limits)
+        self._steps = 0
+        self._readings = 0
+        self._every = 1
+        self._watch: Watch | None = None
+
+    def after_step(self, reading: MemoryReading, steps_to_checkpoint: float) -> str | None:
+        """Return where memory would run out before the next checkpoint, and what grows; None if it would not."""
+        self._steps += 1
+        if self._watch is not None:
+            self._watch.step()
+        if self._steps % self._every:
+            return None
+        found = None
+        for place, used in (("the device", reading.allocator_bytes), ("the host", reading.process_bytes)):
+            limit = self._limits[place]
+            if used is not None and limit is not None:
+                self._samples[place].append((self._steps, used))
+                found = found or self._problem(place, used, limit, steps_to_checkpoint)
+        self._readings += 1
+        if self._readings % _LOOK_EVERY == 0:
+            self._look()
+        return found
+
+    def stop(self) -> None:
+        """End the search for what grows."""
+        if self._watch is not None:
+            self._watch.__exit__(None, None, None)
+            self._watch = None
+
+    def _problem(self, place: str, used: int, limit: int, steps_to_checkpoint: float) -> str | None:
+        growth = self._growth[place]
+        if growth is None or used + _CAUTION * growth.bytes_per_step * steps_to_checkpoint <= limit:
+            return None
+        causes = [] if self._watch is None else [f"{each.name}: {each.what}" for each in self._watch.findings]
+        why = f" ({'; '.join(causes)})" if causes else ""
+        return (
+            f"memory on {place} grows by {format_bytes(round(growth.bytes_per_step))} in each step and has reached"
+            f" {format_bytes(used)} of {format_bytes(limit)}{why}"
+        )
+
+    def _look(self) -> None:
+        for place, samples in self._samples.items():
+            self._growth[place] = find_growth(samples, self._least[place])
+            if len(samples) > _MOST_SAMPLES:
+                del samples[::2]
+        if max(map(len, self._samples.values())) > _MOST_SAMPLES // 2:
+            self._every *= 2
+        if self._watch is None and any(growth is not None for growth in self._growth.values()):
+            # What grows is only searched for once something does.
+            self._watch = Watch(quiet=True)
+            self._watch.__enter__()

@@ -1,0 +1,59 @@
+"""The part of `lowtide train` that runs inside the script's process, after the script has imported TensorFlow."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import tensorflow as tf
+
+from lowtide.run.train.history import Failed
+from lowtide.run.train.settings import VARIABLE, read_settings
+from lowtide.tf.record.script import limit_gpus as limit_gpus
+from lowtide.tf.train.fit_hook import Run, install
+from lowtide.tf.train.session import begin_supervised, supervised_session
+
+
+def begin(folder: str, steps: int) -> bool:
+    """Seed what the script does not seed itself, and let every `fit` belong to the run."""
+    settings = read_settings()
+    assert settings is not None
+    # Processes that the script starts do not belong to the run.
+    del os.environ[VARIABLE]
+    begin_supervised(settings)
+    # Python's and NumPy's generators were seeded when they were imported.
+    tf.random.set_seed(settings.seed)
+    install(_load)
+    return True
+
+
+def end(process: int) -> None:
+    """Say how the script ended, if by an exception."""
+    session = supervised_session()
+    error = getattr(sys, "last_value", None)
+    if session is None or error is None or os.getpid() != process:
+        return
+    session.add(
+        Failed(
+            attempt=session.attempt,
+            error=type(error).__name__,
+            message=str(error)[:2000],
+            is_memory=_is_memory(error),
+            steps_done=session.steps_done,
+        )
+    )
+
+
+def _load() -> Run:
+    # It needs Keras, which may be partly imported when this module is.
+    from lowtide.tf.train.keep_going import run_fit
+
+    return run_fit
+
+
+def _is_memory(error: BaseException | None) -> bool:
+    from lowtide.planning.plan import NoPlanError
+
+    kinds: tuple[Any, ...] = (MemoryError, tf.errors.ResourceExhaustedError, NoPlanError)
+    return isinstance(error, kinds)

@@ -1,0 +1,187 @@
+"""The run that this process belongs to: its directory, its settings, how far it is, and when to stop."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from tensorflow.python.eager import context
+
+from lowtide.errors import LowtideError
+from lowtide.run.train.checkpoint_files import newest_checkpoint
+from lowtide.run.train.history import Event, Note
+from lowtide.run.train.run_directory import RunDirectory, new_record, this_script
+from lowtide.run.train.settings import CHECKPOINT_SECONDS, AttemptSettings
+from lowtide.tf.train.plain_data import load_state
+
+# A checkpoint at the end of an epoch is left out while it would cost more than this share of the time.
+_CHECKPOINT_SHARE = 0.01
+_STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+_sessions: dict[Path, RunSession] = {}
+
+
+class RunSession:
+    """The run of this process.
+
+    The script may train several times; each training has a number, counted from 0. `found` is the newest checkpoint
+    when the process started.
+    """
+
+    def __init__(self, directory: RunDirectory, settings: AttemptSettings, *, is_supervised: bool) -> None:
+        self.directory = directory
+        self.settings = settings
+        self.is_supervised = is_supervised
+        self.trainings = 0
+        """The number of trainings that have begun in this process."""
+        self.stop_signal: int | None = None
+        self.steps_done = 0
+        """Steps of the whole run."""
+        self.found, damaged = newest_checkpoint(directory.checkpoints)
+        self.found_state: dict[str, Any] | None = None
+        for each in damaged:
+            self.note(f"checkpoint {each.path.name} is damaged ({each.problem}); the one before it is used")
+        if self.found is not None:
+            self.found_state = load_state(self.found)
+        self._saved = time.monotonic()
+        self._steps_when_saved = 0
+        self._save_seconds = 0.0
+
+    @property
+    def found_training(self) -> int:
+        """The number of the training that the newest checkpoint belongs to; -1 without a checkpoint."""
+        return -1 if self.found_state is None else int(self.found_state["training"])
+
+    @property
+    def attempt(self) -> int:
+        """The number of the attempt."""
+        return self.settings.attempt
+
+    def add(self, event: Event) -> None:
+        """Append an event to the history of the run."""
+        self.directory.history.append(event)
+
+    def note(self, text: str) -> None:
+        """Tell the user something: through the supervisor, or on standard error."""
+        self.add(Note(attempt=self.attempt, text=text))
+        if not self.is_supervised:
+            print(f"lowtide: {text}", file=sys.stderr, flush=True)
+
+    def begin_training(self) -> int:
+        """Return the number of the training that begins."""
+        self.trainings += 1
+        return self.trainings - 1
+
+    def data_seed(self, training: int) -> int:
+        """Return the seed of the order of a training's data: the script's own seed if it has set one."""
+        seed = context.global_seed()
+        return (self.settings.seed if seed is None else int(seed)) + training
+
+    def saved(self, seconds: float) -> None:
+        """Say that a checkpoint was written, and how long it took."""
+        self._saved, self._save_seconds, self._steps_when_saved = time.monotonic(), seconds, self.steps_done
+
+    def reason_to_save(self) -> str | None:
+        """Return why a checkpoint is due after a step; None if it is not."""
+        every = self.settings.checkpoint_steps
+        if every is not None and self.steps_done - self._steps_when_saved >= every:
+            return f"every {every:,} steps"
+        seconds = self.settings.checkpoint_seconds
+        return f"every {seconds / 60:g} minutes" if time.monotonic() - self._saved >= seconds else None
+
+    def steps_to_checkpoint(self, step_seconds: float) -> float:
+        """Return in how many steps of this duration the next checkpoint is due."""
+        left = self.settings.checkpoint_seconds - (time.monotonic() - self._saved)
+        steps = max(left, 0.0) / max(step_seconds, 1e-6)
+        every = self.settings.checkpoint_steps
+        return steps if every is None else min(steps, every - (self.steps_done - self._steps_when_saved))
+
+    def is_worth_saving(self) -> bool:
+        """Whether a checkpoint at the end of an epoch costs little of the time since the last one."""
+        return self._save_seconds <= (time.monotonic() - self._saved) * _CHECKPOINT_SHARE
+
+    @contextmanager
+    def catching_signals(self) -> Iterator[None]:
+        """Let signals end the training after its next step, with a checkpoint; a second one ends it now."""
+        before: dict[int, Any] = {}
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            self.stop_signal = number
+            signal.signal(number, before[number])
+
+        if threading.current_thread() is threading.main_thread():
+            for name in _STOPPING:
+                number = int(name)
+                if signal.getsignal(number) is not signal.SIG_IGN:
+                    before[number] = signal.signal(number, stop)
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def leave(self) -> None:
+        """End the process after a signal, once its checkpoint is written."""
+        number = self.stop_signal
+        assert number is not None
+        if not self.is_supervised:
+            print(f"lowtide: stopped by {signal.Signals(number).name}; start again to continue", file=sys.stderr)
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+        raise SystemExit(128 + number)
+
+
+def open_session(folder: str | os.PathLike[str], *, seconds: float | None, steps: int | None) -> RunSession:
+    """Return the session of a process without a supervisor; one per directory.
+
+    The process keeps the lock of the directory until it ends.
+    """
+    path = Path(folder).resolve()
+    if path not in _sessions:
+        directory = RunDirectory(path)
+        directory.lock()
+        if not directory.exists:
+            directory.create(new_record(this_script()))
+        record = directory.load()
+        attempts = [event.attempt for event in directory.history.read()]
+        settings = AttemptSettings(
+            str(path),
+            max(attempts, default=0) + 1,
+            record.seed,
+            checkpoint_seconds=CHECKPOINT_SECONDS if seconds is None else seconds,
+            checkpoint_steps=steps,
+        )
+        _sessions[path] = RunSession(directory, settings, is_supervised=False)
+    return _sessions[path]
+
+
+_settings: AttemptSettings | None = None
+_supervised: RunSession | None = None
+
+
+def begin_supervised(settings: AttemptSettings) -> None:
+    """Let this process belong to the run of the supervisor that started it."""
+    global _settings
+    _settings = settings
+
+
+def supervised_session() -> RunSession | None:
+    """Return the session of a process that a supervisor started; None in any other.
+
+    It is made when a training first asks for it, because TensorFlow may be imported while Keras is.
+    """
+    global _supervised
+    if _supervised is None and _settings is not None:
+        directory = RunDirectory(_settings.folder)
+        if not directory.exists:
+            raise LowtideError("the directory of the run is gone", given=_settings.folder)
+        _supervised = RunSession(directory, _settings, is_supervised=True)
+    return _supervised

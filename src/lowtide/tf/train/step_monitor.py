@@ -1,0 +1,92 @@
+"""What happens between two steps of a training: counting, checkpoints when it is time, and the end of the process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from lowtide.run.train.attempt_cause import RESTART_CODE
+from lowtide.run.train.history import EpochEnded
+from lowtide.tf.memory_meter import MemoryMeter
+from lowtide.tf.record.device import peak_bytes_in_use
+from lowtide.tf.train.memory_guard import MemoryGuard
+from lowtide.tf.train.random_note import RandomNote
+from lowtide.tf.train.session import RunSession
+
+
+class StepMonitor:
+    """Follows the steps of one training; `save` writes a checkpoint of the training, with a reason."""
+
+    def __init__(self, session: RunSession, training: int, epochs: int | None, save: Callable[[str], None]) -> None:
+        self.session = session
+        self.training = training
+        self.epochs = epochs
+        self._save = save
+        self._meter = MemoryMeter()
+        self._guard = MemoryGuard()
+        self._random_note = RandomNote(session.note)
+        self._durations: list[float] = []
+        self._started = 0.0
+
+    def begin_step(self) -> None:
+        """Note the time."""
+        self._started = time.perf_counter()
+
+    def end_step(self, steps: int) -> None:
+        """Count steps that are done, and save, or end the process, if it is time."""
+        session = self.session
+        session.steps_done += steps
+        seconds = time.perf_counter() - self._started
+        self._durations.append(seconds)
+        problem = self._guard.after_step(self._meter.read(), session.steps_to_checkpoint(seconds / steps) / steps)
+        self._leave_if_stopped()
+        if problem is not None:
+            self._restart(problem)
+        reason = session.reason_to_save()
+        if reason is not None:
+            self._save(reason)
+
+    def end_epoch(self, epoch: int, logs: dict[str, float]) -> None:
+        """Report an epoch that is done, and save unless it was the last one."""
+        session, durations = self.session, sorted(self._durations)
+        session.add(
+            EpochEnded(
+                attempt=session.attempt, training=self.training, epoch=epoch, epochs=self.epochs,
+                steps_done=session.steps_done, logs=logs,
+                step_seconds=durations[len(durations) // 2] if durations else None,
+                device_bytes=peak_bytes_in_use() or None, resident_bytes=self._meter.read().process_bytes,
+            )
+        )  # fmt: skip
+        self._durations = []
+        self._leave_if_stopped()
+        if session.is_worth_saving() and epoch + 1 != self.epochs:
+            self._save("end of an epoch")
+
+    def stop(self) -> None:
+        """End what runs beside the training."""
+        self._guard.stop()
+        self._random_note.stop()
+
+    def _leave_if_stopped(self) -> None:
+        if self.session.stop_signal is not None:
+            self._save("before the process ends")
+            self.session.leave()
+
+    def _restart(self, problem: str) -> None:
+        """Save before memory runs out, and end the process if a supervisor starts it again."""
+        self.session.note(problem)
+        self._save("before memory runs out")
+        if self.session.is_supervised:
+            raise SystemExit(RESTART_CODE)
+
+
+def numbers(logs: Any) -> dict[str, float]:
+    """Return the logs that are single numbers."""
+    found = {}
+    for name, value in (logs or {}).items():
+        try:
+            found[str(name)] = float(value)
+        except (TypeError, ValueError):
+            continue
+    return found

@@ -1,0 +1,144 @@
+"""`lt.Training`: a training loop written by hand that continues where it was when its process ended."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+
+from lowtide.errors import LowtideError
+from lowtide.run.train.history import TrainingEnded, TrainingStarted
+from lowtide.tf.train.checkpoint import Checkpointer, Position
+from lowtide.tf.train.data.choose import training_data
+from lowtide.tf.train.session import open_session, supervised_session
+from lowtide.tf.train.state import find_variables
+from lowtide.tf.train.step_monitor import StepMonitor, numbers
+
+
+class Training:
+    """A training loop with checkpoints.
+
+        training = lt.Training("runs/a", model=model, optimizer=optimizer, data=data)
+        for x, y in training.batches(epochs=10):
+            loss = train_step(x, y)
+
+    `data` is a `tf.data.Dataset`, a dataset of `lt.feed`, a `PyDataset`, or a tuple of arrays, which are shuffled and
+    batched with `batch_size`. What changes from step to step is given by keyword and restored: models, optimizers,
+    metrics, `tf.Variable`s, and lists and dictionaries of them. Checkpoints are written between two steps: every
+    `minutes`, after every `steps` if that is given, at the ends of epochs, and when the process gets SIGTERM or SIGINT.
+
+    Under `lowtide train` the directory of the command is used, and the path given here is not.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        data: Any,
+        batch_size: int | None = None,
+        shuffle: bool = True,
+        minutes: float | None = None,
+        steps: int | None = None,
+        **state: Any,
+    ) -> None:
+        if not state:
+            cure = "name what is trained: model=model, optimizer=optimizer"
+            raise LowtideError("there is nothing to save", given="no model and no variable", cure=cure)
+        seconds = None if minutes is None else minutes * 60
+        self.session = supervised_session() or open_session(path, seconds=seconds, steps=steps)
+        self.number = self.session.begin_training()
+        self.state = state
+        x, y, weights = (*data, None, None)[:3] if isinstance(data, tuple) else (data, None, None)
+        self.data = training_data(
+            x, y, weights, batch_size=batch_size, shuffle=shuffle, seed=self.session.data_seed(self.number)
+        )
+        self.logs: dict[str, float] = {}
+        """Numbers to report with the epoch: set `training.logs["loss"]`."""
+        self._checkpointer = Checkpointer(self.session, self.number, self.data, self._variables)
+        self._position = Position()
+        if self.data.note is not None:
+            self.session.note(self.data.note)
+        self._build_optimizers()
+        found = self._checkpointer.find()
+        self._checkpoint = None
+        if found is not None:
+            self._checkpoint, self._position = found
+            self.session.steps_done = int((self.session.found_state or {})["steps_done"])
+            self._checkpointer.restore_variables(self._checkpoint)
+            self._checkpointer.restore_data(self._checkpoint)
+            self._checkpointer.restore_rest(self._checkpoint)
+            self.logs = dict(self._position.logs)
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the next batch."""
+        return self._position.epoch
+
+    @property
+    def step(self) -> int:
+        """The number of the next batch within its epoch."""
+        return self._position.step
+
+    @property
+    def steps_done(self) -> int:
+        """The steps of the whole run, those of earlier processes included."""
+        return self.session.steps_done
+
+    def batches(self, epochs: int) -> Iterator[Any]:
+        """Yield the batches that are left; a batch counts as trained once the next one is requested."""
+        session, position = self.session, self._position
+        if self._checkpointer.has_ended():
+            return
+        session.add(
+            TrainingStarted(
+                attempt=session.attempt, training=self.number, epoch=position.epoch, step=position.step, epochs=epochs,
+                steps=self.data.steps, steps_done=session.steps_done,
+                checkpoint=None if self._checkpoint is None else self._checkpoint.name,
+            )
+        )  # fmt: skip
+        monitor = StepMonitor(session, self.number, epochs, self.save)
+        with session.catching_signals():
+            try:
+                while position.epoch < epochs:
+                    yield from self._epoch(monitor)
+                    done, position.epoch, position.step = position.epoch, position.epoch + 1, 0
+                    monitor.end_epoch(done, numbers(self.logs))
+            finally:
+                monitor.stop()
+        position.is_end = True
+        self.save("end of the training")
+        session.add(TrainingEnded(attempt=session.attempt, training=self.number, steps_done=session.steps_done))
+
+    def save(self, reason: str = "requested by the script") -> None:
+        """Write a checkpoint now; between two steps, so before the next batch is requested."""
+        self._position.logs = numbers(self.logs)
+        self._checkpointer.save(self._position, reason)
+
+    def _epoch(self, monitor: StepMonitor) -> Iterator[Any]:
+        position = self._position
+        self.data.begin_epoch(position.epoch, position.step)
+        iterator = self.data.iterator()
+        while self.data.steps is None or position.step < self.data.steps:
+            batch = next(iterator, None)
+            if batch is None:
+                break
+            monitor.begin_step()
+            yield batch
+            position.step += 1
+            monitor.end_step(1)
+
+    def _leaves(self) -> list[Any]:
+        return keras.tree.flatten(self.state)
+
+    def _build_optimizers(self) -> None:
+        """Create the optimizers' variables, which their first step would create, so that they can be restored."""
+        leaves = self._leaves()
+        weights = [weight for each in leaves if isinstance(each, keras.Layer) for weight in each.trainable_variables]
+        for each in leaves:
+            if isinstance(each, keras.optimizers.Optimizer) and not each.built and weights:
+                each.build(weights)
+
+    def _variables(self) -> list[Any]:
+        return find_variables(list(self.state.values()))

@@ -1,0 +1,113 @@
+"""`lowtide train`, end to end: a script that is killed at any moment ends as one that was never disturbed."""
+
+import json
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from lowtide.run.train.history import AttemptEnded, CheckpointWritten, EpochEnded, Event, History, TrainingStarted
+
+PROGRAMS = Path(__file__).parent / "train_scripts"
+SAMPLES = 40
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a run left."""
+
+    code: int
+    stderr: str
+    result: dict
+    samples: list[list[int]]
+    events: list[Event]
+
+    def of(self, kind: type) -> list:
+        return [event for event in self.events if isinstance(event, kind)]
+
+    def epochs(self) -> list[list[int]]:
+        """The samples of each epoch, sorted."""
+        flat = [sample for batch in self.samples for sample in batch]
+        return [sorted(flat[first : first + SAMPLES]) for first in range(0, len(flat), SAMPLES)]
+
+
+def train(folder: Path, program: str, *arguments: str, options: tuple[str, ...] = ()) -> Trained:
+    folder.mkdir(exist_ok=True)
+    command = [sys.executable, "-m", "lowtide", "train", "--out", str(folder / "run"), *options]
+    result = folder / "result.json"
+    ended = subprocess.run(
+        [*command, str(PROGRAMS / program), str(result), *arguments], capture_output=True, text=True, check=False
+    )
+    samples = Path(f"{result}.samples")
+    return Trained(
+        ended.returncode,
+        ended.stderr,
+        json.loads(result.read_text()) if result.exists() else {},
+        [json.loads(line) for line in samples.read_text().splitlines()] if samples.exists() else [],
+        History(folder / "run").read(),
+    )
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, ...], Trained]:
+    """Runs without a fault, by their arguments; each is made once."""
+    known: dict[tuple[str, ...], Trained] = {}
+
+    class Runs(dict):
+        def __missing__(self, arguments):
+            self[arguments] = train(tmp_path_factory.mktemp("run"), "fit_program.py", *arguments)
+            assert self[arguments].code == 0, self[arguments].stderr
+            return self[arguments]
+
+    return Runs(known)
+
+
+@pytest.mark.parametrize(
+    ("data", "model", "fault"),
+    [
+        ("arrays", "mlp", "SIGKILL@9"),
+        ("arrays", "cnn", "SIGTERM@3"),
+        ("dataset", "mlp", "SIGKILL@12"),
+        ("dataset", "lstm", "SIGTERM@10"),
+        ("feed", "mlp", "SIGTERM@17"),
+        ("sequence", "mlp", "SIGTERM@8"),
+    ],
+)
+def test_a_killed_run_ends_as_an_undisturbed_one(tmp_path, undisturbed, data, model, fault):
+    plain = undisturbed[(data, "--model", model)]
+    options = ("--checkpoint-steps", "4")
+    ended = train(tmp_path, "fit_program.py", data, "--model", model, "--fault", fault, options=options)
+    if fault.startswith("SIGTERM"):
+        assert ended.code == 128 + signal.SIGTERM
+        assert f"lowtide train --resume {tmp_path / 'run'}" in ended.stderr
+        ended = train(tmp_path, "fit_program.py", data, "--model", model, "--fault", fault, options=options)
+    assert ended.code == 0, ended.stderr
+    assert ended.result == plain.result
+    started = ended.of(TrainingStarted)
+    assert len(started) == 2
+    assert started[1].step > 0
+    if fault.startswith("SIGTERM"):
+        # Nothing was trained twice.
+        assert ended.samples == plain.samples
+    # After SIGKILL the steps since the last checkpoint are trained again, the same ones.
+    assert ended.samples[-len(plain.samples) + started[1].steps_done :] == plain.samples[started[1].steps_done :]
+
+
+def test_each_sample_is_trained_once_in_each_epoch(undisturbed):
+    run = undisturbed[("arrays", "--model", "mlp")]
+    assert run.epochs() == [list(range(SAMPLES))] * 3
+    assert len({tuple(batch) for batch in run.samples}) == len(run.samples)
+    assert [event.epoch for event in run.of(EpochEnded)] == [0, 1, 2]
+    assert run.of(CheckpointWritten)[-1].reason == "end of the training"
+    assert run.of(AttemptEnded)[-1].cause == "finished"
+
+
+def test_a_finished_run_is_not_trained_again(tmp_path, undisturbed):
+    first = train(tmp_path, "fit_program.py", "arrays", "--epochs", "1")
+    again = train(tmp_path, "fit_program.py", "arrays", "--epochs", "1")
+    assert (first.code, again.code) == (0, 0)
+    assert again.samples == first.samples
+    assert "finished" in again.stderr
