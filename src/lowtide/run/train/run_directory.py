@@ -63,6 +63,7 @@ class RunDirectory:
         self.folder = folder
         self.checkpoints = folder / "checkpoints"
         self.plans = folder / "plans"
+        self.tides = folder / "tides"
         self.scalars = folder / "tensorboard"
         self.log = folder / "log.txt"
         self.history = History(folder)

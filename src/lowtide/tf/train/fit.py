@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,13 +11,14 @@ import keras
 from keras.src.trainers.data_adapters.array_slicing import train_validation_split
 
 from lowtide.run.train.checkpoint_files import steps_of
-from lowtide.run.train.history import Planned, TrainingEnded, TrainingStarted
+from lowtide.run.train.history import TrainingEnded, TrainingStarted
 from lowtide.tf.trace import keras_models
 from lowtide.tf.train.checkpoint import Checkpointer, Position
 from lowtide.tf.train.data.adapter import ResumableAdapter
 from lowtide.tf.train.data.choose import training_data
 from lowtide.tf.train.session import RunSession
 from lowtide.tf.train.state import find_variables
+from lowtide.tf.train.step_budget import StepBudget
 from lowtide.tf.train.step_monitor import StepMonitor, numbers
 
 
@@ -42,12 +42,11 @@ class FitTraining:
         self._metric_values: list[Any] = []
         self._logs: Any = None
         self.monitor = StepMonitor(session, self.number, self.epochs, self._save)
-        self._plans_seen = 0
-        self._fitted = _fit_in_budget(session, model)
         split_validation(self.arguments)
         names = ("x", "y", "sample_weight", "batch_size", "shuffle", "class_weight", "steps_per_epoch")
         self.data = training_data(**{name: self.arguments[name] for name in names}, seed=session.data_seed(self.number))
         self.adapter = ResumableAdapter(self.data)
+        self.budget = StepBudget(session, model, self.data)
         self.checkpointer = Checkpointer(
             session, self.number, self.data, lambda: find_variables(model), lambda: self.callbacks.with_state()
         )
@@ -128,7 +127,7 @@ class FitTraining:
     def end_step(self, last_step: int, logs: Any) -> None:
         """Count the steps up to the last one of a call of the training function."""
         steps, self.position.step = last_step + 1 - self.position.step, last_step + 1
-        self._report_plan()
+        self.budget.report()
         self._logs = logs
         self.monitor.end_step(steps)
 
@@ -185,29 +184,6 @@ class FitTraining:
             self.checkpointer.restore_rest(end)
             self.session.steps_done = steps_of(end)
         return self.model.history
-
-    def _report_plan(self) -> None:
-        fitted = self._fitted
-        if fitted is None or len(fitted.plans) == self._plans_seen:
-            return
-        self._plans_seen = len(fitted.plans)
-        plan = fitted.plans[-1]
-        directory = self.session.directory.plans
-        directory.mkdir(exist_ok=True)
-        # What other budgets would cost takes another search.
-        alone = replace(plan, frontier=())
-        alone.save(directory / f"attempt-{self.session.attempt}-{self._plans_seen}.plan")
-        self.session.add(
-            Planned(
-                attempt=self.session.attempt,
-                predicted_bytes=plan.before.safe_bytes,
-                budget_bytes=plan.budget_bytes,
-                planned_bytes=None if plan.changes_nothing else plan.peak_bytes,
-                slowdown=1.0 + plan.slowdown,
-                pieces=plan.pieces,
-                notes=tuple(plan.notes),
-            )
-        )
 
 
 class _Callbacks(keras.callbacks.CallbackList):
@@ -273,24 +249,6 @@ class _Callbacks(keras.callbacks.CallbackList):
 def list_callbacks(given: Any) -> list[Any]:
     """Return the callbacks that `fit` was given, as a list."""
     return list(keras.tree.flatten(given.callbacks if isinstance(given, keras.callbacks.CallbackList) else given or []))
-
-
-_fitted: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
-
-
-def _fit_in_budget(session: RunSession, model: keras.Model) -> Any:
-    """Let the model train within the budget of the attempt, unless the script has done that itself."""
-    settings = session.settings
-    if settings.budget_bytes is None or model.run_eagerly:
-        return None
-    if model not in _fitted:
-        if "make_train_function" in vars(model):
-            return None
-        from lowtide.tf.plan.fit_in import fit_in
-
-        allow = dict.fromkeys([*settings.allow, *(["microbatch"] if settings.splits else [])])
-        _fitted[model] = fit_in(model, settings.budget_bytes, allow=tuple(allow))
-    return _fitted[model]
 
 
 def split_validation(arguments: dict[str, Any]) -> None:

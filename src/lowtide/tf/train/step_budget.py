@@ -1,0 +1,104 @@
+"""Predicts the step of a training before it runs, and lets it be planned if it does not fit."""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import replace
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from lowtide.errors import LowtideError
+from lowtide.planning.allowance import MICROBATCH
+from lowtide.run.machine import group_bytes, machine_bytes, resident_bytes
+from lowtide.run.train.history import Planned
+from lowtide.tf.plan.fit_in import Fitted, fit_in
+from lowtide.tf.record.device import bytes_in_use
+from lowtide.tf.trace.predict import predict
+from lowtide.tf.train.data.training_data import TrainingData
+from lowtide.tf.train.session import RunSession
+from lowtide.tide.tide import Tide
+
+# Models whose steps are planned, over several calls of `fit`.
+_fitted: weakref.WeakKeyDictionary[Any, Fitted] = weakref.WeakKeyDictionary()
+_predicted: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
+
+
+class StepBudget:
+    """The memory that one `fit` may take for its steps: that of the attempt, or what the machine has free."""
+
+    def __init__(self, session: RunSession, model: keras.Model, data: TrainingData) -> None:
+        self.session = session
+        self.model = model
+        self._plans_seen = 0
+        self._fitted = _fitted.get(model)
+        # A script that plans its steps itself is left alone; a model that runs eagerly has no step to predict.
+        if self._fitted is None and not model.run_eagerly and "make_train_function" not in vars(model):
+            self._prepare(data)
+
+    def report(self) -> None:
+        """Add plans to the history that were made since the last call."""
+        fitted = self._fitted
+        if fitted is None or len(fitted.plans) == self._plans_seen:
+            return
+        self._plans_seen = len(fitted.plans)
+        plan = fitted.plans[-1]
+        folder = self.session.directory.plans
+        folder.mkdir(exist_ok=True)
+        # What other budgets would cost takes another search.
+        replace(plan, frontier=()).save(folder / f"attempt-{self.session.attempt}-{self._plans_seen}.plan")
+        self.session.add(
+            Planned(
+                attempt=self.session.attempt,
+                predicted_bytes=plan.before.safe_bytes,
+                budget_bytes=plan.budget_bytes,
+                planned_bytes=None if plan.changes_nothing else plan.peak_bytes,
+                slowdown=1.0 + plan.slowdown,
+                pieces=plan.pieces,
+                notes=plan.notes,
+            )
+        )
+
+    def _prepare(self, data: TrainingData) -> None:
+        settings = self.session.settings
+        given = settings.budget_bytes
+        budget = _free_bytes() if given is None else given
+        if budget is None:
+            return
+        tide = self._predict(data)
+        if tide is None and given is None:
+            return
+        if tide is not None and tide.safe_bytes <= budget:
+            self._report_fit(tide, budget, data)
+            return
+        allow = dict.fromkeys([*settings.allow, *([MICROBATCH] if settings.splits else [])])
+        self._fitted = _fitted[self.model] = fit_in(self.model, budget, allow=tuple(allow))
+
+    def _predict(self, data: TrainingData) -> Tide | None:
+        spec = data.element_spec
+        try:
+            return predict(self.model, *(spec if isinstance(spec, tuple) else (spec,)), batch_size=data.batch_size)
+        except LowtideError:
+            # It is planned at its first batch, or runs as it is.
+            return None
+
+    def _report_fit(self, tide: Tide, budget: int, data: TrainingData) -> None:
+        shapes = repr((data.element_spec, data.batch_size))
+        seen = _predicted.setdefault(self.model, set())
+        if shapes in seen:
+            return
+        seen.add(shapes)
+        folder = self.session.directory.tides
+        folder.mkdir(exist_ok=True)
+        tide.save(folder / f"attempt-{self.session.attempt}-{len(list(folder.iterdir())) + 1}.tide")
+        self.session.add(Planned(attempt=self.session.attempt, predicted_bytes=tide.safe_bytes, budget_bytes=budget))
+
+
+def _free_bytes() -> int | None:
+    """Return what this machine, or the container, has left for steps; None if they run on a GPU."""
+    if tf.config.list_physical_devices("GPU"):
+        return None
+    limits = [limit for limit in (machine_bytes(), group_bytes()) if limit is not None]
+    # The allocator's bytes count as the step's own.
+    return min(limits) - (resident_bytes() or 0) + bytes_in_use()
