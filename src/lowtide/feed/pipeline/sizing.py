@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from lowtide.errors import LowtideError
+from lowtide.run.train.settings import data_share
 from lowtide.units import format_bytes, format_bytes_up
 
 # More prefetched batches than this do not shorten the wait of a step.
@@ -89,7 +90,8 @@ def choose_sizes(
         )
     left = max(least.usable_bytes - least.peak_bytes, 0)
     window = block_bytes + int(_WINDOW_SHARE * left) if block_bytes else 0
-    left -= window - block_bytes
+    # `lowtide train` lowers the share after the host's memory ran out. The window stays: the order depends on it.
+    left = int((left - window + block_bytes) * data_share())
     readers, prefetched = 1, 0
     # Prefetched batches and readers in turn: a reader needs a free place for its batch.
     while prefetched < _MOST_PREFETCHED and left >= batch_bytes:

@@ -12,6 +12,8 @@ from lowtide.run.startup.sitecustomize import SEED
 
 VARIABLE = "LOWTIDE_TRAIN"
 """The environment variable that holds the settings of an attempt."""
+DATA_SHARE = "LOWTIDE_DATA_SHARE"
+"""The environment variable with the share of its memory that the data pipeline may use."""
 CHECKPOINT_SECONDS = 300.0
 
 
@@ -42,7 +44,8 @@ class AttemptSettings:
 
     def to_environment(self) -> dict[str, str]:
         """Return the environment variables for the process of the attempt."""
-        return {VARIABLE: json.dumps(asdict(self)), SEED: str(self.seed)}
+        share = {} if self.data_share == 1.0 else {DATA_SHARE: str(self.data_share)}
+        return {VARIABLE: json.dumps(asdict(self)), SEED: str(self.seed), **share}
 
     def changed(self, **changes: object) -> AttemptSettings:
         """Return the settings of another attempt."""
@@ -56,3 +59,8 @@ def read_settings(environment: Mapping[str, str] | None = None) -> AttemptSettin
         return None
     stored = json.loads(text)
     return AttemptSettings(**{**stored, "allow": tuple(stored["allow"])})
+
+
+def data_share() -> float:
+    """Return the share of its memory that a data pipeline of this process may use."""
+    return float(os.environ.get(DATA_SHARE, "1"))

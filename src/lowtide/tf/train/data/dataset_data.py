@@ -10,6 +10,7 @@ from typing import Any
 import tensorflow as tf
 from keras.src.trainers.data_adapters.tf_dataset_adapter import TFDatasetAdapter
 
+from lowtide.run.train.settings import data_share
 from lowtide.tf.train.data.host_random import read_generators, set_generators
 from lowtide.tf.train.data.iterator_state import read_small_state, set_state
 from lowtide.tf.train.data.seed_counters import SeedCounters
@@ -43,7 +44,7 @@ class DatasetData(TrainingData):
     """A tf.data.Dataset."""
 
     def __init__(self, adapter: TFDatasetAdapter, steps_per_epoch: int | None) -> None:
-        dataset = adapter.get_tf_dataset()
+        dataset = _with_fewer_buffers(adapter.get_tf_dataset())
         if steps_per_epoch is not None and int(dataset.cardinality()) == tf.data.UNKNOWN_CARDINALITY:
             # Where a pass ends is unknown: an epoch that reaches the end goes on with the next pass.
             dataset = dataset.repeat()
@@ -128,6 +129,20 @@ class DatasetData(TrainingData):
         first, start, now = (counters[part * size : (part + 1) * size] for part in range(3))
         self._saved = _Saved(state["pass"], iterator, first, start, now, state["generators"])
         self._iterator = None
+
+
+def _with_fewer_buffers(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """Run one call at a time and prefetch nothing by itself, if the pipeline may use only a share of its memory.
+
+    The order stays, and states of iterators can be restored with and without.
+    """
+    if data_share() == 1.0:
+        return dataset
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    options.threading.private_threadpool_size = 1
+    options.experimental_optimization.inject_prefetch = False
+    return dataset.with_options(options)
 
 
 def _describe_limits(stages: Stages) -> str | None:
