@@ -195,6 +195,7 @@ ATTRIBUTES = (
     P("_create_concrete_function", "tf", "hook: traces", on="tracing_compilation"),
     P("_dataset", "feed/forecast", "the dataset that another one wraps", on="adapted dataset"),
     P("_datasets", "feed/forecast", "the inputs of a zip", on="zip dataset"),
+    P("_deterministic", "tf/train", "whether elements keep their order", on="parallel map dataset"),
     P("_explicitly_closed", "tf/watch", "interactive sessions that are still open", on="interactive session"),
     P("_filename", "feed/forecast tf/train", "the file of a cache", on="cache dataset"),
     P("_filenames", "feed/forecast", "the files of a reader", on="record dataset"),

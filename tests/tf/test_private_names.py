@@ -70,6 +70,7 @@ def samples():
         "cache dataset": numbers.cache(),
         "filter dataset": numbers.filter(lambda x: x > 1),
         "map dataset": mapped,
+        "parallel map dataset": numbers.map(lambda x: x, num_parallel_calls=2),
         "map function": mapped._map_func,
         "scan dataset": numbers.scan(tf.constant(0, tf.int64), lambda state, x: (state, x)),
         "window dataset": numbers.window(2),
