@@ -13,6 +13,7 @@ import tensorflow as tf
 from keras.src.trainers.data_adapters import get_data_adapter
 
 import lowtide as lt
+from lowtide.tf.train.data import dataset_data
 from lowtide.tf.train.data.adapter import ResumableAdapter
 from lowtide.tf.train.data.choose import training_data
 from lowtide.tf.train.data.host_random import read_generators, set_generators
@@ -177,6 +178,48 @@ def test_every_position_continues_as_if_there_had_been_no_restart(kind, tmp_path
         data.restore(folder, json.loads(state))
         rest = {place: batch for place, batch in undisturbed.items() if place >= (epoch, step)}
         assert train(data, epoch, step) == rest, (epoch, step)
+
+
+@pytest.mark.parametrize("is_cached_first", [False, True])
+def test_a_complete_cache_in_a_file_is_read_after_a_restart(is_cached_first, tmp_path):
+    def make(name):
+        keras.utils.set_random_seed(5)
+        cache = str(tmp_path / name)
+        first = numbers().cache(cache).shuffle(20) if is_cached_first else numbers().shuffle(20).cache(cache)
+        return training_data(first.batch(3), seed=1)
+
+    undisturbed = train(make("other"))
+
+    def save(data, *position):
+        if position == (1, 4):
+            (tmp_path / "state").mkdir()
+            (tmp_path / "state.json").write_text(json.dumps(data.save(tmp_path / "state")))
+
+    assert train(make("cache"), save=save) == undisturbed
+    data = make("cache")
+    data.restore(tmp_path / "state", json.loads((tmp_path / "state.json").read_text()))
+    assert train(data, 1, 4) == {place: batch for place, batch in undisturbed.items() if place >= (1, 4)}
+
+
+def test_a_state_that_is_too_large_is_not_written(monkeypatch, tmp_path):
+    monkeypatch.setattr(dataset_data, "_MOST_STATE_BYTES", 0)
+    undisturbed = train(make_data("shuffle"))
+    data = make_data("shuffle")
+    data.begin_epoch(0)
+    for _ in range(4):
+        next(data.iterator())
+    state = data.save(tmp_path)
+    assert not (tmp_path / "iterator").exists()
+    data = make_data("shuffle")
+    data.restore(tmp_path, state)
+    assert train(data, 0, 4) == {place: batch for place, batch in undisturbed.items() if place >= (0, 4)}
+
+
+@pytest.mark.parametrize("kind", ["arrays", "PyDataset", "shuffle", "feed"])
+def test_epochs_have_different_orders(kind):
+    drawn = train(make_data(kind))
+    epochs = [[batch for place, batch in drawn.items() if place[0] == epoch] for epoch in range(EPOCHS)]
+    assert epochs[0] != epochs[1] != epochs[2] != epochs[0]
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if "two" not in kind and kind != "zip"])
