@@ -251,7 +251,7 @@ ATTRIBUTES = (
     P("_tf_api_names", "tf/references", "the public name of a function of TensorFlow", on="function"),
     P("_type_spec", "tf/record", "ragged and sparse tensors", on="ragged tensor"),
     P("_unique_id", "tf/trace", "the order in which variables were created", on="variable"),
-    P("_variant_tensor", "feed/pipeline tf/train", "wrap a dataset", on="batch dataset"),
+    P("_variant_tensor", "feed/pipeline", "wrap a dataset", on="batch dataset"),
     P("_weak_variables", "tf/record", "the variables of a function that still exist", on="graph"),
     P("_window_size_func", "feed/forecast", "the size of groups", on="group_by_window dataset"),
 )

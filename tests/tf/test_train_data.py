@@ -14,7 +14,7 @@ from keras.src.trainers.data_adapters import get_data_adapter
 
 import lowtide as lt
 from lowtide.tf.train.data import dataset_data
-from lowtide.tf.train.data.adapter import ResumableAdapter
+from lowtide.tf.train.data.adapter import ResumableAdapter, make_example
 from lowtide.tf.train.data.choose import training_data
 from lowtide.tf.train.data.host_random import read_generators, set_generators
 
@@ -458,3 +458,43 @@ def test_weights_of_classes_of_a_dataset():
     data = training_data(dataset, class_weight={0: 1.0, 1: 3.0}, seed=1)
     data.begin_epoch(0)
     assert [batch[2].numpy().tolist() for batch in data.iterator()] == [[1, 3]] * 3
+
+
+def test_fit_under_a_strategy_of_one_replica_trains_as_keras_does():
+    strategy = tf.distribute.OneDeviceStrategy("/CPU:0")
+    x = np.random.default_rng(1).random((10, 2), np.float32)
+    given = {"x": x, "y": x.sum(axis=1), "batch_size": 4, "shuffle": False}
+    losses = []
+    for is_plain in (True, False):
+        keras.utils.set_random_seed(5)
+        with strategy.scope():
+            model = keras.Sequential([keras.layers.Dense(1)])
+            model.compile("sgd", "mse")
+        # Keras builds the model from a batch that is not trained.
+        ours = {} if is_plain else {"x": ResumableAdapter(training_data(**given, seed=1), strategy=strategy)}
+        losses.append(model.fit(**(given if is_plain else ours), epochs=2, verbose=0).history["loss"])
+    assert losses[0] == losses[1]
+
+
+def test_several_replicas_are_refused():
+    class TwoReplicas:
+        num_replicas_in_sync = 2
+
+    with pytest.raises(lt.LowtideError, match="several replicas"):
+        ResumableAdapter(make_data("arrays"), strategy=TwoReplicas())
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"a": tf.TensorSpec((None, 3)), "b": (tf.TensorSpec((2,), tf.string), tf.TensorSpec((None,), tf.int64))},
+        tf.SparseTensorSpec((None, 3)),
+        tf.RaggedTensorSpec((None, None), tf.int32, ragged_rank=1),
+    ],
+)
+def test_an_example_has_the_structure_of_the_batches(spec):
+    example = make_example(spec).element_spec
+    tf.nest.assert_same_structure(example, spec, expand_composites=True)
+    for one, other in zip(tf.nest.flatten(example), tf.nest.flatten(spec), strict=True):
+        assert other.is_compatible_with(one) or other.shape.is_compatible_with(one.shape)
+        assert one.dtype == other.dtype
