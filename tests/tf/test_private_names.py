@@ -6,8 +6,11 @@ import mmap
 from pathlib import Path
 
 import keras
+import numpy as np
 import pytest
 import tensorflow as tf
+from keras.src.trainers.data_adapters.array_data_adapter import ArrayDataAdapter
+from keras.src.trainers.data_adapters.py_dataset_adapter import PyDatasetAdapter
 from tensorflow.python.eager import context
 from tensorflow.python.eager.polymorphic_function import tracing_compilation
 from tensorflow.python.framework import op_def_registry, ops
@@ -69,6 +72,7 @@ def samples():
         "cache dataset": numbers.cache(),
         "filter dataset": numbers.filter(lambda x: x > 1),
         "map dataset": mapped,
+        "parallel map dataset": numbers.map(lambda x: x, num_parallel_calls=2),
         "map function": mapped._map_func,
         "scan dataset": numbers.scan(tf.constant(0, tf.int64), lambda state, x: (state, x)),
         "window dataset": numbers.window(2),
@@ -76,6 +80,8 @@ def samples():
         "group_by_window dataset": numbers.group_by_window(lambda x: x % 2, lambda key, rows: rows.batch(2), 2),
         "from_tensors dataset": tf.data.Dataset.from_tensors([1, 2]),
         "record dataset": tf.data.TextLineDataset("lines")._impl._map_func._func("lines"),
+        "array adapter": ArrayDataAdapter(np.zeros(2)),
+        "PyDataset adapter": PyDatasetAdapter(keras.utils.PyDataset()),
         "adapted dataset": tf.compat.v1.data.Dataset.range(8),
         "wrapped dataset": tf.data.TFRecordDataset("records"),
     }

@@ -10,9 +10,11 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from keras.src.trainers.data_adapters import get_data_adapter
 
 import lowtide as lt
-from lowtide.tf.train.data.adapter import ResumableAdapter
+from lowtide.tf.train.data import dataset_data
+from lowtide.tf.train.data.adapter import ResumableAdapter, make_example
 from lowtide.tf.train.data.choose import training_data
 from lowtide.tf.train.data.host_random import read_generators, set_generators
 
@@ -178,6 +180,48 @@ def test_every_position_continues_as_if_there_had_been_no_restart(kind, tmp_path
         assert train(data, epoch, step) == rest, (epoch, step)
 
 
+@pytest.mark.parametrize("is_cached_first", [False, True])
+def test_a_complete_cache_in_a_file_is_read_after_a_restart(is_cached_first, tmp_path):
+    def make(name):
+        keras.utils.set_random_seed(5)
+        cache = str(tmp_path / name)
+        first = numbers().cache(cache).shuffle(20) if is_cached_first else numbers().shuffle(20).cache(cache)
+        return training_data(first.batch(3), seed=1)
+
+    undisturbed = train(make("other"))
+
+    def save(data, *position):
+        if position == (1, 4):
+            (tmp_path / "state").mkdir()
+            (tmp_path / "state.json").write_text(json.dumps(data.save(tmp_path / "state")))
+
+    assert train(make("cache"), save=save) == undisturbed
+    data = make("cache")
+    data.restore(tmp_path / "state", json.loads((tmp_path / "state.json").read_text()))
+    assert train(data, 1, 4) == {place: batch for place, batch in undisturbed.items() if place >= (1, 4)}
+
+
+def test_a_state_that_is_too_large_is_not_written(monkeypatch, tmp_path):
+    monkeypatch.setattr(dataset_data, "_MOST_STATE_BYTES", 0)
+    undisturbed = train(make_data("shuffle"))
+    data = make_data("shuffle")
+    data.begin_epoch(0)
+    for _ in range(4):
+        next(data.iterator())
+    state = data.save(tmp_path)
+    assert not (tmp_path / "iterator").exists()
+    data = make_data("shuffle")
+    data.restore(tmp_path, state)
+    assert train(data, 0, 4) == {place: batch for place, batch in undisturbed.items() if place >= (0, 4)}
+
+
+@pytest.mark.parametrize("kind", ["arrays", "PyDataset", "shuffle", "feed"])
+def test_epochs_have_different_orders(kind):
+    drawn = train(make_data(kind))
+    epochs = [[batch for place, batch in drawn.items() if place[0] == epoch] for epoch in range(EPOCHS)]
+    assert epochs[0] != epochs[1] != epochs[2] != epochs[0]
+
+
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if "two" not in kind and kind != "zip"])
 def test_an_epoch_has_each_sample_once(kind):
     drawn = train(make_data(kind))
@@ -206,6 +250,28 @@ def test_random_numbers_differ_after_a_restart_but_no_sample_does(tmp_path):
     assert sorted(trained) == list(range(20))
 
 
+def test_a_cache_in_a_file_that_was_being_written_is_written_again(tmp_path):
+    def make():
+        keras.utils.set_random_seed(5)
+        return training_data(numbers().shuffle(20).cache(str(tmp_path / "cache")).batch(3), seed=1)
+
+    data = make()
+    data.begin_epoch(0)
+    trained = [first_of(next(data.iterator())) for _ in range(2)]
+    (tmp_path / "state").mkdir()
+    state = data.save(tmp_path / "state")
+    for path in tmp_path.glob("cache*"):
+        path.unlink()
+    # What a process leaves that was killed.
+    (tmp_path / "cache_0.lockfile").touch()
+    again = make()
+    again.restore(tmp_path / "state", state)
+    rest = train(again, 0, 2)
+    epochs = [[batch for place, batch in rest.items() if place[0] == epoch] for epoch in range(EPOCHS)]
+    assert sorted(sample for batch in trained + epochs[0] for sample in batch) == list(range(20))
+    assert trained + epochs[0] == epochs[1] == epochs[2]
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
     [
@@ -214,6 +280,7 @@ def test_random_numbers_differ_after_a_restart_but_no_sample_does(tmp_path):
         (DATASETS["feed"], None),
         (DATASETS["Python function"], "Python functions"),
         (DATASETS["generator"], "Python generator"),
+        (lambda: numbers().map(plus(1), num_parallel_calls=2, deterministic=False).cache(), "no fixed order"),
         (yield_batches, "Python generator"),
         (Batches, "Random numbers"),
     ],
@@ -319,3 +386,115 @@ def test_another_process_continues(kind, position, tmp_path):
     undisturbed, rest = results
     assert len(undisturbed) > len(rest) > 0
     assert rest == {place: batch for place, batch in undisturbed.items() if place >= position}
+
+
+def array_cases():
+    rows = np.arange(10, dtype=np.float64)
+    sparse = tf.sparse.from_dense(np.eye(10, dtype=np.float32))
+    ragged = tf.RaggedTensor.from_row_lengths(np.arange(45), np.arange(10))
+    return {
+        "nested": {"x": {"a": rows, "b": [rows, np.ones((10, 2))]}, "y": rows},
+        "sparse": {"x": sparse, "y": rows},
+        "ragged": {"x": ragged},
+        "texts": {"x": np.array([str(each) for each in range(10)], dtype=object)},
+        "weights of samples": {"x": rows, "y": rows, "sample_weight": rows},
+        "weights of classes": {"x": rows, "y": np.arange(10) % 2, "class_weight": {0: 1.0, 1: 3.0}},
+        "full batches": {"x": rows[:9], "y": rows[:9]},
+        "steps": {"x": rows, "batch_size": None, "steps_per_epoch": 4},
+    }
+
+
+@pytest.mark.parametrize("case", array_cases())
+def test_arrays_are_batched_as_keras_does(case):
+    given = {"batch_size": 3, **array_cases()[case]}
+    keras_dataset = get_data_adapter(**given, shuffle=False).get_tf_dataset()
+    data = training_data(**given, shuffle=False, seed=1)
+    assert data.element_spec == keras_dataset.element_spec
+    data.begin_epoch(0)
+    pairs = list(zip(data.iterator(), keras_dataset, strict=True))
+    assert len(pairs) == data.steps
+    for batch, expected in pairs:
+        for one, other in zip(tf.nest.flatten(batch, True), tf.nest.flatten(expected, True), strict=True):
+            assert one.dtype == other.dtype
+            np.testing.assert_array_equal(one, other)
+
+
+def test_shuffled_batches_keep_their_samples():
+    data = make_data("arrays, batches shuffled")
+    for (_, step), batch in train(data).items():
+        assert sorted(batch) == ROWS[3 * step : 3 * step + 3].tolist()
+    assert (
+        len({str(batch) for (_, step), batch in train(make_data("arrays, batches shuffled")).items() if not step}) > 1
+    )
+
+
+def test_a_callback_and_a_bookmark_of_the_user_count_on_after_a_restart(tmp_path):
+    def make():
+        keras.utils.set_random_seed(5)
+        bookmark = lt.feed.Bookmark(tmp_path / "bookmark.json", every=1)
+        dataset = lt.feed.arrays(ROWS, batch_size=3, shuffle=True, budget="1MiB", bookmark=bookmark)
+        return bookmark, training_data(dataset, seed=1)
+
+    bookmark, data = make()
+    bookmark.move_to(1, 4)
+    state = data.save(tmp_path)
+    undisturbed = train(make()[1])
+    bookmark.move_to(1, 4)
+    bookmark, data = make()
+    data.restore(tmp_path, state)
+    bookmark.set_params({"steps": 7, "epochs": 3})
+    bookmark.on_epoch_begin(1)
+    data.begin_epoch(1, 4)
+    for number, batch in enumerate(data.iterator(), 4):
+        assert first_of(batch) == undisturbed[1, number]
+        bookmark.on_train_batch_end(number)
+        assert (bookmark.epoch, bookmark.step) == (1, number + 1)
+    bookmark.on_epoch_end(1)
+    assert (bookmark.epoch, bookmark.step) == (2, 0)
+
+
+def test_weights_of_classes_of_a_dataset():
+    dataset = Data.from_tensor_slices((np.arange(6), np.arange(6) % 2)).batch(2)
+    data = training_data(dataset, class_weight={0: 1.0, 1: 3.0}, seed=1)
+    data.begin_epoch(0)
+    assert [batch[2].numpy().tolist() for batch in data.iterator()] == [[1, 3]] * 3
+
+
+def test_fit_under_a_strategy_of_one_replica_trains_as_keras_does():
+    strategy = tf.distribute.OneDeviceStrategy("/CPU:0")
+    x = np.random.default_rng(1).random((10, 2), np.float32)
+    given = {"x": x, "y": x.sum(axis=1), "batch_size": 4, "shuffle": False}
+    losses = []
+    for is_plain in (True, False):
+        keras.utils.set_random_seed(5)
+        with strategy.scope():
+            model = keras.Sequential([keras.layers.Dense(1)])
+            model.compile("sgd", "mse")
+        # Keras builds the model from a batch that is not trained.
+        ours = {} if is_plain else {"x": ResumableAdapter(training_data(**given, seed=1), strategy=strategy)}
+        losses.append(model.fit(**(given if is_plain else ours), epochs=2, verbose=0).history["loss"])
+    assert losses[0] == losses[1]
+
+
+def test_several_replicas_are_refused():
+    class TwoReplicas:
+        num_replicas_in_sync = 2
+
+    with pytest.raises(lt.LowtideError, match="several replicas"):
+        ResumableAdapter(make_data("arrays"), strategy=TwoReplicas())
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"a": tf.TensorSpec((None, 3)), "b": (tf.TensorSpec((2,), tf.string), tf.TensorSpec((None,), tf.int64))},
+        tf.SparseTensorSpec((None, 3)),
+        tf.RaggedTensorSpec((None, None), tf.int32, ragged_rank=1),
+    ],
+)
+def test_an_example_has_the_structure_of_the_batches(spec):
+    example = make_example(spec).element_spec
+    tf.nest.assert_same_structure(example, spec, expand_composites=True)
+    for one, other in zip(tf.nest.flatten(example), tf.nest.flatten(spec), strict=True):
+        assert other.is_compatible_with(one) or other.shape.is_compatible_with(one.shape)
+        assert one.dtype == other.dtype

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import tensorflow as tf
+
 from lowtide.run.train.attempt_cause import RESTART_CODE
 from lowtide.run.train.history import EpochEnded
 from lowtide.tf.memory_meter import MemoryMeter
@@ -13,6 +15,8 @@ from lowtide.tf.record.device import peak_bytes_in_use
 from lowtide.tf.train.memory_guard import MemoryGuard
 from lowtide.tf.train.random_note import RandomNote
 from lowtide.tf.train.session import RunSession
+
+_MIB = 1 << 20
 
 
 class StepMonitor:
@@ -28,6 +32,7 @@ class StepMonitor:
         self._random_note = RandomNote(session.note)
         self._durations: list[float] = []
         self._started = 0.0
+        self._scalars: Any = None
 
     def begin_step(self) -> None:
         """Note the time."""
@@ -50,14 +55,14 @@ class StepMonitor:
     def end_epoch(self, epoch: int, logs: dict[str, float]) -> None:
         """Report an epoch that is done, and save unless it was the last one."""
         session, durations = self.session, sorted(self._durations)
-        session.add(
-            EpochEnded(
-                attempt=session.attempt, training=self.training, epoch=epoch, epochs=self.epochs,
-                steps_done=session.steps_done, logs=logs,
-                step_seconds=durations[len(durations) // 2] if durations else None,
-                device_bytes=peak_bytes_in_use() or None, resident_bytes=self._meter.read().process_bytes,
-            )
+        ended = EpochEnded(
+            attempt=session.attempt, training=self.training, epoch=epoch, epochs=self.epochs,
+            steps_done=session.steps_done, logs=logs,
+            step_seconds=durations[len(durations) // 2] if durations else None,
+            device_bytes=peak_bytes_in_use() or None, resident_bytes=self._meter.read().process_bytes,
         )  # fmt: skip
+        session.add(ended)
+        self._write_scalars(ended)
         self._durations = []
         self._leave_if_stopped()
         if session.is_worth_saving() and epoch + 1 != self.epochs:
@@ -67,6 +72,22 @@ class StepMonitor:
         """End what runs beside the training."""
         self._guard.stop()
         self._random_note.stop()
+
+    def _write_scalars(self, ended: EpochEnded) -> None:
+        """Write the epoch's figures for TensorBoard."""
+        if self._scalars is None:
+            self._scalars = tf.summary.create_file_writer(str(self.session.directory.scalars))
+        figures = {
+            **ended.logs,
+            "memory/device, MiB": ended.device_bytes and ended.device_bytes / _MIB,
+            "memory/host, MiB": ended.resident_bytes and ended.resident_bytes / _MIB,
+            "seconds of a step": ended.step_seconds,
+        }
+        with self._scalars.as_default(step=ended.steps_done):
+            for name, value in figures.items():
+                if value is not None:
+                    tf.summary.scalar(name, value)
+        self._scalars.flush()
 
     def _leave_if_stopped(self) -> None:
         if self.session.stop_signal is not None:

@@ -7,6 +7,7 @@ from typing import Any
 import tensorflow as tf
 from keras.src.trainers.data_adapters.data_adapter import DataAdapter
 
+from lowtide.errors import LowtideError
 from lowtide.tf.train.data.training_data import TrainingData
 
 
@@ -14,16 +15,30 @@ class ResumableAdapter(DataAdapter):
     """Feeds `fit` from training data: `fit(x=ResumableAdapter(data))`, without `steps_per_epoch`.
 
     Each epoch of Keras is the next epoch of the data. Set `position` to start elsewhere: the next epoch of Keras is
-    then that epoch, from that step on.
+    then that epoch, from that step on. `strategy` is the one that the model was made with, None without one: Keras then
+    takes a batch before the first epoch to build the model, which is none of the data.
     """
 
-    def __init__(self, data: TrainingData, epoch: int = 0, step: int = 0) -> None:
+    def __init__(
+        self, data: TrainingData, epoch: int = 0, step: int = 0, strategy: tf.distribute.Strategy | None = None
+    ) -> None:
+        if strategy is not None and strategy.num_replicas_in_sync > 1:
+            raise LowtideError(
+                "the position in the data of several replicas cannot be restored",
+                given=f"{type(strategy).__name__} with {strategy.num_replicas_in_sync} replicas",
+                cure="train on one device",
+            )
         self.data = data
         self.position = (epoch, step)
+        self._is_building = strategy is not None
         self._is_within_epoch = False
 
-    def get_tf_dataset(self) -> tf.data.Dataset:
-        return _CurrentEpoch(self.data)
+    def get_tf_dataset(self) -> Any:
+        return _CurrentEpoch(self)
+
+    def iterator(self) -> tf.data.Iterator:
+        """The iterator of the current epoch."""
+        return iter(make_example(self.data.element_spec)) if self._is_building else self.data.iterator()
 
     @property
     def num_batches(self) -> int | None:
@@ -42,43 +57,47 @@ class ResumableAdapter(DataAdapter):
         return None
 
     def on_epoch_begin(self) -> None:
-        self.data.begin_epoch(*self.position)
-        self._is_within_epoch = True
+        if not self._is_building:
+            self.data.begin_epoch(*self.position)
+            self._is_within_epoch = True
 
     def on_epoch_end(self) -> None:
-        # Keras also calls this once before the first epoch.
+        # Keras also calls this once before the first epoch, after it has built the model.
+        self._is_building = False
         self.data.end_epoch()
         if self._is_within_epoch:
             self._is_within_epoch = False
             self.position = (self.position[0] + 1, 0)
 
 
-class _CurrentEpoch(tf.data.Dataset):
-    """A dataset whose iterator is that of the current epoch.
+class _CurrentEpoch(tf.distribute.DistributedDataset):
+    """What Keras iterates over at the beginning of an epoch, and once more at its end.
 
-    Keras also iterates over it at the end of an epoch, so that it must not start an epoch.
+    Keras takes a distributed dataset as it is, with or without a strategy.
     """
 
-    def __init__(self, data: TrainingData) -> None:
-        self._data = data
-        super().__init__(_refuse_other_iterators()._variant_tensor)
-
-    def _inputs(self) -> list[tf.data.Dataset]:
-        return []
+    def __init__(self, adapter: ResumableAdapter) -> None:
+        self._adapter = adapter
 
     @property
     def element_spec(self) -> Any:
-        return self._data.element_spec
+        return self._adapter.data.element_spec
 
     def __iter__(self) -> Any:
-        return self._data.iterator()
+        return self._adapter.iterator()
 
 
-def _refuse_other_iterators() -> tf.data.Dataset:
-    """A dataset that fails: a distribution strategy makes its own iterators, which have no position."""
+def make_example(element_spec: Any) -> tf.data.Dataset:
+    """A dataset of one batch of zeros."""
 
-    def fail(number: tf.Tensor) -> tf.Tensor:
-        with tf.control_dependencies([tf.debugging.Assert(False, ["a distribution strategy has no position in data"])]):
-            return tf.identity(number)
+    def make(spec: Any) -> Any:
+        zeros = tf.zeros([1 if size is None else size for size in spec.shape], spec.dtype)
+        if isinstance(spec, tf.SparseTensorSpec):
+            return tf.sparse.from_dense(zeros)
+        if isinstance(spec, tf.RaggedTensorSpec):
+            return tf.RaggedTensor.from_tensor(
+                zeros, ragged_rank=spec.ragged_rank, row_splits_dtype=spec.row_splits_dtype
+            )
+        return zeros
 
-    return tf.data.Dataset.from_tensors(0).map(fail)
+    return tf.data.Dataset.from_tensors(tf.nest.map_structure(make, element_spec))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import keras
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
-from keras.src import tree
 from keras.src.trainers.data_adapters import array_slicing
 from keras.src.trainers.data_adapters.array_data_adapter import ArrayDataAdapter
 
@@ -65,9 +65,11 @@ def _make_dataset(adapter: ArrayDataAdapter, order: tf.Variable, first_batch: tf
                 return None
             return tf.gather(x, samples, axis=0) if tf.is_tensor(x) else x
 
-        return tree.traverse(grab_one, data)
+        return keras.tree.traverse(grab_one, data)
 
-    inputs = tree.lists_to_tuples(array_slicing.convert_to_sliceable(adapter._inputs, target_backend="tensorflow"))
+    inputs = keras.tree.lists_to_tuples(
+        array_slicing.convert_to_sliceable(adapter._inputs, target_backend="tensorflow")
+    )
     samples = (
         tf.data.Dataset.from_tensors(0)
         .flat_map(lambda _: tf.data.Dataset.range(first_batch, batches))

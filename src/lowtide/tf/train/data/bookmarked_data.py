@@ -10,7 +10,7 @@ import tensorflow as tf
 from keras.src.trainers.data_adapters.tf_dataset_adapter import TFDatasetAdapter
 
 from lowtide.errors import LowtideError
-from lowtide.tf.train.data.training_data import Passes, TrainingData, skip
+from lowtide.tf.train.data.training_data import Passes, TrainingData, batch_size_of, skip
 
 
 class BookmarkedData(TrainingData):
@@ -20,7 +20,8 @@ class BookmarkedData(TrainingData):
         self._dataset = adapter.get_tf_dataset()
         # Its class is in the room feed, which imports this one.
         self._feed: Any = self._dataset.feed
-        super().__init__(self._dataset.element_spec, Passes(self._feed.steps, steps_per_epoch), adapter.batch_size)
+        spec = self._dataset.element_spec
+        super().__init__(spec, Passes(self._feed.steps, steps_per_epoch), batch_size_of(spec))
 
     def _start(self, number: int, first: int) -> tf.data.Iterator:
         # Which samples were left out before the first batch is only known after they were read.

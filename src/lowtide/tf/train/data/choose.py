@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import keras
+import tensorflow as tf
 from keras.src.trainers.data_adapters import get_data_adapter
 from keras.src.trainers.data_adapters.array_data_adapter import ArrayDataAdapter, can_convert_arrays
 from keras.src.trainers.data_adapters.py_dataset_adapter import PyDatasetAdapter
@@ -47,7 +48,7 @@ def training_data(
         return ArrayData(adapter, shuffle, steps_per_epoch, seed)
     if isinstance(adapter, PyDatasetAdapter):
         return PyDatasetData(adapter, steps_per_epoch, bool(shuffle), seed)
-    if isinstance(adapter, TFDatasetAdapter) and hasattr(adapter.get_tf_dataset(), "_variant_tensor"):
+    if isinstance(adapter, TFDatasetAdapter) and isinstance(adapter.get_tf_dataset(), tf.data.Dataset):
         feed = getattr(adapter.get_tf_dataset(), "feed", None)
         if feed is not None and feed.bookmark is not None and (feed.steps or steps_per_epoch is None):
             return BookmarkedData(adapter, steps_per_epoch)

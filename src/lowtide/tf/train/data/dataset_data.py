@@ -15,7 +15,7 @@ from lowtide.tf.train.data.host_random import read_generators, set_generators
 from lowtide.tf.train.data.iterator_state import read_small_state, set_state
 from lowtide.tf.train.data.seed_counters import SeedCounters
 from lowtide.tf.train.data.stages import Stages
-from lowtide.tf.train.data.training_data import ALL, Passes, TrainingData, skip
+from lowtide.tf.train.data.training_data import ALL, Passes, TrainingData, batch_size_of, skip
 
 # A restart skips batches rather than write more than this with every checkpoint.
 _MOST_STATE_BYTES = 256 << 20
@@ -48,7 +48,9 @@ class DatasetData(TrainingData):
         if steps_per_epoch is not None and int(dataset.cardinality()) == tf.data.UNKNOWN_CARDINALITY:
             # Where a pass ends is unknown: an epoch that reaches the end goes on with the next pass.
             dataset = dataset.repeat()
-        super().__init__(dataset.element_spec, Passes(adapter.num_batches, steps_per_epoch), adapter.batch_size)
+        super().__init__(
+            dataset.element_spec, Passes(adapter.num_batches, steps_per_epoch), batch_size_of(dataset.element_spec)
+        )
         self._dataset = dataset
         self._stages = Stages(dataset)
         self._counters = SeedCounters(self._stages)
@@ -123,6 +125,7 @@ class DatasetData(TrainingData):
         return {"pass": self._pass, "has_iterator": state is not None, "generators": self._generators}
 
     def restore(self, folder: Path, state: Mapping[str, Any]) -> None:
+        self._stages.unlock_caches()
         iterator = _read(folder / _ITERATOR)[0] if state["has_iterator"] else None
         counters = _read(folder / _COUNTERS)
         size = len(counters) // 3
@@ -150,6 +153,11 @@ def _describe_limits(stages: Stages) -> str | None:
         return (
             "The dataset has a shuffle without a seed: the epochs after a restart have other orders than without it. "
             "Call keras.utils.set_random_seed before the dataset is made."
+        )
+    if stages.has_no_order and not stages.can_save_iterator:
+        return (
+            "The dataset has no fixed order (deterministic=False) and no state that can be saved: after a restart, "
+            "some samples of the current epoch may come twice, and others not at all."
         )
     if stages.generates:
         return "A restart runs the Python generator of the dataset again and drops the batches that were trained."

@@ -38,6 +38,7 @@ class Stages:
                 found[id(stage)] = stage
 
         visit(dataset)
+        self._dataset = dataset
         self._all = list(found.values())
         self._ops = set(self._find_ops())
 
@@ -77,11 +78,18 @@ class Stages:
     def can_save_iterator(self) -> bool:
         """Whether the state of an iterator can be saved and restored, and is not as large as the data.
 
-        The state has the contents of caches in memory. A restored iterator of `sample_from_datasets` does not end if
-        one of its datasets had ended (TensorFlow 2.21).
+        The state has the contents of a cache in memory; a cache in a file is written from the beginning. A restored
+        iterator of `sample_from_datasets` does not end if one of its datasets had ended (TensorFlow 2.21).
         """
-        mixes = self._of(directed_interleave_op._DirectedInterleaveDataset)
-        return not mixes and not self._memory_caches and self.can_count_seeds and not self.generates
+        large = self._of(cache_op.CacheDataset, directed_interleave_op._DirectedInterleaveDataset)
+        return not large and self.can_count_seeds and not self.generates
+
+    @property
+    def has_no_order(self) -> bool:
+        """Whether elements come in the order in which they are ready."""
+        # An interleave does not keep its argument.
+        chosen = any(getattr(each, "_deterministic", None) == "false" for each in self._all)
+        return chosen or self._dataset.options().deterministic is False
 
     @property
     def draws_numbers(self) -> bool:
@@ -97,6 +105,13 @@ class Stages:
     def generates(self) -> bool:
         """Whether a Python generator yields the elements."""
         return _GENERATOR in self._ops
+
+    def unlock_caches(self) -> None:
+        """Remove the lock files that a process which ended while it wrote a cache has left."""
+        for each in self._of(cache_op.CacheDataset):
+            if prefix := tf.compat.as_str(each._filename.numpy()):
+                for path in tf.io.gfile.glob(f"{prefix}_*.lockfile"):
+                    tf.io.gfile.remove(path)
 
     @property
     def _memory_caches(self) -> list[tf.data.Dataset]:

@@ -93,6 +93,12 @@ class TrainingData(ABC):
         """Read what `save` has written and returned."""
 
 
+def batch_size_of(element_spec: Any) -> int | None:
+    """The size of all batches; None if it differs between them or is unknown."""
+    shape = getattr(tf.nest.flatten(element_spec)[0], "shape", None)
+    return shape[0] if shape is not None and shape.rank else None
+
+
 def skip(iterator: tf.data.Iterator, batches: int) -> tf.data.Iterator:
     """Draw batches from an iterator and drop them; return the iterator."""
     for _ in range(batches):
