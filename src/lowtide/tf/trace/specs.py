@@ -84,7 +84,7 @@ def _not_an_input(value: Any) -> LowtideError:
 
 def _elements_of(dataset: tf.data.Dataset) -> Any:
     """Return the specs of a dataset's elements, with the size of full batches if the dataset makes them."""
-    batch_size = _batch_size_of(dataset)
+    batch_size = full_batch_size(dataset)
 
     def fill(spec: Any) -> Any:
         if isinstance(spec, tf.TensorSpec) and spec.shape.rank and spec.shape[0] is None:
@@ -94,14 +94,14 @@ def _elements_of(dataset: tf.data.Dataset) -> Any:
     return tf.nest.map_structure(fill, dataset.element_spec)
 
 
-def _batch_size_of(stage: Any) -> int | None:
+def full_batch_size(stage: Any) -> int | None:
     """Return the batch size of the last stages that make batches; None if there is none, or several sizes."""
     size = tf.get_static_value(getattr(stage, "_batch_size", None))
     if size is not None:
         return int(size)
     if any(word in type(stage).__name__ for word in _CHANGES_ELEMENTS):
         return None
-    sizes = {_batch_size_of(source) for source in stage._inputs()} - {None}
+    sizes = {full_batch_size(source) for source in stage._inputs()} - {None}
     return sizes.pop() if len(sizes) == 1 else None
 
 

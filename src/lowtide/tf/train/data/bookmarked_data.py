@@ -21,7 +21,7 @@ class BookmarkedData(TrainingData):
         # Its class is in the room feed, which imports this one.
         self._feed: Any = self._dataset.feed
         spec = self._dataset.element_spec
-        super().__init__(spec, Passes(self._feed.steps, steps_per_epoch), batch_size_of(spec))
+        super().__init__(spec, Passes(self._feed.steps, steps_per_epoch), batch_size_of(self._dataset))
 
     def _start(self, number: int, first: int) -> tf.data.Iterator:
         # Which samples were left out before the first batch is only known after they were read.

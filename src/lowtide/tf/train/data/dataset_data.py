@@ -48,9 +48,7 @@ class DatasetData(TrainingData):
         if steps_per_epoch is not None and int(dataset.cardinality()) == tf.data.UNKNOWN_CARDINALITY:
             # Where a pass ends is unknown: an epoch that reaches the end goes on with the next pass.
             dataset = dataset.repeat()
-        super().__init__(
-            dataset.element_spec, Passes(adapter.num_batches, steps_per_epoch), batch_size_of(dataset.element_spec)
-        )
+        super().__init__(dataset.element_spec, Passes(adapter.num_batches, steps_per_epoch), batch_size_of(dataset))
         self._dataset = dataset
         self._stages = Stages(dataset)
         self._counters = SeedCounters(self._stages)

@@ -11,6 +11,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from lowtide.tf.trace.specs import full_batch_size
+
 ALL = 1 << 62
 """More batches than any pass has."""
 
@@ -93,10 +95,13 @@ class TrainingData(ABC):
         """Read what `save` has written and returned."""
 
 
-def batch_size_of(element_spec: Any) -> int | None:
-    """The size of all batches; None if it differs between them or is unknown."""
-    shape = getattr(tf.nest.flatten(element_spec)[0], "shape", None)
-    return shape[0] if shape is not None and shape.rank else None
+def batch_size_of(dataset: tf.data.Dataset) -> int | None:
+    """The size of full batches; None if it is unknown."""
+    shape = getattr(tf.nest.flatten(dataset.element_spec)[0], "shape", None)
+    if shape is not None and shape.rank and shape[0] is not None:
+        return int(shape[0])
+    feed = getattr(dataset, "feed", None)
+    return full_batch_size(dataset) if feed is None else int(feed.batch_size)
 
 
 def skip(iterator: tf.data.Iterator, batches: int) -> tf.data.Iterator:
