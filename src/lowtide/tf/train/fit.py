@@ -41,7 +41,6 @@ class FitTraining:
         self._checkpoint: Path | None = None
         self._metric_values: list[Any] = []
         self._logs: Any = None
-        self.monitor = StepMonitor(session, self.number, self.epochs, self._save)
         split_validation(self.arguments)
         names = ("x", "y", "sample_weight", "batch_size", "shuffle", "class_weight", "steps_per_epoch")
         self.data = training_data(**{name: self.arguments[name] for name in names}, seed=session.data_seed(self.number))
@@ -51,11 +50,20 @@ class FitTraining:
             session, self.number, self.data, lambda: find_variables(model), lambda: self.callbacks.with_state()
         )
         self.callbacks = _Callbacks(self, verbose=self.arguments["verbose"])
+        self.monitor = StepMonitor(session, self.number, self.epochs, self._save)
 
     def run(self, original: Callable[..., Any]) -> Any:
         """Train with Keras's `fit` from where the run is, and return the history of all epochs."""
-        if self.checkpointer.has_ended():
-            return self._return_result()
+        try:
+            if self.checkpointer.has_ended():
+                return self._return_result()
+            with self.session.catching_signals():
+                return original(self.model, **self._arguments_from_here())
+        finally:
+            self.monitor.stop()
+
+    def _arguments_from_here(self) -> dict[str, Any]:
+        """Return the arguments of `fit` with which it continues where the run is."""
         arguments = self.arguments
         found = self.checkpointer.find()
         if found is not None:
@@ -70,7 +78,7 @@ class FitTraining:
         batch_size = arguments["batch_size"]
         for name in ("y", "sample_weight", "class_weight"):
             arguments[name] = None
-        arguments |= {
+        return arguments | {
             "x": self.adapter,
             "steps_per_epoch": None,
             "batch_size": None,
@@ -78,11 +86,6 @@ class FitTraining:
             "callbacks": self.callbacks,
             "validation_batch_size": arguments["validation_batch_size"] or batch_size,
         }
-        with self.session.catching_signals():
-            try:
-                return original(self.model, **arguments)
-            finally:
-                self.monitor.stop()
 
     # -- called by the callbacks, in the order of a training -----------------------------------------------------
 
@@ -126,7 +129,11 @@ class FitTraining:
 
     def end_step(self, last_step: int, logs: Any) -> None:
         """Count the steps up to the last one of a call of the training function."""
-        steps, self.position.step = last_step + 1 - self.position.step, last_step + 1
+        done = last_step + 1
+        if self.data.steps is not None:
+            # The last call of an epoch may have run fewer steps.
+            done = min(done, self.data.steps)
+        steps, self.position.step = done - self.position.step, done
         self.budget.report()
         self._logs = logs
         self.monitor.end_step(steps)
@@ -191,10 +198,7 @@ class _Callbacks(keras.callbacks.CallbackList):
 
     def __init__(self, training: FitTraining, verbose: Any) -> None:
         self._training = training
-        given = training.arguments["callbacks"]
-        callbacks = keras.tree.flatten(
-            given.callbacks if isinstance(given, keras.callbacks.CallbackList) else given or []
-        )
+        callbacks = list_callbacks(training.arguments["callbacks"])
         training.checkpointer.prepare_callbacks(callbacks)
         super().__init__(
             callbacks,
