@@ -53,7 +53,7 @@ class BatchAnswer:
 FIRST_TRACED_BATCH = 23
 MAX_TRACES = 4
 # How many times the largest known batch a guess may be.
-MAX_EXTRAPOLATION = 4
+MAX_EXTRAPOLATION = 16
 LARGEST_BATCH = (1 << 31) - 1
 
 
@@ -100,8 +100,10 @@ def _bound_of(traced: dict[int, Step], progress: ProgressCallback | None) -> Cal
 def solve_batch(bound: Callable[[int], int], budget: int, largest: int, first: int, tolerance: float = 0.0) -> int:
     """Find the largest batch within the budget by secants, since memory grows almost linearly with the batch.
 
-    The result fits; one that is larger by more than the `tolerance`, as a share, does not.
+    The result fits. Either its bound is within the `tolerance`, as a share, of the budget, or a batch that is larger by
+    that share does not fit.
     """
+    aim = int(budget * (1.0 - tolerance / 2))
     low, high = 0, largest + 1
     guess = min(first, largest)
     known: dict[int, int] = {}
@@ -110,9 +112,11 @@ def solve_batch(bound: Callable[[int], int], budget: int, largest: int, first: i
         known[guess] = bound(guess)
         if known[guess] <= budget:
             low = guess
+            if tolerance and known[guess] >= budget * (1.0 - tolerance):
+                break
         else:
             high = guess
-        guess = _next_guess(known, budget, low, high)
+        guess = _next_guess(known, aim, low, high)
         # Allocator regions double, so the bound has steps; where secants converge too slowly, bisect.
         if high <= largest and 2 * (high - low) > width:
             guess = (low + high) // 2
@@ -121,8 +125,9 @@ def solve_batch(bound: Callable[[int], int], budget: int, largest: int, first: i
 
 def _next_guess(known: dict[int, int], budget: int, low: int, high: int) -> int:
     if len(known) == 1:
+        # What does not grow with the batch makes this too small rather than too large.
         only = next(iter(known))
-        return min(max(only // 2 if known[only] > budget else only * 2, low + 1), high - 1)
+        return min(max(only * budget // max(known[only], 1), low + 1), high - 1)
     left, right = sorted(sorted(known, key=lambda size: abs(known[size] - budget))[:2])
     slope = max((known[right] - known[left]) / (right - left), 1.0)
     guess = math.floor(left + (budget - known[left]) / slope)
