@@ -70,11 +70,9 @@ class DatasetData(TrainingData):
         self._set_seeds(saved, number)
         if saved.generators is None or number != saved.number or first == 0:
             return self._begin(first)
-        generators = read_generators()
+        # The functions go on drawing where they are after the skipped batches.
         set_generators(saved.generators)
-        iterator = self._begin(first)
-        set_generators(generators)
-        return iterator
+        return self._begin(first)
 
     def _begin(self, first: int) -> tf.data.Iterator:
         """Begin a pass, and skip its first batches."""
