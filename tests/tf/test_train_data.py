@@ -40,6 +40,10 @@ def add_noise(number):
     return number * 1000 + tf.random.uniform([], 0, 9, tf.int64)
 
 
+def add_noise_to_some(number):
+    return tf.cond(number > 5, lambda: add_noise(number), lambda: number)
+
+
 def double_in_python(number):
     return tf.ensure_shape(tf.py_function(lambda each: each * 2, [number], tf.int64), ())
 
@@ -280,6 +284,7 @@ def test_a_cache_in_a_file_that_was_being_written_is_written_again(tmp_path):
         (DATASETS["cache and shuffle"], None),
         (DATASETS["feed"], None),
         (DATASETS["Python function"], "Python functions"),
+        (lambda: numbers().map(add_noise_to_some).batch(3), "random numbers"),
         (DATASETS["generator"], "Python generator"),
         (lambda: numbers().map(plus(1), num_parallel_calls=2, deterministic=False).cache(), "no fixed order"),
         (yield_batches, "Python generator"),
