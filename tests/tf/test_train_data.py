@@ -195,6 +195,28 @@ def test_every_position_continues_as_if_there_had_been_no_restart(kind, tmp_path
         assert train(data, epoch, step) == rest, (epoch, step)
 
 
+@pytest.mark.parametrize("kind", ["shuffle", "a large buffer", "PyDataset", "feed", "Python generator"])
+def test_a_position_is_saved_again_before_the_next_batch(kind, tmp_path):
+    undisturbed = train(make_data(kind))
+    folders = [tmp_path / name for name in ("first", "second")]
+    for folder in folders:
+        folder.mkdir()
+    state, data = {}, make_data(kind)
+
+    def save(data, *position):
+        if position == (1, 2):
+            state.update(data.save(folders[0]))
+
+    train(data, save=save)
+    data = make_data(kind)
+    data.restore(folders[0], state)
+    data.begin_epoch(1, 2)
+    again = data.save(folders[1])
+    data = make_data(kind)
+    data.restore(folders[1], again)
+    assert train(data, 1, 2) == {place: batch for place, batch in undisturbed.items() if place >= (1, 2)}
+
+
 @pytest.mark.parametrize("is_cached_first", [False, True])
 def test_a_complete_cache_in_a_file_is_read_after_a_restart(is_cached_first, tmp_path):
     def make(name):

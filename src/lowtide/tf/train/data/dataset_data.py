@@ -109,6 +109,9 @@ class DatasetData(TrainingData):
                 skip(iter(self._dataset), ALL if self._stages.starts_inputs_late else 0)
 
     def save(self, folder: Path) -> dict[str, Any]:
+        if self._saved is not None:
+            # The saved position was restored, but no batch was requested yet.
+            self.iterator()
         now, state = self._counters.read(), None
         if self._iterator is not None and self._stages.can_save_iterator:
             state = read_small_state(self._iterator, _MOST_STATE_BYTES)
