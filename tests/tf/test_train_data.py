@@ -252,6 +252,25 @@ def test_a_state_that_is_too_large_is_not_written(monkeypatch, tmp_path):
     assert train(data, 0, 4) == {place: batch for place, batch in undisturbed.items() if place >= (0, 4)}
 
 
+def test_a_state_of_a_pipeline_with_other_options_is_replaced_by_skipping(tmp_path):
+    def make(is_prefetched):
+        keras.utils.set_random_seed(5)
+        options = tf.data.Options()
+        # The stage that TensorFlow adds is part of the names in the state.
+        options.experimental_optimization.inject_prefetch = is_prefetched
+        return training_data(DATASETS["shuffle"]().with_options(options), seed=1)
+
+    undisturbed, data = train(make(True)), make(True)
+    data.begin_epoch(0)
+    for _ in range(4):
+        next(data.iterator())
+    state = data.save(tmp_path)
+    assert state["has_iterator"]
+    data = make(False)
+    data.restore(tmp_path, state)
+    assert train(data, 0, 4) == {place: batch for place, batch in undisturbed.items() if place >= (0, 4)}
+
+
 @pytest.mark.parametrize("kind", ["arrays", "PyDataset", "shuffle", "feed"])
 def test_epochs_have_different_orders(kind):
     drawn = train(make_data(kind))
