@@ -69,11 +69,9 @@ class DatasetData(TrainingData):
         self._set_seeds(saved, number)
         if saved.generators is None or number != saved.number or first == 0:
             return self._begin(first)
-        generators = read_generators()
+        # The functions go on drawing where they are after the skipped batches.
         set_generators(saved.generators)
-        iterator = self._begin(first)
-        set_generators(generators)
-        return iterator
+        return self._begin(first)
 
     def _begin(self, first: int) -> tf.data.Iterator:
         """Begin a pass, and skip its first batches."""
@@ -110,6 +108,9 @@ class DatasetData(TrainingData):
                 skip(iter(self._dataset), ALL if self._stages.starts_inputs_late else 0)
 
     def save(self, folder: Path) -> dict[str, Any]:
+        if self._saved is not None:
+            # The saved position was restored, but no batch was requested yet.
+            self.iterator()
         now, state = self._counters.read(), None
         if self._iterator is not None and self._stages.can_save_iterator:
             state = read_small_state(self._iterator, _MOST_STATE_BYTES)

@@ -35,8 +35,8 @@ class IterableData(TrainingData):
             self.note = "A restart runs the Python generator again and drops the batches that were trained."
 
     def _start(self, number: int, first: int) -> tf.data.Iterator:
-        now = read_generators()
         if self._is_restart:
+            # A generator goes on drawing where it is after the skipped batches.
             set_generators(self._generators)
         if isinstance(self._adapter, TorchDataLoaderAdapter):
             # Its order depends on the seed and the pass: earlier passes need not be drawn again.
@@ -44,12 +44,8 @@ class IterableData(TrainingData):
         else:
             for _ in range(self._made, number if self._is_restart else 0):
                 skip(iter(self._dataset), ALL)
-        self._made = number + 1
-        iterator = skip(iter(self._dataset), first)
-        if self._is_restart:
-            set_generators(now)
-        self._is_restart = False
-        return iterator
+        self._made, self._is_restart = number + 1, False
+        return skip(iter(self._dataset), first)
 
     def restore(self, folder: Path, state: Mapping[str, Any]) -> None:
         self._is_restart = True

@@ -123,9 +123,15 @@ class Stages:
     def _find_ops(self) -> Iterator[str]:
         for stage in self._all:
             for function in stage._functions():
-                graph: Any = function.function.graph.as_graph_def()
-                for body in (graph.node, *(each.node_def for each in graph.library.function)):
-                    yield from (node.op for node in body if _is_stateful(node.op) or node.op == _GENERATOR)
+                yield from _find_stateful_ops(function.function.graph)
+
+
+def _find_stateful_ops(graph: tf.Graph) -> Iterator[str]:
+    """The stateful ops of a graph and of the functions that it calls."""
+    yield from (op.type for op in graph.get_operations() if _is_stateful(op.type) or op.type == _GENERATOR)
+    for function in graph._functions.values():
+        if function.graph is not None:
+            yield from _find_stateful_ops(function.graph)
 
 
 def _is_stateful(op: str) -> bool:

@@ -48,6 +48,7 @@ class TrainingData(ABC):
     """Batches of training data, epoch by epoch, which can start at any batch of any epoch.
 
     Call `restore` first if a position was saved, then `begin_epoch` for each epoch. `save` is called between two steps.
+    The global generators of Python and NumPy are no part of what is saved: set them before `iterator` is called.
     """
 
     note: str | None = None
