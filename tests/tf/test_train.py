@@ -9,7 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from lowtide.run.train.history import AttemptEnded, CheckpointWritten, EpochEnded, Event, History, TrainingStarted
+from lowtide.run.train.history import (
+    AttemptEnded,
+    CheckpointWritten,
+    EpochEnded,
+    Event,
+    History,
+    Note,
+    Planned,
+    TrainingStarted,
+)
 
 PROGRAMS = Path(__file__).parent / "train_scripts"
 SAMPLES = 40
@@ -111,3 +120,26 @@ def test_a_finished_run_is_not_trained_again(tmp_path, undisturbed):
     assert (first.code, again.code) == (0, 0)
     assert again.samples == first.samples
     assert "finished" in again.stderr
+
+
+def test_a_leak_is_named_and_the_process_starts_again_before_memory_runs_out(tmp_path):
+    ended = train(tmp_path, "leak.py", options=("--budget", "40MiB"))
+    assert ended.code == 0, ended.stderr
+    assert ended.result == {"steps": 750}
+    assert [event.cause for event in ended.of(AttemptEnded)] == ["restart", "finished"]
+    note = ended.of(Note)[0].text
+    assert "memory on the device grows by 64" in note
+    assert "kept tensors" in note
+
+
+@pytest.mark.parametrize("normalization", [False, True])
+def test_a_step_that_does_not_fit_is_planned_before_it_runs(tmp_path, normalization):
+    arguments = ["--normalization"] if normalization else []
+    ended = train(tmp_path, "large_batch.py", *arguments, options=("--budget", "80MiB"))
+    assert ended.code == 0, ended.stderr
+    # The effective batch is the same.
+    assert ended.result["steps"] == 4
+    planned = ended.of(Planned)[-1]
+    assert planned.predicted_bytes > planned.budget_bytes >= planned.planned_bytes
+    # Under BatchNormalization micro-batches change statistics, so they come after everything else.
+    assert [event.cause for event in ended.of(AttemptEnded)] == [*["device memory"] * normalization, "finished"]

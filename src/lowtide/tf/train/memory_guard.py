@@ -1,4 +1,4 @@
-"""Sees memory that grows while a training runs, and says when it would run out before the next checkpoint."""
+"""Sees memory that grows while a training runs, and says when it is about to run out."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ _MOST_SAMPLES = 512
 _LOOK_EVERY = 32
 # Smaller growth is noise: the allocator's figure is exact, that of the process is not.
 _LEAST_DEVICE_BYTES, _LEAST_HOST_BYTES = 1 << 20, 32 << 20
-# How much faster than until now memory may grow until the next checkpoint.
-_CAUTION = 1.5
+# Memory is about to run out when it would last for fewer steps than this, or when less than this share is left.
+_LAST_STEPS, _LAST_SHARE = 16, 0.05
+# Another process starts without what has grown in this one; that must be worth a restart.
+_WORTH_SHARE = 0.25
 
 
 class MemoryGuard:
@@ -27,13 +29,14 @@ class MemoryGuard:
         self._least = {"the device": _LEAST_DEVICE_BYTES, "the host": _LEAST_HOST_BYTES}
         self._samples: dict[str, list[tuple[int, int]]] = {place: [] for place in self._limits}
         self._growth: dict[str, MemoryGrowth | None] = dict.fromkeys(self._limits)
+        self._first: dict[str, int] = {}
         self._steps = 0
         self._readings = 0
         self._every = 1
         self._watch: Watch | None = None
 
-    def after_step(self, reading: MemoryReading, steps_to_checkpoint: float) -> str | None:
-        """Return where memory would run out before the next checkpoint, and what grows; None if it would not."""
+    def after_step(self, reading: MemoryReading) -> str | None:
+        """Return where memory is about to run out that a new process would have again, and what grows; else None."""
         self._steps += 1
         if self._watch is not None:
             self._watch.step()
@@ -44,7 +47,8 @@ class MemoryGuard:
             limit = self._limits[place]
             if used is not None and limit is not None:
                 self._samples[place].append((self._steps, used))
-                found = found or self._problem(place, used, limit, steps_to_checkpoint)
+                self._first.setdefault(place, used)
+                found = found or self._problem(place, used, limit)
         self._readings += 1
         if self._readings % _LOOK_EVERY == 0:
             self._look()
@@ -56,11 +60,16 @@ class MemoryGuard:
             self._watch.__exit__(None, None, None)
             self._watch = None
 
-    def _problem(self, place: str, used: int, limit: int, steps_to_checkpoint: float) -> str | None:
+    def _problem(self, place: str, used: int, limit: int) -> str | None:
         growth = self._growth[place]
-        if growth is None or used + _CAUTION * growth.bytes_per_step * steps_to_checkpoint <= limit:
+        if growth is None or used - self._first[place] < _WORTH_SHARE * limit:
             return None
-        causes = [] if self._watch is None else [f"{each.name}: {each.what}" for each in self._watch.findings]
+        steps = max(_LAST_STEPS, 2 * self._every)
+        if used + max(steps * growth.bytes_per_step, _LAST_SHARE * limit) <= limit:
+            return None
+        causes = (
+            [] if self._watch is None else [f"{each.name}: {each.what}, by {each.who}" for each in self._watch.findings]
+        )
         why = f" ({'; '.join(causes)})" if causes else ""
         return (
             f"memory on {place} grows by {format_bytes(round(growth.bytes_per_step))} in each step and has reached"

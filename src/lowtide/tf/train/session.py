@@ -97,13 +97,6 @@ class RunSession:
         seconds = self.settings.checkpoint_seconds
         return f"every {seconds / 60:g} minutes" if time.monotonic() - self._saved >= seconds else None
 
-    def steps_to_checkpoint(self, step_seconds: float) -> float:
-        """Return in how many steps of this duration the next checkpoint is due."""
-        left = self.settings.checkpoint_seconds - (time.monotonic() - self._saved)
-        steps = max(left, 0.0) / max(step_seconds, 1e-6)
-        every = self.settings.checkpoint_steps
-        return steps if every is None else min(steps, every - (self.steps_done - self._steps_when_saved))
-
     def is_worth_saving(self) -> bool:
         """Whether a checkpoint at the end of an epoch costs little of the time since the last one."""
         return self._save_seconds <= (time.monotonic() - self._saved) * _CHECKPOINT_SHARE

@@ -42,9 +42,8 @@ class StepMonitor:
         """Count steps that are done, and save, or end the process, if it is time."""
         session = self.session
         session.steps_done += steps
-        seconds = time.perf_counter() - self._started
-        self._durations.append(seconds)
-        problem = self._guard.after_step(self._meter.read(), session.steps_to_checkpoint(seconds / steps) / steps)
+        self._durations.append(time.perf_counter() - self._started)
+        problem = self._guard.after_step(self._meter.read())
         self._leave_if_stopped()
         if problem is not None:
             self._restart(problem)

@@ -136,7 +136,7 @@ class DatasetData(TrainingData):
 def _with_fewer_buffers(dataset: tf.data.Dataset) -> tf.data.Dataset:
     """Run one call at a time and prefetch nothing by itself, if the pipeline may use only a share of its memory.
 
-    The order stays, and states of iterators can be restored with and without.
+    The order stays. A state that was saved with other buffers may not fit; then the batches are skipped.
     """
     if data_share() == 1.0:
         return dataset
