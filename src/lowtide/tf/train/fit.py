@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -11,7 +12,6 @@ from typing import Any
 import keras
 from keras.src.trainers.data_adapters.array_slicing import train_validation_split
 
-from lowtide.run.train.checkpoint_files import steps_of
 from lowtide.run.train.history import Planned, TrainingEnded, TrainingStarted
 from lowtide.tf.trace import keras_models
 from lowtide.tf.train.checkpoint import Checkpointer, Position
@@ -32,7 +32,7 @@ class FitTraining:
     def __init__(self, session: RunSession, model: keras.Model, arguments: Mapping[str, Any]) -> None:
         self.session = session
         self.model = model
-        self.number = session.begin_training()
+        self.number = session.begin_training(model)
         self.arguments = dict(arguments)
         self.position = Position()
         self.epochs = int(arguments["epochs"])
@@ -60,9 +60,8 @@ class FitTraining:
         arguments = self.arguments
         found = self.checkpointer.find()
         if found is not None:
-            self._checkpoint, self._first = found
+            self._checkpoint, self._first = found, self.checkpointer.read(found)
             self.position = replace(self._first)
-            self.session.steps_done = int((self.session.found_state or {})["steps_done"])
             arguments["initial_epoch"] = self.epochs if self._first.is_stopping else self._first.epoch
         else:
             self._first = Position(arguments["initial_epoch"])
@@ -91,7 +90,7 @@ class FitTraining:
         """Restore what was saved; Keras has made the training function, and the callbacks have reset themselves."""
         path = self._checkpoint
         if path is not None:
-            self._prepare()
+            self._prepare(path)
             self.checkpointer.restore_variables(path)
             self.checkpointer.restore_data(path)
             self.checkpointer.restore_rest(path)
@@ -169,21 +168,25 @@ class FitTraining:
 
         model.train_function = skip
 
-    def _prepare(self) -> None:
+    def _prepare(self, checkpoint: Path) -> None:
         """Create the variables that the first step would create."""
         spec = self.data.element_spec
-        keras_models.prepare(self.model, spec if isinstance(spec, tuple) else (spec,))
+        specs = spec if isinstance(spec, tuple) else (spec,)
+        keras_models.prepare(self.model, specs)
+        if not self.checkpointer.has_variables_of(checkpoint):
+            # A train_step of the script's own builds layers and optimizers that Keras does not know of. If it cannot be
+            # traced, the checkpoint says what is missing.
+            with contextlib.suppress(Exception):
+                keras_models.train_function(self.model).get_concrete_function(*specs)
 
     def _return_result(self) -> Any:
         """Restore the result of a training that ended in an earlier process."""
-        self._prepare()
         end = self.checkpointer.find_end()
-        if end is None:
-            self.session.note(f"training {self.number + 1} of the script ended before; its result is not kept")
-        else:
+        if end is not None:
+            self._prepare(end)
+            self.checkpointer.read(end)
             self.checkpointer.restore_variables(end)
             self.checkpointer.restore_rest(end)
-            self.session.steps_done = steps_of(end)
         return self.model.history
 
     def _report_plan(self) -> None:
