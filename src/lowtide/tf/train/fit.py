@@ -11,8 +11,10 @@ from typing import Any
 
 import keras
 from keras.src.trainers.data_adapters.array_slicing import train_validation_split
+from tensorflow.python.distribute import distribute_lib
 
-from lowtide.run.train.history import Planned, TrainingEnded, TrainingStarted
+from lowtide.errors import LowtideError
+from lowtide.run.train.history import LeftTraining, Planned, TrainingEnded, TrainingStarted
 from lowtide.tf.trace import keras_models
 from lowtide.tf.train.checkpoint import Checkpointer, Position
 from lowtide.tf.train.data.adapter import ResumableAdapter
@@ -30,6 +32,7 @@ class FitTraining:
     """One call of `fit`."""
 
     def __init__(self, session: RunSession, model: keras.Model, arguments: Mapping[str, Any]) -> None:
+        _check_strategy(model)
         self.session = session
         self.model = model
         self.number = session.begin_training(model)
@@ -43,7 +46,8 @@ class FitTraining:
         self._logs: Any = None
         self.monitor = StepMonitor(session, self.number, self.epochs, self._save)
         self._plans_seen = 0
-        self._fitted = _fit_in_budget(session, model)
+        self._can_plan = _can_plan(model)
+        self._fitted = _fit_in_budget(session, model) if self._can_plan else None
         split_validation(self.arguments)
         names = ("x", "y", "sample_weight", "batch_size", "shuffle", "class_weight", "steps_per_epoch")
         self.data = training_data(**{name: self.arguments[name] for name in names}, seed=session.data_seed(self.number))
@@ -81,6 +85,10 @@ class FitTraining:
         with self.session.catching_signals():
             try:
                 return original(self.model, **arguments)
+            except SystemExit as end:
+                if not end.code:
+                    self.session.add(LeftTraining(attempt=self.session.attempt, training=self.number))
+                raise
             finally:
                 self.monitor.stop()
 
@@ -101,7 +109,7 @@ class FitTraining:
             TrainingStarted(
                 attempt=self.session.attempt, training=self.number, epoch=self._first.epoch, step=self._first.step,
                 epochs=self.epochs, steps=self.data.steps, steps_done=self.session.steps_done,
-                checkpoint=None if path is None else path.name,
+                checkpoint=None if path is None else path.name, can_plan=self._can_plan,
             )
         )  # fmt: skip
 
@@ -273,6 +281,16 @@ class _Callbacks(keras.callbacks.CallbackList):
         self._training.end()
 
 
+def _check_strategy(model: keras.Model) -> None:
+    strategy = model.distribute_strategy
+    if strategy is not distribute_lib._get_default_strategy():
+        raise LowtideError(
+            "a training under a distribution strategy cannot be continued after a restart",
+            given=type(strategy).__name__,
+            cure="train without the strategy, or without lowtide train and lt.KeepGoing",
+        )
+
+
 def list_callbacks(given: Any) -> list[Any]:
     """Return the callbacks that `fit` was given, as a list."""
     return list(keras.tree.flatten(given.callbacks if isinstance(given, keras.callbacks.CallbackList) else given or []))
@@ -281,14 +299,17 @@ def list_callbacks(given: Any) -> list[Any]:
 _fitted: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
+def _can_plan(model: keras.Model) -> bool:
+    """Whether the model's steps can be planned: not if they have no graph, or the script has done that itself."""
+    return not model.run_eagerly and (model in _fitted or "make_train_function" not in vars(model))
+
+
 def _fit_in_budget(session: RunSession, model: keras.Model) -> Any:
-    """Let the model train within the budget of the attempt, unless the script has done that itself."""
+    """Let the model train within the budget of the attempt."""
     settings = session.settings
-    if settings.budget_bytes is None or model.run_eagerly:
+    if settings.budget_bytes is None:
         return None
     if model not in _fitted:
-        if "make_train_function" in vars(model):
-            return None
         from lowtide.tf.plan.fit_in import fit_in
 
         allow = dict.fromkeys([*settings.allow, *(["microbatch"] if settings.splits else [])])

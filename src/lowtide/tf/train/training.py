@@ -99,7 +99,7 @@ class Training:
             TrainingStarted(
                 attempt=session.attempt, training=self.number, epoch=position.epoch, step=position.step, epochs=epochs,
                 steps=self.data.steps, steps_done=session.steps_done,
-                checkpoint=None if self._checkpoint is None else self._checkpoint.name,
+                checkpoint=None if self._checkpoint is None else self._checkpoint.name, can_plan=False,
             )
         )  # fmt: skip
         monitor = StepMonitor(session, self.number, epochs, self.save)
