@@ -22,6 +22,7 @@ class PrivateName(NamedTuple):
 P = PrivateName
 
 MODULE_NAMES = (
+    P("keras.src.backend.compute_output_spec", "tf/train", "build a model without running it"),
     P("keras.src.backend.get_keras_mask", "tf/microbatch", "split the mask of a batch with its rows"),
     P("keras.src.backend.set_keras_mask", "tf/microbatch", "split the mask of a batch with its rows"),
     P(
@@ -68,6 +69,7 @@ MODULE_NAMES = (
     ),
     P("keras.src.trainers.data_adapters.array_slicing.TensorflowSparseWrapper", "tf/train", "slice sparse arrays"),
     P("keras.src.trainers.data_adapters.array_slicing.convert_to_sliceable", "tf/train", "slice arrays as Keras does"),
+    P("keras.src.trainers.data_adapters.array_slicing.train_validation_split", "tf/train", "split arrays as fit does"),
     P(
         "keras.src.trainers.data_adapters.array_slicing.slice_tensorflow_sparse_wrapper",
         "tf/train",
@@ -133,6 +135,7 @@ MODULE_NAMES = (
         "tf tf/plan tf/record tf/trace tf/train",
         "functions by name, devices, bytes in use, memory growth, random seeds",
     ),
+    P("tensorflow.python.eager.context.global_seed", "tf/train", "the seed that a script has set"),
     P("tensorflow.python.eager.context.eager_mode", "tf/record", "read variables inside of a graph"),
     P("tensorflow.python.eager.context.ensure_initialized", "tf/trace", "initialize devices before XLA compiles"),
     P("tensorflow.python.eager.execute.execute", "tf/record", "read many variables with one op"),
@@ -207,11 +210,12 @@ ATTRIBUTES = (
     P("_create_concrete_function", "tf", "hook: traces", on="tracing_compilation"),
     P("_dataset", "feed/forecast", "the dataset that another one wraps", on="adapted dataset"),
     P("_datasets", "feed/forecast", "the inputs of a zip", on="zip dataset"),
+    P("_distribute_strategy", "tf/train", "the strategy that a model was made with", on="model"),
     P("_deterministic", "tf/train", "whether elements keep their order", on="parallel map dataset"),
     P("_explicitly_closed", "tf/watch", "interactive sessions that are still open", on="interactive session"),
     P("_filename", "feed/forecast tf/train", "the file of a cache", on="cache dataset"),
     P("_filenames", "feed/forecast", "the files of a reader", on="record dataset"),
-    P("_flatten_layers", "tf/microbatch tf/plan tf/record tf/trace", "all layers of a model", on="model"),
+    P("_flatten_layers", "tf/microbatch tf/plan tf/record tf/trace tf/train", "all layers of a model", on="model"),
     P("_func", "feed/forecast", "the user's function of a stage", on="map function"),
     P(
         "_functions",
@@ -261,6 +265,8 @@ ATTRIBUTES = (
     P("_seed2", "tf/train", "whether a shuffle has a seed", on="shuffle dataset"),
     P("_shape_tuple", "tf/watch", "the shape of an argument, quickly", on="eager tensor"),
     P("_size", "feed/forecast", "the size of windows", on="window dataset"),
+    P("_trainable_variables", "tf/train", "the variables that an optimizer updates", on="optimizer"),
+    P("_writers", "tf/train", "the open files of a callback", on="tensorboard callback"),
     P("_symbolic_build", "tf/trace", "build a model's metrics and optimizer", on="model"),
     P("_tensors", "feed/forecast", "the tensors that a dataset is made from", on="from_tensors dataset"),
     P("_tf_api_names", "tf/references", "the public name of a function of TensorFlow", on="function"),
@@ -301,7 +307,7 @@ ENVIRONMENT_VARIABLES = (
     P("TF_BFC_MEMORY_DUMP", "oom run", "where the allocator dumps its heap"),
     P("TF_CPP_MIN_LOG_LEVEL", "cli run/startup tf/record", "fewer messages; none that reports an allocation is lost"),
     P("TF_CPU_ALLOCATOR_USE_BFC", "feed/forecast run tf/record", "a CPU allocator that keeps statistics and a record"),
-    P("TF_CPU_BFC_MEM_LIMIT_IN_MB", "run tf/record", "the limit of that allocator"),
+    P("TF_CPU_BFC_MEM_LIMIT_IN_MB", "run run/train tf/record", "the limit of that allocator"),
     P("TF_GPU_ALLOCATOR", "oom tf/record", "named in advice"),
     P("TF_GPU_HOST_MEM_LIMIT_IN_MB", "oom", "named in advice"),
 )

@@ -48,6 +48,7 @@ def samples():
     return {
         "context": context.context(),
         "model": model,
+        "optimizer": model.optimizer,
         "functional model": keras.Model(model.inputs, model.outputs),
         "layer": model.layers[0],
         "tensorboard callback": keras.callbacks.TensorBoard(),

@@ -8,11 +8,12 @@ from lowtide.oom.evidence import Evidence, Request
 from lowtide.oom.shortage import explain_evidence
 from lowtide.run.launch import Ending
 from lowtide.run.train.attempt_cause import find_attempt_cause, stop_signal
-from lowtide.run.train.history import Event, Failed, TrainingEnded, TrainingStarted
+from lowtide.run.train.history import Event, Failed, LeftTraining, TrainingEnded, TrainingStarted
 
 OF_THE_HOST = explain_evidence(Evidence(Request(), exhausted="process"), "train.py")
 OF_THE_DEVICE = explain_evidence(Evidence(Request(bytes=1 << 30, node="conv/Conv2D")), "train.py")
 START = TrainingStarted(attempt=1, training=0, epoch=0, step=0, epochs=1, steps=2, steps_done=0)
+LEFT = LeftTraining(attempt=1, training=0)
 END = TrainingEnded(attempt=1, training=0, steps_done=2)
 
 
@@ -32,6 +33,9 @@ def cause(code: int, *events: Event, shortages=(), stopped_by=None, dump=False, 
     ("code", "stopped_by", "events", "expected", "number"),
     [
         (0, None, (START,), "finished", None),
+        (0, None, (START, LEFT), "interrupted", None),
+        # The script has caught its own SystemExit, and trained again.
+        (0, None, (START, LEFT, START, END), "finished", None),
         (143, 15, (START,), "interrupted", 15),
         (-15, 15, (), "interrupted", 15),
         (-15, None, (START,), "interrupted", 15),

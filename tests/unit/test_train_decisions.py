@@ -16,7 +16,15 @@ from lowtide.run.train.decisions import (
     describe_changes,
     past_attempts,
 )
-from lowtide.run.train.history import AttemptEnded, CheckpointWritten, EpochEnded, Event, Failed, RunEnded
+from lowtide.run.train.history import (
+    AttemptEnded,
+    CheckpointWritten,
+    EpochEnded,
+    Event,
+    Failed,
+    RunEnded,
+    TrainingStarted,
+)
 from lowtide.run.train.settings import AttemptSettings
 
 GIB = 1 << 30
@@ -165,6 +173,18 @@ def test_failures_without_an_exception_are_compared_by_signal_and_exit_code():
     assert decide(SETTINGS, [*first, ended(2, FAILURE, 139, 11)], GIB).settings is None
     assert decide(SETTINGS, [*first, ended(2, FAILURE, 134, 6)], GIB).settings is not None
     assert decide(SETTINGS, [*first, ended(2, FAILURE, 1)], GIB).settings is not None
+
+
+def test_what_lowtide_refuses_is_not_tried_again():
+    history = [failed(1, error="LowtideError", message="the model has changed"), ended(1, FAILURE)]
+    assert decide(SETTINGS, history, 8 * GIB).settings is None
+
+
+def test_a_step_that_cannot_be_planned_is_not_planned():
+    started = TrainingStarted(attempt=1, training=0, epoch=0, step=0, epochs=1, steps=2, steps_done=0, can_plan=False)
+    decision = decide(SETTINGS, [started, ended(1, DEVICE_MEMORY)], 8 * GIB)
+    assert decision.settings is None
+    assert "@lt.function(budget='8 GiB')" in decision.reason
 
 
 def test_a_failure_is_recognized_after_others():

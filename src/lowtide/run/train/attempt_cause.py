@@ -17,7 +17,7 @@ from lowtide.run.train.decisions import (
     RESTART,
     is_no_plan,
 )
-from lowtide.run.train.history import Event, Failed, TrainingEnded, TrainingStarted
+from lowtide.run.train.history import Event, Failed, LeftTraining, TrainingEnded, TrainingStarted
 
 RESTART_CODE = 75
 """The exit code by which a process asks to be started again: that of a temporary failure in sysexits.h."""
@@ -40,6 +40,8 @@ def find_attempt_cause(
     `events` are those of the attempt, `shortages` those in its log. `has_dump` says whether the allocator has written
     its blocks shortly before the end, `was_out_of_memory` whether the kernel killed processes for their memory.
     """
+    if ending.exit_code == 0 and has_left_training(events):
+        return INTERRUPTED
     if ending.exit_code == 0 and (ending.stopped_by is None or not _is_in_training(events)):
         return FINISHED
     if stop_signal(ending) is not None:
@@ -63,6 +65,12 @@ def stop_signal(ending: Ending) -> int | None:
     if ending.stopped_by is not None:
         return ending.stopped_by
     return next((number for number in _STOPS if ending.as_exit_code == 128 + number), None)
+
+
+def has_left_training(events: Sequence[Event]) -> bool:
+    """Whether the last thing that an attempt did in a training was to end itself."""
+    of_trainings = [each for each in events if isinstance(each, (TrainingStarted, TrainingEnded, LeftTraining))]
+    return bool(of_trainings) and isinstance(of_trainings[-1], LeftTraining)
 
 
 def _is_in_training(events: Sequence[Event]) -> bool:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from lowtide.errors import LowtideError
 from lowtide.planning.allowance import MICROBATCH
 from lowtide.planning.plan import NoPlanError
 from lowtide.run.train.history import (
@@ -61,8 +62,12 @@ class PastAttempt:
     steps_done: int
     """The number of steps of the run that it is known to have reached."""
     has_new_checkpoint: bool
-    is_without_plan: bool
+    is_without_plan: bool = False
     """Whether it ended because no plan reaches the budget."""
+    is_refused: bool = False
+    """Whether lowtide itself refused to go on, as with another model than that of the checkpoint."""
+    can_plan: bool = True
+    """Whether lowtide can plan the steps of the training."""
 
 
 def whole_mib(count: int) -> int:
@@ -103,6 +108,8 @@ def decide(settings: AttemptSettings, history: Iterable[Event], limit_bytes: int
         if not last.has_new_checkpoint:
             return _for_host_memory(settings, last, "memory would have run out before the first checkpoint")
         return _same(settings, "memory would have run out before the next checkpoint")
+    if last.cause == FAILURE and last.is_refused:
+        return Decision(None, "the run ends", "lowtide cannot go on, and to start again would not change that")
     if last.cause == FAILURE and _was_seen(last, attempts[:-1]):
         return Decision(None, "the run ends", "the same failure occurred twice at the same step, and it is not memory")
     if _restarts_in_vain(attempts) >= _RESTARTS:
@@ -132,11 +139,17 @@ def _past_attempt(ended: AttemptEnded, history: Sequence[Event]) -> PastAttempt:
     failed = next((each for each in reversed(events) if isinstance(each, Failed)), None)
     places = (TrainingStarted, CheckpointWritten, EpochEnded, TrainingEnded)
     reached = max((each.steps_done for each in events if isinstance(each, places)), default=0)
+    started = next((each for each in reversed(events) if isinstance(each, TrainingStarted)), None)
+    can_plan = started is None or started.can_plan
     if failed is None:
-        return PastAttempt(ended.cause, (ended.exit_code, ended.signal), reached, has_new_checkpoint, False)
+        failure: tuple[object, ...] = (ended.exit_code, ended.signal)
+        return PastAttempt(ended.cause, failure, reached, has_new_checkpoint, can_plan=can_plan)
     # An object's address differs from process to process.
     failure = (failed.error, _ADDRESS.sub("0x", failed.message))
-    return PastAttempt(ended.cause, failure, failed.steps_done, has_new_checkpoint, is_no_plan(failed))
+    is_refused = failed.error == LowtideError.__name__
+    return PastAttempt(
+        ended.cause, failure, failed.steps_done, has_new_checkpoint, is_no_plan(failed), is_refused, can_plan
+    )
 
 
 def _newest_checkpoint(events: Iterable[Event]) -> int:
@@ -171,6 +184,12 @@ def _same(settings: AttemptSettings, reason: str) -> Decision:
 
 def _for_device_memory(settings: AttemptSettings, last: PastAttempt, full_bytes: int) -> Decision:
     budget = settings.budget_bytes
+    if not last.can_plan:
+        why = (
+            "the device's memory ran out in a step that lowtide cannot plan by itself (a step written by hand is "
+            f"planned with @lt.function(budget='{format_bytes(full_bytes)}'))"
+        )
+        return _when_nothing_is_left(settings, last, why)
     if budget is None or budget > full_bytes:
         return _plan_for(settings, full_bytes, "the device's memory ran out, and steps were not planned for its limit")
     times = round(math.log(budget / full_bytes) / math.log(_SMALLER))

@@ -50,6 +50,8 @@ class TrainingStarted(Event):
     """Steps of the whole run before this one."""
     checkpoint: str | None = None
     """The checkpoint that was restored."""
+    can_plan: bool = True
+    """Whether the steps can be planned without a change of the script."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,6 +122,13 @@ class TrainingEnded(Event):
 
     training: int
     steps_done: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeftTraining(Event):
+    """The script ended itself within a training, without an error: by `sys.exit()` in a callback."""
+
+    training: int
 
 
 @dataclass(frozen=True, kw_only=True)

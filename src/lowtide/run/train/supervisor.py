@@ -137,7 +137,8 @@ class _Supervisor:
                 self._warn_if_nothing_trained(number)
                 return FINISHED, 0
             if attempt.cause == INTERRUPTED:
-                return STOPPED, 128 + (stop_signal(attempt.ending) or 0)
+                stopped_by = stop_signal(attempt.ending)
+                return STOPPED, 0 if stopped_by is None else 128 + stopped_by
             decision = decide(settings, self.tail.events, self.limit_bytes)
             number += decision.settings is not None
             self.tail.add(Decided(attempt=number, change=decision.change, reason=decision.reason))
@@ -381,6 +382,8 @@ def _words(ending: Ending, events: list[Event], cause: str) -> str:
     number = stop_signal(ending)
     if cause == INTERRUPTED and number is not None:
         return f"by {signal_name(number)}"
+    if cause == INTERRUPTED:
+        return "the script ended itself in the middle of a training"
     if cause == RESTART:
         return "the process asked to be started again"
     failed = next((event for event in reversed(events) if isinstance(event, Failed)), None)

@@ -83,6 +83,10 @@ def _capture(callback: Callback) -> dict[str, Any]:
         if not callback.csv_file.closed:
             callback.csv_file.flush()
         state["file_bytes"] = os.path.getsize(callback.filename)
+    if isinstance(callback, TensorBoard):
+        # The next process does not write again what this one holds in memory.
+        for writer in getattr(callback, "_writers", {}).values():
+            writer.flush()
     return state
 
 

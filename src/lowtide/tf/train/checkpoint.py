@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -11,20 +10,15 @@ from typing import Any
 
 import tensorflow as tf
 
-from lowtide.run.train.checkpoint_files import (
-    checkpoint_name,
-    end_checkpoints,
-    prune,
-    remove_checkpoint,
-    write_checkpoint,
-)
+from lowtide.run.train.checkpoint_files import checkpoint_name, find_damage, prune, write_checkpoint
 from lowtide.run.train.history import CheckpointWritten
 from lowtide.tf.train.callbacks import capture_callbacks, prepare_callbacks, restore_callbacks
 from lowtide.tf.train.data.training_data import TrainingData
 from lowtide.tf.train.plain_data import load_state, save_state
+from lowtide.tf.train.results import Result
 from lowtide.tf.train.session import RunSession
 from lowtide.tf.train.state import capture_random, restore_random
-from lowtide.tf.train.variables import restore_variables, save_variables
+from lowtide.tf.train.variables import match_variables, restore_variables, save_variables
 
 _DATA = "data"
 
@@ -46,6 +40,7 @@ class Checkpointer:
     """Writes and reads the checkpoints of one training of a run.
 
     `find_variables` and `find_callbacks` are called for each checkpoint, because a script may create more of them.
+    `describe` returns what is needed to create the variables again.
     """
 
     def __init__(
@@ -55,12 +50,14 @@ class Checkpointer:
         data: TrainingData | None,
         find_variables: Callable[[], list[tf.Variable]],
         find_callbacks: Callable[[], Sequence[Any]] = tuple,
+        describe: Callable[[], dict[str, Any]] = dict,
     ) -> None:
         self.session = session
         self.training = training
         self._data = data
         self._find_variables = find_variables
         self._find_callbacks = find_callbacks
+        self._describe = describe
 
     def save(self, position: Position, reason: str) -> None:
         """Write a checkpoint of the state between two steps."""
@@ -80,18 +77,19 @@ class Checkpointer:
                 "data": data,
                 "callbacks": capture_callbacks(self._find_callbacks()),
                 "random": capture_random(),
-                "signature": self._signature(),
+                "model": session.models[self.training],
+                "description": self._describe(),
             }
             save_state(folder, content)
 
         parent = session.directory.checkpoints
         path = write_checkpoint(parent, checkpoint_name(session.steps_done, is_end=position.is_end), write)
         prune(parent)
-        if position.is_end:
-            self._remove_earlier_ends(path)
         seconds = time.monotonic() - started
         session.saved(seconds)
         size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+        if position.is_end:
+            session.results.add(Result(path, self.training, session.models[self.training], size))
         session.add(
             CheckpointWritten(
                 attempt=session.attempt, name=path.name, reason=reason, epoch=position.epoch, step=position.step,
@@ -99,25 +97,28 @@ class Checkpointer:
             )
         )  # fmt: skip
 
-    def find(self) -> tuple[Path, Position] | None:
+    def find(self) -> Path | None:
         """Return the checkpoint to continue this training from; None if it starts at its beginning."""
-        session, state = self.session, self.session.found_state
-        if session.found is None or state is None or state["training"] != self.training:
-            return None
-        return session.found, Position(**{name: state[name] for name in Position.__dataclass_fields__})
+        return self.session.found if self.session.found_training == self.training else None
+
+    def read(self, path: Path) -> Position:
+        """Return the position of a checkpoint, and let the session count from its steps."""
+        state = load_state(path)
+        self.session.steps_done = int(state["steps_done"])
+        return Position(**{name: state[name] for name in Position.__dataclass_fields__})
 
     def find_end(self) -> Path | None:
-        """Return the checkpoint with the result of this training, if it ended before.
-
-        Of several trainings of one model only the last result is kept, so it may be that of a later one.
-        """
-        if self.session.found_training < self.training:
+        """Return the checkpoint with the result of this training, which ended before; None if it is not kept."""
+        session, which = self.session, f"training {self.training + 1} of the script ended before"
+        result = session.results.find(self.training, session.models[self.training])
+        problem = None if result is None else find_damage(result.path)
+        if result is None or problem is not None:
+            why = "is not kept" if problem is None else f"is damaged ({problem})"
+            session.note(f"{which}; its result {why}: its model stays as the script has made it")
             return None
-        for path in end_checkpoints(self.session.directory.checkpoints):
-            state = load_state(path)
-            if state["training"] >= self.training and state["signature"] == self._signature():
-                return path
-        return None
+        if result.training != self.training:
+            session.note(f"{which}; its model is that of training {result.training + 1}, the first that is still kept")
+        return result.path
 
     def has_ended(self) -> bool:
         """Whether this training ended in an earlier process."""
@@ -128,7 +129,16 @@ class Checkpointer:
         """Let callbacks continue their files; before they get their model."""
         found = self.find()
         if found is not None:
-            prepare_callbacks(callbacks, load_state(found[0])["callbacks"])
+            prepare_callbacks(callbacks, load_state(found)["callbacks"])
+
+    def description(self, path: Path) -> dict[str, Any]:
+        """Return what `describe` said when the checkpoint was written."""
+        description: dict[str, Any] = load_state(path)["description"]
+        return description
+
+    def has_variables_of(self, path: Path) -> bool:
+        """Whether the variables are those of a checkpoint; some are made by the first step."""
+        return match_variables(self._find_variables(), path)
 
     def restore_variables(self, path: Path) -> None:
         """Set the variables to what they were."""
@@ -139,16 +149,6 @@ class Checkpointer:
         state = load_state(path)["data"]
         if self._data is not None and state is not None:
             self._data.restore(path / _DATA, state)
-
-    def _signature(self) -> str:
-        """Return a digest of the variables' shapes and types, which models of one kind have in common."""
-        parts = [f"{tuple(variable.shape)} {variable.dtype}" for variable in self._find_variables()]
-        return hashlib.sha256(";".join(parts).encode()).hexdigest()
-
-    def _remove_earlier_ends(self, newest: Path) -> None:
-        for path in end_checkpoints(newest.parent):
-            if path != newest and load_state(path)["signature"] == self._signature():
-                remove_checkpoint(path)
 
     def restore_rest(self, path: Path) -> None:
         """Set callbacks and random generators to what they were; after the callbacks' own `on_train_begin`."""

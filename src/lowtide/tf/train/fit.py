@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,8 +11,7 @@ from typing import Any
 import keras
 from keras.src.trainers.data_adapters.array_slicing import train_validation_split
 
-from lowtide.run.train.checkpoint_files import steps_of
-from lowtide.run.train.history import TrainingEnded, TrainingStarted
+from lowtide.run.train.history import LeftTraining, TrainingEnded, TrainingStarted
 from lowtide.tf.trace import keras_models
 from lowtide.tf.train.checkpoint import Checkpointer, Position
 from lowtide.tf.train.data.adapter import ResumableAdapter
@@ -32,7 +32,7 @@ class FitTraining:
     def __init__(self, session: RunSession, model: keras.Model, arguments: Mapping[str, Any]) -> None:
         self.session = session
         self.model = model
-        self.number = session.begin_training()
+        self.number = session.begin_training(model)
         self.arguments = dict(arguments)
         self.position = Position()
         self.epochs = int(arguments["epochs"])
@@ -44,7 +44,7 @@ class FitTraining:
         split_validation(self.arguments)
         names = ("x", "y", "sample_weight", "batch_size", "shuffle", "class_weight", "steps_per_epoch")
         self.data = training_data(**{name: self.arguments[name] for name in names}, seed=session.data_seed(self.number))
-        self.adapter = ResumableAdapter(self.data)
+        self.adapter = ResumableAdapter(self.data, strategy=model._distribute_strategy)
         self.budget = StepBudget(session, model, self.data)
         self.checkpointer = Checkpointer(
             session, self.number, self.data, lambda: find_variables(model), lambda: self.callbacks.with_state()
@@ -59,6 +59,10 @@ class FitTraining:
                 return self._return_result()
             with self.session.catching_signals():
                 return original(self.model, **self._arguments_from_here())
+        except SystemExit as end:
+            if not end.code:
+                self.session.add(LeftTraining(attempt=self.session.attempt, training=self.number))
+            raise
         finally:
             self.monitor.stop()
 
@@ -67,9 +71,8 @@ class FitTraining:
         arguments = self.arguments
         found = self.checkpointer.find()
         if found is not None:
-            self._checkpoint, self._first = found
+            self._checkpoint, self._first = found, self.checkpointer.read(found)
             self.position = replace(self._first)
-            self.session.steps_done = int((self.session.found_state or {})["steps_done"])
             arguments["initial_epoch"] = self.epochs if self._first.is_stopping else self._first.epoch
         else:
             self._first = Position(arguments["initial_epoch"])
@@ -93,7 +96,7 @@ class FitTraining:
         """Restore what was saved; Keras has made the training function, and the callbacks have reset themselves."""
         path = self._checkpoint
         if path is not None:
-            self._prepare()
+            self._prepare(path)
             self.checkpointer.restore_variables(path)
             self.checkpointer.restore_data(path)
             self.checkpointer.restore_rest(path)
@@ -104,7 +107,7 @@ class FitTraining:
             TrainingStarted(
                 attempt=self.session.attempt, training=self.number, epoch=self._first.epoch, step=self._first.step,
                 epochs=self.epochs, steps=self.data.steps, steps_done=self.session.steps_done,
-                checkpoint=None if path is None else path.name,
+                checkpoint=None if path is None else path.name, can_plan=self.budget.can_plan,
             )
         )  # fmt: skip
 
@@ -175,21 +178,25 @@ class FitTraining:
 
         model.train_function = skip
 
-    def _prepare(self) -> None:
+    def _prepare(self, checkpoint: Path) -> None:
         """Create the variables that the first step would create."""
         spec = self.data.element_spec
-        keras_models.prepare(self.model, spec if isinstance(spec, tuple) else (spec,))
+        specs = spec if isinstance(spec, tuple) else (spec,)
+        keras_models.prepare(self.model, specs)
+        if not self.checkpointer.has_variables_of(checkpoint):
+            # A train_step of the script's own builds layers and optimizers that Keras does not know of. If it cannot be
+            # traced, the checkpoint says what is missing.
+            with contextlib.suppress(Exception):
+                keras_models.train_function(self.model).get_concrete_function(*specs)
 
     def _return_result(self) -> Any:
         """Restore the result of a training that ended in an earlier process."""
-        self._prepare()
         end = self.checkpointer.find_end()
-        if end is None:
-            self.session.note(f"training {self.number + 1} of the script ended before; its result is not kept")
-        else:
+        if end is not None:
+            self._prepare(end)
+            self.checkpointer.read(end)
             self.checkpointer.restore_variables(end)
             self.checkpointer.restore_rest(end)
-            self.session.steps_done = steps_of(end)
         return self.model.history
 
 

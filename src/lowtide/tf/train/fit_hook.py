@@ -15,7 +15,8 @@ from typing import Any
 
 from lowtide.run.startup.sitecustomize import AfterImport
 
-TRAINER = "keras.src.backend.tensorflow.trainer"
+# The module of Keras with the class `Model`.
+_MODELS = "keras.models"
 
 _thread = threading.local()
 
@@ -27,14 +28,15 @@ NOT_OF_A_RUN = object()
 
 def install(load: Callable[[], Run]) -> None:
     """Wrap `fit` now, or as soon as Keras is imported; `load` is called for each `fit`, when Keras is there."""
-    if hasattr(sys.modules.get(TRAINER), "TensorFlowTrainer"):
+    if hasattr(sys.modules.get(_MODELS), "Model"):
         _wrap_fit(load)
     else:
-        AfterImport(TRAINER, lambda: _wrap_fit(load)).install()
+        AfterImport(_MODELS, lambda: _wrap_fit(load)).install()
 
 
 def _wrap_fit(load: Callable[[], Run]) -> None:
-    trainer: Any = sys.modules[TRAINER].TensorFlowTrainer
+    model: Any = sys.modules[_MODELS].Model
+    trainer = next(base for base in model.__mro__ if "fit" in vars(base))
     original = trainer.fit
     if getattr(original, "looks_for_a_run", False):
         return

@@ -7,8 +7,10 @@ import signal
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -21,6 +23,7 @@ from lowtide.run.train.history import Event, Note
 from lowtide.run.train.run_directory import RunDirectory, new_record, this_script
 from lowtide.run.train.settings import CHECKPOINT_SECONDS, AttemptSettings
 from lowtide.tf.train.plain_data import load_state
+from lowtide.tf.train.results import Results
 
 # A checkpoint at the end of an epoch is left out while it would cost more than this share of the time.
 _CHECKPOINT_SHARE = 0.01
@@ -40,8 +43,9 @@ class RunSession:
         self.directory = directory
         self.settings = settings
         self.is_supervised = is_supervised
-        self.trainings = 0
-        """The number of trainings that have begun in this process."""
+        self.models: list[int] = []
+        """For each training that has begun in this process, the first one of the same model."""
+        self._first_trainings: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self.stop_signal: int | None = None
         self.steps_done = 0
         """Steps of the whole run."""
@@ -75,10 +79,16 @@ class RunSession:
         if not self.is_supervised:
             print(f"lowtide: {text}", file=sys.stderr, flush=True)
 
-    def begin_training(self) -> int:
-        """Return the number of the training that begins."""
-        self.trainings += 1
-        return self.trainings - 1
+    def begin_training(self, model: Any) -> int:
+        """Return the number of the training of a model that begins."""
+        number = len(self.models)
+        self.models.append(self._first_trainings.setdefault(model, number))
+        return number
+
+    @cached_property
+    def results(self) -> Results:
+        """The results of trainings that have ended."""
+        return Results.read(self.directory.checkpoints)
 
     def data_seed(self, training: int) -> int:
         """Return the seed of the order of a training's data: the script's own seed if it has set one."""

@@ -33,8 +33,9 @@ class StepBudget:
         self.model = model
         self._plans_seen = 0
         self._fitted = _fitted.get(model)
-        # A script that plans its steps itself is left alone; a model that runs eagerly has no step to predict.
-        if self._fitted is None and not model.run_eagerly and "make_train_function" not in vars(model):
+        self.can_plan = not model.run_eagerly and (model in _fitted or "make_train_function" not in vars(model))
+        """Whether the steps can be planned: not if they have no graph, or the script has done that itself."""
+        if self.can_plan and self._fitted is None:
             self._prepare(data)
 
     def report(self) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from typing import Any
 
 import keras
+import tensorflow as tf
+from keras.src import backend
 
 from lowtide.errors import LowtideError
 from lowtide.run.train.history import TrainingEnded, TrainingStarted
@@ -48,7 +51,7 @@ class Training:
             raise LowtideError("there is nothing to save", given="no model and no variable", cure=cure)
         seconds = None if minutes is None else minutes * 60
         self.session = supervised_session() or open_session(path, seconds=seconds, steps=steps)
-        self.number = self.session.begin_training()
+        self.number = self.session.begin_training(self)
         self.state = state
         x, y, weights = (*data, None, None)[:3] if isinstance(data, tuple) else (data, None, None)
         self.data = training_data(
@@ -56,19 +59,20 @@ class Training:
         )
         self.logs: dict[str, float] = {}
         """Numbers to report with the epoch: set `training.logs["loss"]`."""
-        self._checkpointer = Checkpointer(self.session, self.number, self.data, self._variables)
+        self._checkpointer = Checkpointer(
+            self.session, self.number, self.data, self._variables, describe=self._describe_optimizers
+        )
         self._position = Position()
         if self.data.note is not None:
             self.session.note(self.data.note)
-        self._build_optimizers()
-        found = self._checkpointer.find()
-        self._checkpoint = None
-        if found is not None:
-            self._checkpoint, self._position = found
-            self.session.steps_done = int((self.session.found_state or {})["steps_done"])
-            self._checkpointer.restore_variables(self._checkpoint)
-            self._checkpointer.restore_data(self._checkpoint)
-            self._checkpointer.restore_rest(self._checkpoint)
+        checkpointer = self._checkpointer
+        self._checkpoint = checkpointer.find_end() if checkpointer.has_ended() else checkpointer.find()
+        if self._checkpoint is not None:
+            self._position = checkpointer.read(self._checkpoint)
+            self._build(checkpointer.description(self._checkpoint)["optimizers"])
+            checkpointer.restore_variables(self._checkpoint)
+            checkpointer.restore_data(self._checkpoint)
+            checkpointer.restore_rest(self._checkpoint)
             self.logs = dict(self._position.logs)
 
     @property
@@ -95,7 +99,7 @@ class Training:
             TrainingStarted(
                 attempt=session.attempt, training=self.number, epoch=position.epoch, step=position.step, epochs=epochs,
                 steps=self.data.steps, steps_done=session.steps_done,
-                checkpoint=None if self._checkpoint is None else self._checkpoint.name,
+                checkpoint=None if self._checkpoint is None else self._checkpoint.name, can_plan=False,
             )
         )  # fmt: skip
         monitor = StepMonitor(session, self.number, epochs, self.save)
@@ -132,13 +136,40 @@ class Training:
     def _leaves(self) -> list[Any]:
         return keras.tree.flatten(self.state)
 
-    def _build_optimizers(self) -> None:
-        """Create the optimizers' variables, which their first step would create, so that they can be restored."""
-        leaves = self._leaves()
-        weights = [weight for each in leaves if isinstance(each, keras.Layer) for weight in each.trainable_variables]
-        for each in leaves:
-            if isinstance(each, keras.optimizers.Optimizer) and not each.built and weights:
-                each.build(weights)
+    def _build(self, optimizers: list[list[int] | None]) -> None:
+        """Create the variables that the first step has created, so that they can be restored."""
+        spec = self.data.element_spec
+        batch = tf.nest.map_structure(lambda each: keras.KerasTensor(tuple(each.shape), dtype=each.dtype.name), spec)
+        inputs = batch[0] if isinstance(batch, tuple) else batch
+        for each in self._leaves():
+            if isinstance(each, keras.Model) and not all(layer.built for layer in each._flatten_layers()):
+                # A model that takes something else is built by the script, or the checkpoint says what is missing.
+                with contextlib.suppress(Exception):
+                    backend.compute_output_spec(each, inputs)
+        weights = self._weights()
+        for optimizer, trained in zip(self._optimizers(), optimizers, strict=False):
+            if not optimizer.built and trained is not None and max(trained, default=0) < len(weights):
+                optimizer.build([weights[number] for number in trained])
+
+    def _describe_optimizers(self) -> dict[str, Any]:
+        """Return which weights each optimizer trains, by their numbers; None if it is not built."""
+        numbers = {_handle(weight): number for number, weight in enumerate(self._weights())}
+        trained = [
+            [_handle(variable) for variable in each._trainable_variables] if each.built else None
+            for each in self._optimizers()
+        ]
+        known = [each if each is not None and numbers.keys() >= set(each) else None for each in trained]
+        return {"optimizers": [None if each is None else [numbers[handle] for handle in each] for each in known]}
+
+    def _optimizers(self) -> list[Any]:
+        return [each for each in self._leaves() if isinstance(each, keras.optimizers.Optimizer)]
+
+    def _weights(self) -> list[Any]:
+        return find_variables([each for each in self._leaves() if not isinstance(each, keras.optimizers.Optimizer)])
 
     def _variables(self) -> list[Any]:
         return find_variables(list(self.state.values()))
+
+
+def _handle(variable: Any) -> int:
+    return id((variable if isinstance(variable, tf.Variable) else variable.value).handle)

@@ -60,7 +60,10 @@ def _save(variables: Sequence[Any], folder: Path) -> None:
 def restore_variables(variables: Sequence[Any], folder: Path) -> None:
     """Write the stored values into the variables; if they do not match, raise an error and change none."""
     stored = _stored(folder)
-    _check_unchanged(variables, stored)
+    change = _first_change(variables, stored)
+    if change is not None:
+        cure = "restore the model and its optimizer as they were, or start a new run"
+        raise LowtideError(f"the model has changed since the checkpoint: {change}", cure=cure)
     for group in _groups(_pieces(variables, [entry.name for entry in stored])):
         values = tf.raw_ops.RestoreV2(
             prefix=str(folder / PREFIX),
@@ -70,6 +73,11 @@ def restore_variables(variables: Sequence[Any], folder: Path) -> None:
         )
         while values:
             group[len(values) - 1].write(values.pop())
+
+
+def match_variables(variables: Sequence[Any], folder: Path) -> bool:
+    """Whether the variables are those of a checkpoint."""
+    return _first_change(variables, _stored(folder)) is None
 
 
 @dataclass(frozen=True)
@@ -175,15 +183,12 @@ def _stored(folder: Path) -> list[_Entry]:
     return sorted(entries, key=lambda entry: int(entry.name.partition("/")[0]))
 
 
-def _check_unchanged(variables: Sequence[Any], stored: Sequence[_Entry]) -> None:
+def _first_change(variables: Sequence[Any], stored: Sequence[_Entry]) -> str | None:
     entries = []
     for position, variable in enumerate(variables):
         tensor = _tensorflow_variable(variable)
         entries.append(_Entry(f"{position:03}/{_path(variable)}", tensor.shape, tensor.dtype.name))
-    change = next(_changes(entries, stored), None)
-    if change is not None:
-        cure = "restore the model and its optimizer as they were, or start a new run"
-        raise LowtideError(f"the model has changed since the checkpoint: {change}", cure=cure)
+    return next(_changes(entries, stored), None)
 
 
 def _changes(entries: Sequence[_Entry], stored: Sequence[_Entry]) -> Iterator[str]:
