@@ -1,0 +1,119 @@
+// The time axis of attempts, on which long pauses between them are shortened.
+import { formatClock, formatDay } from './data';
+
+interface Span {
+  began: number;
+  ended: number;
+}
+
+export interface Pause extends Span {
+  /** Where it is on the axis, from 0 to 1. */
+  low: number;
+  high: number;
+}
+
+export interface TimeScale {
+  /** Where a time is on the axis, from 0 to 1. */
+  at(time: number): number;
+  /** The pauses that are shortened. */
+  pauses: Pause[];
+  ticks: { share: number; text: string }[];
+}
+
+// A pause that is longer than the first share of the time of all attempts is drawn as long as the second.
+const longPause = 0.15;
+const drawnPause = 0.05;
+const minute = 60;
+const hour = 60 * minute;
+const day = 24 * hour;
+const steps = [
+  ...[1, 2, 5, 10, 15, 30],
+  ...[1, 2, 5, 10, 15, 30].map((count) => count * minute),
+  ...[1, 2, 3, 6, 12].map((count) => count * hour),
+  ...[1, 2, 5, 10, 30, 100].map((count) => count * day),
+];
+
+export function timeScale(attempts: readonly Span[], mostTicks: number): TimeScale {
+  const spans = merge(attempts);
+  const busy = Math.max(
+    1,
+    spans.reduce((total, { began, ended }) => total + ended - began, 0),
+  );
+  // For each time of a corner, the length of the axis up to it.
+  const times: number[] = [];
+  const lengths: number[] = [];
+  const pauses: Span[] = [];
+  let length = 0;
+  for (const { began, ended } of spans) {
+    if (times.length) {
+      const pause = began - times[times.length - 1]!;
+      const isLong = pause > longPause * busy;
+      if (isLong) pauses.push({ began: began - pause, ended: began });
+      length += isLong ? drawnPause * busy : pause;
+    }
+    times.push(began, ended);
+    lengths.push(length, (length += ended - began));
+  }
+  const total = Math.max(length, 1);
+  const at = (time: number) => interpolate(times, lengths, time) / total;
+  return {
+    at,
+    pauses: pauses.map((pause) => ({ ...pause, low: at(pause.began), high: at(pause.ended) })),
+    ticks: spans.length ? ticksOf(times[0]!, times[times.length - 1]!, total, pauses, at, mostTicks) : [],
+  };
+}
+
+/** The times of attempts that overlap are one. */
+function merge(attempts: readonly Span[]): Span[] {
+  const merged: Span[] = [];
+  for (const { began, ended } of [...attempts].sort((one, other) => one.began - other.began)) {
+    const last = merged[merged.length - 1];
+    if (last && began <= last.ended) last.ended = Math.max(last.ended, ended);
+    else merged.push({ began, ended: Math.max(began, ended) });
+  }
+  return merged;
+}
+
+function interpolate(times: readonly number[], lengths: readonly number[], time: number): number {
+  const next = times.findIndex((each) => each >= time);
+  if (next <= 0) return next === 0 ? 0 : (lengths[lengths.length - 1] ?? 0);
+  const [from, to] = [times[next - 1]!, times[next]!];
+  const share = to > from ? (time - from) / (to - from) : 1;
+  return lengths[next - 1]! + share * (lengths[next]! - lengths[next - 1]!);
+}
+
+/** Round times of day, and the start; each with the day where that has changed. */
+function ticksOf(
+  first: number,
+  last: number,
+  total: number,
+  pauses: readonly Span[],
+  at: (time: number) => number,
+  most: number,
+): TimeScale['ticks'] {
+  const step = steps.find((each) => total / each <= most) ?? Math.ceil(total / most / day) * day;
+  const isCut = (time: number) => pauses.some(({ began, ended }) => began < time && time < ended);
+  const ticks = [{ time: first, share: 0 }];
+  let time = first;
+  while ((time = nextRound(time, step)) <= last) {
+    const share = at(time);
+    if (isCut(time)) {
+      // Nothing is drawn in a pause; go on where it ends.
+      time = pauses.find(({ began, ended }) => began < time && time < ended)!.ended - 1e-3;
+      // The first text is longer, and the last one must not reach beyond the end.
+    } else if (share - ticks[ticks.length - 1]!.share >= (ticks.length > 1 ? 0.8 : 1) / most && share <= 1 - 0.4 / most) {
+      ticks.push({ time, share });
+    }
+  }
+  return ticks.map(({ time: each, share }, index) => {
+    const isNewDay = index === 0 || formatDay(each) !== formatDay(ticks[index - 1]!.time);
+    const clock = step < day ? formatClock(each, step < minute) : '';
+    return { share, text: [isNewDay || !clock ? formatDay(each) : '', clock].filter(Boolean).join(' ') };
+  });
+}
+
+/** The first multiple of a step after a time, in the time of the browser. */
+function nextRound(time: number, step: number): number {
+  const offset = 60 * new Date(1000 * time).getTimezoneOffset();
+  return (Math.floor((time - offset) / step) + 1) * step + offset;
+}
