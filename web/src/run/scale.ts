@@ -82,7 +82,7 @@ function interpolate(times: readonly number[], lengths: readonly number[], time:
   return lengths[next - 1]! + share * (lengths[next]! - lengths[next - 1]!);
 }
 
-/** Round times of day, and the start; each with the day where that has changed. */
+/** The start, the ends of long pauses, and round times of day; each with the day where that has changed. */
 function ticksOf(
   first: number,
   last: number,
@@ -92,23 +92,23 @@ function ticksOf(
   most: number,
 ): TimeScale['ticks'] {
   const step = steps.find((each) => total / each <= most) ?? Math.ceil(total / most / day) * day;
-  const isCut = (time: number) => pauses.some(({ began, ended }) => began < time && time < ended);
-  const ticks = [{ time: first, share: 0 }];
-  let time = first;
-  while ((time = nextRound(time, step)) <= last) {
-    const share = at(time);
-    if (isCut(time)) {
-      // Nothing is drawn in a pause; go on where it ends.
-      time = pauses.find(({ began, ended }) => began < time && time < ended)!.ended - 1e-3;
-      // The first text is longer, and the last one must not reach beyond the end.
-    } else if (share - ticks[ticks.length - 1]!.share >= (ticks.length > 1 ? 0.8 : 1) / most && share <= 1 - 0.4 / most) {
-      ticks.push({ time, share });
-    }
+  const chosen = [first];
+  // The text of a time with its day is longer, and the last text must not reach beyond the end.
+  const add = (time: number) => {
+    const isFree = chosen.every((other) => Math.abs(at(time) - at(other)) >= 1 / most);
+    if (isFree && at(time) <= 1 - 0.5 / most) chosen.push(time);
+  };
+  pauses.forEach(({ ended }) => add(ended));
+  for (let time = nextRound(first, step); time <= last; ) {
+    const cut = pauses.find(({ began, ended }) => began < time && time < ended);
+    if (!cut) add(time);
+    time = nextRound(cut ? cut.ended : time, step);
   }
-  return ticks.map(({ time: each, share }, index) => {
-    const isNewDay = index === 0 || formatDay(each) !== formatDay(ticks[index - 1]!.time);
-    const clock = step < day ? formatClock(each, step < minute) : '';
-    return { share, text: [isNewDay || !clock ? formatDay(each) : '', clock].filter(Boolean).join(' ') };
+  chosen.sort((one, other) => one - other);
+  return chosen.map((time, index) => {
+    const isNewDay = index === 0 || formatDay(time) !== formatDay(chosen[index - 1]!);
+    const clock = step < day ? formatClock(time, step < minute) : '';
+    return { share: at(time), text: [isNewDay || !clock ? formatDay(time) : '', clock].filter(Boolean).join(' ') };
   });
 }
 

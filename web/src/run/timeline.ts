@@ -5,7 +5,7 @@ import { card } from '../tide/parts';
 import { formatDuration, formatTime, type Attempt, type RunData } from './data';
 import { timeScale, type TimeScale } from './scale';
 
-const mostTicks = 5;
+const mostTicks = 6;
 /** Lists of more attempts than this scroll by themselves. */
 export const manyAttempts = 10;
 

@@ -128,8 +128,8 @@ class RunDirectory:
         except FileNotFoundError:
             cure = "name the directory that was given to --out"
             raise LowtideError("there is no run in this directory", given=self.folder, cure=cure) from None
-        except (ValueError, KeyError, AttributeError) as error:
-            raise LowtideError("the record of the run is damaged", given=path, cure="start a new run") from error
+        except (ValueError, KeyError, AttributeError, TypeError) as error:
+            raise _damaged(path) from error
         if version > SCHEMA_VERSION:
             cure = "install that version, or start a new run"
             raise LowtideError("the run was started by a newer version of lowtide", given=self.folder, cure=cure)
@@ -137,7 +137,7 @@ class RunDirectory:
             script = Script(**{**stored["script"], "arguments": tuple(stored["script"]["arguments"])})
             return TrainingRecord(**{**stored, "script": script, "allow": tuple(stored["allow"])})
         except (KeyError, TypeError) as error:
-            raise LowtideError("the record of the run is damaged", given=path, cure="start a new run") from error
+            raise _damaged(path) from error
 
     def update(self, record: TrainingRecord) -> None:
         """Replace the record of the run by one with other options."""
@@ -237,6 +237,10 @@ def check_same_script(directory: Path, record: TrainingRecord, script: Script, f
             given=f"{shlex.join(script.command)}, and the run is of {record.words}",
             cure=f"name another directory, or continue that run: lowtide train --resume {directory}",
         )
+
+
+def _damaged(path: Path) -> LowtideError:
+    return LowtideError("the record of the run is damaged", given=path, cure="start a new run")
 
 
 def _describe_changes(before: list[str], after: list[str]) -> str:
