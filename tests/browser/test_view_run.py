@@ -68,7 +68,7 @@ def test_a_run_shows_what_ended_each_attempt_and_what_was_changed(show):
         ("4", "2 min 05 s", "step 450", "finished"),
     ]
     assert rows[0][5:] == [
-        "the step is too large: 480.5 MiB was asked for; use a smaller batch",
+        "the step is too large: 480.5 MiB was asked for",
         "steps are planned for 7.44 GiB",
     ]
     assert "Python generator" in viewer.text("section[aria-label='Notes']")

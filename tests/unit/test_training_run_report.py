@@ -13,7 +13,7 @@ from rich.console import Console
 import lowtide
 from lowtide.errors import LowtideError
 from lowtide.run.train import decisions
-from lowtide.run.train.history import EpochEnded, TrainingEnded, TrainingStarted
+from lowtide.run.train.history import EpochEnded, RunEnded, TrainingEnded, TrainingStarted
 from lowtide.run.train.run_directory import RunDirectory
 from lowtide.sources.graphs.files import RUN_HISTORY, find_files
 from lowtide.view.page_data import training_run as page
@@ -75,7 +75,7 @@ def test_the_page_gets_times_amounts_and_columns(report_of) -> None:
     assert first["restored_steps"] is None
     assert last["restored_steps"] == 450
     assert [tick["steps"] for tick in first["checkpoints"]] == [100, 150]
-    assert first["explanation"] == ("the step is too large: 480.5 MiB was asked for", "use a smaller batch")
+    assert first["explanation"] == "the step is too large: 480.5 MiB was asked for"
     assert set(data["causes"]) == {"device memory", "killed", "interrupted", "finished"}
     epochs = data["epochs"]
     assert epochs["attempt"] == [1, 2, 3, 3, 4, 4]
@@ -142,6 +142,18 @@ def test_fifty_attempts(report_of) -> None:
     lines = text_of(report, width=120).splitlines()
     assert sum("→ the same settings" in line for line in lines) == 50
     assert all(len(line) <= 120 for line in lines)
+
+
+def test_a_run_that_was_given_up_says_what_to_do(report_of) -> None:
+    events = finished_run()[:6]
+    advice = events[-1].explanation[1:]
+    report = report_of([*events, RunEnded(attempt=1, time=BEGAN + 130, status="failed", exit_code=1)])
+    assert (report.advice, training_run_data(report)["advice"]) == (advice, advice)
+    assert "what to do    use a smaller batch" in text_of(report)
+
+
+def test_a_run_that_goes_on_needs_no_advice(report_of) -> None:
+    assert report_of(finished_run()).advice == ()
 
 
 def test_damaged_lines_are_passed_over(report_of, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ export interface Attempt {
   /** What ended it: a key of `causes`. */
   cause: string;
   detail: string | null;
-  explanation: string[];
+  explanation: string | null;
   changes: string[];
   /** The steps of the checkpoint that it continued from. */
   restored_steps: number | null;
@@ -57,6 +57,8 @@ export interface RunData {
   attempts: Attempt[];
   epochs: Epochs;
   notes: { attempt: number; time: number; text: string }[];
+  /** What to do about a run that was given up. */
+  advice: string[];
   options: [string, string][];
 }
 

@@ -2,6 +2,7 @@
 import { element, swatch } from '../dom';
 import { usageLine } from '../plan/usage';
 import { reportMount } from '../reports/mount';
+import { adviceCard } from '../reports/shortage';
 import { plainTable } from '../reports/tables';
 import { answerGroup, card, facts } from '../tide/parts';
 import { formatDuration, formatTime, type Attempt, type RunData } from './data';
@@ -16,7 +17,8 @@ export const mountRun = reportMount<RunData>('run', (data) => {
     charts,
     cards: [
       answerGroup(data.answers),
-      data.resume === null ? null : usageLine(data.resume, 'continues this run'),
+      data.resume === null ? null : usageLine(data.resume, data.state === 'failed' ? 'tries again from the last checkpoint' : 'continues this run'),
+      adviceCard(data),
       timelineCard(data),
       cards.length ? element('div', { class: 'columns charts' }, ...cards) : null,
       attemptsCard(data),
@@ -39,7 +41,7 @@ function attemptsCard({ attempts, causes }: RunData): HTMLElement | null {
       { name: 'took', cell: ({ seconds }) => formatDuration(seconds) },
       { name: 'from', cell: ({ origin }) => origin },
       { name: 'ended by', className: 'text', cell: ending },
-      { name: 'explanation', className: 'text dim', cell: ({ explanation }) => explanation.join('; ') },
+      { name: 'explanation', className: 'text dim', cell: ({ explanation }) => explanation ?? '' },
       { name: 'changed for the next', className: 'text', cell: change },
     ],
     attempts,

@@ -35,10 +35,7 @@ const steps = [
 
 export function timeScale(attempts: readonly Span[], mostTicks: number): TimeScale {
   const spans = merge(attempts);
-  const busy = Math.max(
-    1,
-    spans.reduce((total, { began, ended }) => total + ended - began, 0),
-  );
+  const busy = spans.reduce((total, { began, ended }) => total + ended - began, 0);
   // For each time of a corner, the length of the axis up to it.
   const times: number[] = [];
   const lengths: number[] = [];
@@ -54,7 +51,7 @@ export function timeScale(attempts: readonly Span[], mostTicks: number): TimeSca
     times.push(began, ended);
     lengths.push(length, (length += ended - began));
   }
-  const total = Math.max(length, 1);
+  const total = length || 1;
   const at = (time: number) => interpolate(times, lengths, time) / total;
   return {
     at,

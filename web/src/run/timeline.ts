@@ -34,9 +34,9 @@ export function timelineCard(data: RunData): HTMLElement | null {
   );
 }
 
-function axisTrack({ ticks, pauses }: TimeScale): HTMLElement {
+function axisTrack({ ticks }: TimeScale): HTMLElement {
   const labels = ticks.map(({ share, text }) => placed(element('span', {}, text), share));
-  return element('div', { class: 'track' }, ...labels, ...pauses.map(pauseBand));
+  return element('div', { class: 'track' }, ...labels);
 }
 
 function row({ causes }: RunData, attempt: Attempt, scale: TimeScale): HTMLElement {

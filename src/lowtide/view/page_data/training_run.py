@@ -46,6 +46,7 @@ def training_run_data(report: TrainingRunReport) -> dict[str, Any]:
         "attempts": [_attempt_data(attempt) for attempt in report.attempts],
         "epochs": _epochs_data(report),
         "notes": [{"attempt": note.attempt, "time": note.time, "text": note.text} for note in report.notes[-_NOTES:]],
+        "advice": report.advice,
         "options": report.option_lines,
     }
 

@@ -98,7 +98,9 @@ class ShownAttempt:
     """One of `CAUSES`."""
     words: str | None = None
     """How its process ended."""
-    explanation: tuple[str, ...] = ()
+    explanation: str | None = None
+    """Why memory ran out, in a sentence."""
+    advice: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()
     """What differs from the first attempt."""
     budget_bytes: int | None = None
@@ -195,6 +197,11 @@ class TrainingRunReport:
         if self.attempts and not self.attempts[-1].is_supervised:
             return f"python {self.title}"
         return f"lowtide train --resume {shlex.quote(self.folder)}"
+
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """What to do about a run that was given up because memory ran out."""
+        return self.attempts[-1].advice if self.state == GIVEN_UP and self.attempts else ()
 
     @property
     def progress_line(self) -> str:
@@ -322,5 +329,6 @@ def _add(attempt: ShownAttempt, event: Event) -> None:
             attempt.checkpoints.append(event)
         case AttemptEnded():
             attempt.cause = event.cause if event.cause in CAUSES else LOST
-            attempt.words, attempt.explanation = event.words, event.explanation
+            attempt.words, attempt.advice = event.words, event.explanation[1:]
+            attempt.explanation = event.explanation[0] if event.explanation else None
             attempt.is_supervised = True

@@ -36,7 +36,8 @@ class TerminalTrainingRun:
             yield Text()
             yield from _attempts(report.attempts)
         facts = [("checkpoint", report.checkpoint_line), *(("note", note.text) for note in report.notes)]
-        facts.append(("to continue", report.resume_command))
+        facts += [("" if number else "what to do", advice) for number, advice in enumerate(report.advice)]
+        facts.append(("to try again" if report.state == GIVEN_UP else "to continue", report.resume_command))
         table = Table.grid(padding=(0, 2, 0, 0))
         table.add_column(style="dim", no_wrap=True)
         table.add_column()
@@ -69,6 +70,6 @@ def _cells(attempt: ShownAttempt) -> tuple[str, str, str, str, str]:
 
 
 def _ending(attempt: ShownAttempt) -> list[Text]:
-    lines = [Text(line, "dim") for line in (attempt.detail, *attempt.explanation[:1]) if line]
+    lines = [Text(line, "dim") for line in (attempt.detail, attempt.explanation) if line]
     decision = attempt.decision
     return lines if decision is None else [*lines, Text(f"→ {decision.change}: {decision.reason}")]
