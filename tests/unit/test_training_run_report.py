@@ -79,10 +79,9 @@ def test_the_page_gets_times_amounts_and_columns(report_of) -> None:
     assert set(data["causes"]) == {"device memory", "killed", "interrupted", "finished"}
     epochs = data["epochs"]
     assert epochs["attempt"] == [1, 2, 3, 3, 4, 4]
-    memory = {each["name"]: each["values"] for each in epochs["memory"]}
-    assert memory["budget"] == [8 * GIB, *[int(7.44 * GIB)] * 5]
-    assert memory["device"][0] == 7 * GIB
-    assert memory["process"][0] == 8 * GIB
+    assert epochs["budget"]["values"] == [8 * GIB, *[int(7.44 * GIB)] * 5]
+    assert epochs["device"]["values"][0] == 7 * GIB
+    assert epochs["process"]["values"][0] == 8 * GIB
     assert {each["name"]: each["values"] for each in epochs["metrics"]}["loss"] == [0.9, 0.7, 0.5, 0.4, 0.35, 0.3]
     assert [note["text"][:8] for note in data["notes"]] == ["the data"]
     assert [answer["value"] for answer in data["answers"]] == ["Finished", "600 steps", "7.3 GiB", "step 600"]
@@ -208,8 +207,6 @@ def test_without_a_loss_the_first_metric_is_drawn(report_of) -> None:
     report = report_of(events)
     assert report.metrics == ["reward"]
     assert training_run_data(report)["epochs"]["metrics"][0]["values"] == [1.5]
-    # The memory is not known.
-    assert [each["name"] for each in training_run_data(report)["epochs"]["memory"]] == ["budget"]
 
 
 def test_a_run_without_a_supervisor(report_of) -> None:
@@ -218,6 +215,13 @@ def test_a_run_without_a_supervisor(report_of) -> None:
     over = TrainingEnded(**(fields | {"time": BEGAN + 60, "steps_done": 10}))
     report = report_of([begun, *epoch(1, 50, 0, 0.5, GIB), over])
     assert (report.state, report.attempts[0].cause, report.attempts[0].seconds) == ("finished", "finished", 60)
+
+
+def test_a_supervised_run_that_continues_without_a_supervisor(report_of) -> None:
+    again = {"attempt": 5, "training": 0, "steps_done": 600}
+    begun = TrainingStarted(**again, epoch=6, step=0, epochs=7, steps=100, checkpoint="000000000600")
+    report = report_of([*finished_run(), begun, TrainingEnded(**again)])
+    assert (report.state, report.attempts[-1].cause) == ("finished", "finished")
 
 
 def test_a_run_without_a_supervisor_is_continued_by_its_script(report_of) -> None:

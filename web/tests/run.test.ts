@@ -57,6 +57,7 @@ describe('the time axis', () => {
   });
 });
 
+const series = (name: string, ...values: (number | null)[]): Series => ({ name, colour: '#123456', values });
 const epochs = (count: number, attempts: number[]): Epochs => ({
   total: count,
   training: Array.from({ length: count }, () => 0),
@@ -64,10 +65,11 @@ const epochs = (count: number, attempts: number[]): Epochs => ({
   attempt: attempts,
   steps: Array.from({ length: count }, (_, index) => 100 * (index + 1)),
   step_seconds: Array.from({ length: count }, () => 0.1),
-  memory: [],
+  device: series('in use'),
+  budget: series('budget'),
+  process: series('resident'),
   metrics: [],
 });
-const series = (name: string, ...values: (number | null)[]): Series => ({ name, colour: '#123456', values });
 const size = { width: 690, height: 240 };
 
 function lines(shapes: Shape[], name: string): Line[] {
@@ -89,11 +91,11 @@ describe('values by epoch', () => {
   });
 
   it('have the budget as stairs, and without it where it is much higher', () => {
-    const used = series('device', 90, 80, 85);
+    const used = series('in use', 90, 80, 85);
     const draw = (...budgets: (number | null)[]) => {
-      const shown = [used, series('budget', ...budgets)];
-      const axis = memoryAxis(shown);
-      const { picture, frame } = drawEpochs({ title: 'Memory', epochs: epochs(3, [1, 2, 2]), series: shown, axis }, size, palette);
+      const budget = series('budget', ...budgets);
+      const shown = { title: 'Memory', epochs: epochs(3, [1, 2, 2]), series: [used], axis: memoryAxis(used, budget), budget };
+      const { picture, frame } = drawEpochs(shown, size, palette);
       return { frame, drawn: lines(picture.shapes, 'budget') };
     };
     const { frame, drawn } = draw(100, 90, 90);

@@ -41,8 +41,12 @@ export interface Epochs {
   attempt: number[];
   steps: number[];
   step_seconds: (number | null)[];
-  /** Memory in use, and the budget. */
-  memory: Series[];
+  /** The highest memory in use on the device. */
+  device: Series;
+  /** What steps are planned for. */
+  budget: Series;
+  /** All memory of the process. */
+  process: Series;
   metrics: Series[];
 }
 

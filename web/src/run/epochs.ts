@@ -15,7 +15,6 @@ const margin = { left: 76, right: 14, top: 14, bottom: 26 };
 // Each value has a dot, unless there are more.
 const mostDots = 60;
 const ticksAcross = 5;
-const budgetName = 'budget';
 
 /** An axis of values: its ends, its ticks and its texts. */
 export interface Axis {
@@ -35,12 +34,13 @@ interface EpochChart {
   epochs: Epochs;
   series: Series[];
   axis: Axis;
+  /** A limit, which is drawn as stairs where it is not far above the values. */
+  budget?: Series;
 }
 
-export function memoryAxis(series: Series[]): Axis {
-  const budgets = finite(series.filter(({ name }) => name === budgetName));
-  const used = finite(series.filter(({ name }) => name !== budgetName));
-  const top = axisTop(Math.max(...used), budgets.length ? Math.max(...budgets) : null);
+export function memoryAxis(used: Series, budget: Series): Axis {
+  const budgets = finite([budget]);
+  const top = axisTop(Math.max(...finite([used])), budgets.length ? Math.max(...budgets) : null);
   return { low: 0, high: top, ticks: byteTicks(top, ticksAcross + 1), format: (bytes) => (bytes ? formatBytes(bytes) : '0') };
 }
 
@@ -72,35 +72,37 @@ function formatNumber(value: number): string {
 
 /** The charts with their cards; those without values are left out. */
 export function epochCards({ title, epochs }: RunData): { charts: Chart[]; cards: HTMLElement[] } {
-  const losses = epochs.metrics.every(({ name }) => name.includes('loss'));
-  const isUsed = epochs.memory.some(({ name }) => name !== budgetName);
-  const wanted: [string, Series[], (series: Series[]) => Axis][] = [
-    ['Memory by epoch', isUsed ? epochs.memory : [], memoryAxis],
-    [losses ? 'Loss by epoch' : 'Metric by epoch', epochs.metrics, metricAxis],
+  const { metrics, device, budget, process } = epochs;
+  const loss = metrics.every(({ name }) => name.includes('loss')) ? 'Loss' : 'Metric';
+  const none = { ...budget, values: [] };
+  const wanted: EpochChart[] = [
+    { title: 'Device memory', epochs, series: [device], axis: memoryAxis(device, budget), budget },
+    { title: 'Process memory', epochs, series: [process], axis: memoryAxis(process, none) },
+    { title: loss, epochs, series: metrics, axis: metricAxis(metrics) },
   ];
-  const made = wanted
-    .filter(([, series]) => finite(series).length)
-    .map(([name, series, axisOf]) => epochCard(title, { title: name, epochs, series, axis: axisOf(series) }));
+  const made = wanted.filter(({ series }) => finite(series).length).map((shown) => epochCard(title, shown));
   return { charts: made.map(({ chart }) => chart), cards: made.map(({ element: each }) => each) };
 }
 
 function epochCard(run: string, shown: EpochChart): { chart: Chart; element: HTMLElement } {
   const chart = createEpochChart(shown);
-  const { series, title, epochs } = shown;
-  const caption = () => ({
-    title: `${run} · ${title}`,
-    file: `${run}-${title}`,
-    legend: series.map(({ name, colour }) => ({ text: name, colour })),
-  });
+  const { series, title, epochs, budget, axis } = shown;
+  const legend = series.map(({ name, colour }) => ({ text: name, colour }));
+  const budgets = budget ? finite([budget]) : [];
+  if (budget && budgets.length) {
+    const isShown = budgets.some((bytes) => bytes <= axis.high);
+    legend.push({ text: isShown ? budget.name : `${budget.name}, far above`, colour: budget.colour });
+  }
+  const caption = () => ({ title: `${run} · ${title} by epoch`, file: `${run}-${title}`, legend });
   const left = epochs.total - epochs.epoch.length;
-  const hint = `${left > 0 ? `${formatCount(left)} epochs are left out. ` : ''}Point, or use ← →, to read an epoch`;
+  const hint = `By epoch${left > 0 ? `; ${formatCount(left)} are left out` : ''}`;
   return {
     chart,
     element: card(
       title,
       [element('span', { class: 'hint' }, hint), saveButtons(chart, caption)],
       chart.element,
-      element('div', { class: 'key' }, ...series.map(({ name, colour }) => element('span', {}, swatch(colour), name))),
+      element('div', { class: 'key' }, ...legend.map(({ text, colour }) => element('span', {}, swatch(colour), text))),
     ),
   };
 }
@@ -134,14 +136,23 @@ function nearestEpoch({ left, right }: EpochFrame, count: number, x: number): nu
   return Math.min(count - 1, Math.max(0, Math.round(share * (count - 1))));
 }
 
-function describeEpochs({ title, series, axis }: EpochChart): string {
-  const last = series.map(({ name, values }) => [name, values[values.length - 1] ?? null] as const);
-  const words = last.map(([name, value]) => `${name} ${value === null ? 'unknown' : axis.format(value)}`);
-  return `${title}; last: ${words.join(', ')}`;
+function describeEpochs(shown: EpochChart): string {
+  const last = readEpoch(shown, shown.epochs.epoch.length - 1).map(({ name, text }) => `${name} ${text}`);
+  return `${shown.title} by epoch; last: ${last.join(', ')}`;
+}
+
+/** The values of an epoch, and the budget if there is one. */
+function readEpoch({ series, budget, axis }: EpochChart, index: number): { name: string; colour: string; text: string }[] {
+  const read = series.map(({ name, colour, values }) => {
+    const value = values[index] ?? null;
+    return { name, colour, text: value === null ? 'unknown' : axis.format(value) };
+  });
+  const limit = budget?.values[index] ?? null;
+  return budget && limit !== null ? [...read, { name: budget.name, colour: budget.colour, text: axis.format(limit) }] : read;
 }
 
 export function drawEpochs(shown: EpochChart, size: ChartSize, palette: ChartPalette): { frame: EpochFrame; picture: Picture } {
-  const { epochs, series, axis } = shown;
+  const { epochs, series, axis, budget } = shown;
   const count = epochs.epoch.length;
   const area = plotArea(size, margin);
   const { left, right, top, bottom } = area;
@@ -154,7 +165,8 @@ export function drawEpochs(shown: EpochChart, size: ChartSize, palette: ChartPal
     ...drawGrid(axis, frame, palette),
     ...drawEpochNumbers(epochs, frame, palette),
     ...drawRestarts(epochs, frame, palette),
-    ...series.flatMap((each) => (each.name === budgetName ? drawBudget(each, axis, frame) : drawSeries(each, frame, palette))),
+    ...(budget ? drawBudget(budget, axis, frame) : []),
+    ...series.flatMap((each) => drawSeries(each, frame, palette)),
   ];
   return { frame, picture: { ...size, background: palette.card, title: describeEpochs(shown), shapes } };
 }
@@ -243,7 +255,8 @@ function nameOf({ epoch, training }: Epochs, index: number): string {
   return `${several ? `${training[index]! + 1}·` : ''}${epoch[index]! + 1}`;
 }
 
-function describeEpoch({ epochs, series, axis }: EpochChart, index: number, frame: EpochFrame): PlaceDescription {
+function describeEpoch(shown: EpochChart, index: number, frame: EpochFrame): PlaceDescription {
+  const { epochs } = shown;
   const title = `epoch ${nameOf(epochs, index)}`;
   const pace = epochs.step_seconds[index] ?? null;
   const about = [
@@ -251,10 +264,7 @@ function describeEpoch({ epochs, series, axis }: EpochChart, index: number, fram
     `${formatCount(epochs.steps[index]!)} steps`,
     ...(pace === null ? [] : [`${formatTime(1e6 * pace)} a step`]),
   ].join(' · ');
-  const read = series.map(({ name, colour, values }) => {
-    const value = values[index] ?? null;
-    return { name, colour, text: value === null ? 'unknown' : axis.format(value) };
-  });
+  const read = readEpoch(shown, index);
   return {
     x: frame.x(index),
     rows: [

@@ -97,11 +97,6 @@ def _epochs_data(report: TrainingRunReport) -> dict[str, Any]:
     """Return the epochs as columns."""
     epochs = _selection(report.epochs, _EPOCHS)
     budgets = {attempt.number: attempt.budget_bytes for attempt in report.attempts}
-    memory = {
-        "device": [event.device_bytes for event in epochs],
-        "process": [event.resident_bytes for event in epochs],
-        "budget": [budgets.get(event.attempt) for event in epochs],
-    }
     return {
         "total": len(report.epochs),
         "training": [event.training for event in epochs],
@@ -109,19 +104,18 @@ def _epochs_data(report: TrainingRunReport) -> dict[str, Any]:
         "attempt": [event.attempt for event in epochs],
         "steps": [event.steps_done for event in epochs],
         "step_seconds": [_finite(event.step_seconds) for event in epochs],
-        "memory": [
-            {"name": name, "colour": colour, "values": memory[name]}
-            for name, colour in _MEMORY_COLOURS.items()
-            if any(size is not None for size in memory[name])
-        ],
+        "device": _series("in use", COLOURS["activations"], [event.device_bytes for event in epochs]),
+        "budget": _series("budget", BUDGET_COLOUR, [budgets.get(event.attempt) for event in epochs]),
+        "process": _series("resident", COLOURS["optimizer"], [event.resident_bytes for event in epochs]),
         "metrics": [
-            {"name": name, "colour": colour, "values": [_finite(numbers_of(event).get(name)) for event in epochs]}
+            _series(name, colour, [_finite(numbers_of(event).get(name)) for event in epochs])
             for name, colour in zip(report.metrics, _METRIC_COLOURS, strict=False)
         ],
     }
 
 
-_MEMORY_COLOURS = {"device": COLOURS["activations"], "process": COLOURS["slack"], "budget": BUDGET_COLOUR}
+def _series(name: str, colour: str, values: Sequence[float | None]) -> dict[str, Any]:
+    return {"name": name, "colour": colour, "values": values}
 
 
 def _finite(value: float | None) -> float | None:

@@ -293,9 +293,11 @@ def _state(events: Sequence[Event], directory: RunDirectory) -> str:
         return last.status if last.status in STATES else LOST
     if directory.is_in_use:
         return RUNNING
-    # Without a supervisor, the last training that ends is the end.
-    is_supervised = any(isinstance(event, AttemptStarted) for event in events)
-    return FINISHED if isinstance(last, TrainingEnded) and not is_supervised else LOST
+    if not isinstance(last, TrainingEnded):
+        return LOST
+    # Without a supervisor, nothing follows the end of the last training.
+    is_supervised = any(isinstance(event, AttemptStarted) and event.attempt == last.attempt for event in events)
+    return LOST if is_supervised else FINISHED
 
 
 def _collect(events: Sequence[Event]) -> list[ShownAttempt]:
