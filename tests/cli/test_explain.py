@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import lowtide as package
+from tests.training_runs import finished_run, long_run, write_run
 
 
 def test_the_report_is_shown_again(lowtide, tide_file):
@@ -106,3 +107,26 @@ def test_no_arguments_show_the_help_and_every_verb_has_one(lowtide):
         answer = lowtide(verb, "--help")
         assert answer.code == 0
         assert "--json" in answer.out
+
+
+def test_a_training_run_is_told(lowtide, refused, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_run(tmp_path / "runs" / "a", finished_run()[:16])
+    answer = lowtide("explain", "runs/a")
+    assert (answer.code, answer.err) == (0, "")
+    for words in ("device memory ran out", "→ steps are planned for 7.44 GiB", "lowtide train --resume runs/a"):
+        assert words in answer.out
+    data = json.loads(lowtide("explain", "runs/a", "--json").out)
+    assert [attempt["cause"] for attempt in data["attempts"] if "cause" in attempt] == ["device memory", "killed"]
+    page = tmp_path / "run.html"
+    assert lowtide("explain", "runs/a", "--html", page).code == 0
+    assert "steps are planned for 7.44 GiB" in page.read_text()
+    assert "no curve of a step" in refused("explain", "runs/a", "--budget", "1GiB")
+    assert "Is a directory" in refused("explain", "runs")
+
+
+def test_a_run_that_was_given_up_is_a_problem(lowtide, tmp_path):
+    write_run(tmp_path / "a", long_run())
+    answer = lowtide("explain", tmp_path / "a")
+    assert answer.code == 1
+    assert "✗ Given up after 500 steps in 50 attempts" in answer.out

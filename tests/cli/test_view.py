@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import lowtide
+from tests.training_runs import finished_run, write_run
 from tests.unit.protos import GRAPH, event, events, message, node
 
 
@@ -101,6 +102,17 @@ def test_the_process_that_builds_ends_with_the_server(tmp_path, monkeypatch, end
         assert list((tmp_path / "cache").glob("graphs/building-*")) == []
         if end != signal.SIGKILL:
             assert program.returncode == 0
+
+
+def test_training_runs_are_counted_and_served(tmp_path, monkeypatch):
+    monkeypatch.setenv("LOWTIDE_CACHE", str(tmp_path / "cache"))
+    for name in "ab":
+        write_run(tmp_path / "runs" / name, finished_run())
+    with viewing(tmp_path / "runs", "--port", "0") as (_, line):
+        assert line.startswith("2 training runs: ")
+        assert json.loads(read(f"{line.split()[3]}api/run/1")[1])["state"] == "finished"
+    with viewing(tmp_path / "runs" / "a", "--port", "0") as (_, line):
+        assert line.startswith("1 training run: ")
 
 
 def test_json_is_one_line_with_the_address_and_the_files(logs):

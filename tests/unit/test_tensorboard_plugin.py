@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.training_runs import finished_run, write_run
 from tests.unit.protos import GRAPH, event, events, message
 
 base_plugin = pytest.importorskip("tensorboard.plugins.base_plugin")
@@ -45,6 +46,11 @@ def test_it_is_active_once_there_is_a_graph(tmp_path, monkeypatch):
 
 def test_a_tide_is_something_to_show(tide_file):
     assert becomes_active(load(str(tide_file.parent)))
+
+
+def test_a_training_run_is_something_to_show(tmp_path):
+    write_run(tmp_path / "runs" / "a", finished_run())
+    assert becomes_active(load(str(tmp_path / "runs")))
 
 
 def test_without_logs_on_this_machine_there_is_no_tab():

@@ -7,6 +7,7 @@ import signal
 import pytest
 
 from tests.conftest import make_tide
+from tests.training_runs import finished_run, write_run
 from tests.unit.graph_bytes import TRAINING
 from tests.unit.protos import GRAPH, event, events, message
 from tests.unit.sites import open_site
@@ -51,6 +52,34 @@ def test_a_file_that_changed_is_built_again_and_shown_meanwhile(own_cache):
         assert (answer["state"], answer["nodes"]) in (("ready", 2), ("ready", 8))
         assert site.until("graph/0.0", lambda answer: answer["nodes"] == 8)["state"] == "ready"
         assert len(site.ask("graph/0.0/screen")["items"]) == 5
+
+
+def test_a_training_run_is_listed_and_read_again_as_it_grows(own_cache):
+    directory = write_run(own_cache / "a", finished_run()[:5])
+    write_run(own_cache / "b", [])
+    with open_site(own_cache) as site:
+        files = site.until("files", lambda answer: all(file["kind"] != "reading" for file in answer["files"]))["files"]
+        assert [(file["path"], file["kind"], file["run"], file["steps"]) for file in files] == [
+            ("a/history.jsonl", "run", "a", 150),
+            ("b/history.jsonl", "run", "b", 0),
+        ]
+        assert files[0]["title"] == "train.py --epochs 6"
+        assert [attempt["number"] for attempt in site.ask("run/0")["attempts"]] == [1]
+        for event in finished_run()[5:]:
+            directory.history.append(event)
+        assert [attempt["number"] for attempt in site.ask("run/0")["attempts"]] == [1, 2, 3, 4]
+        site.until("files", lambda answer: answer["files"][0]["steps"] == 600)
+        assert site.refused("/api/run/7") == (404, "there is no such run")
+        assert site.refused("/api/tide/0")[0] == 404
+
+
+def test_a_damaged_record_of_a_run_is_a_note(own_cache):
+    write_run(own_cache / "a", finished_run())
+    (own_cache / "a" / "run.json").write_text("{}")
+    with open_site(own_cache) as site:
+        answer = site.until("files", lambda answer: answer["files"][0]["kind"] == "unreadable")
+        assert answer["files"][0]["notes"] == ["the record of the run is damaged"]
+        assert site.refused("/api/run/0")[0] == 404
 
 
 def test_an_event_file_that_grows_keeps_the_index_of_its_graph(own_cache):

@@ -30,6 +30,8 @@ export interface FileEntry {
   title?: string;
   peak_bytes?: number;
   method?: string;
+  /** Of a training run: the steps that were trained. */
+  steps?: number;
 }
 
 export interface Files {

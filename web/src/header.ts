@@ -17,7 +17,7 @@ interface Header {
   update(route: Route): void;
 }
 
-const tabNames = { files: 'Start', graph: 'Graph', tide: 'Tide', plan: 'Plan' } as const;
+const tabNames = { files: 'Start', graph: 'Graph', tide: 'Tide', plan: 'Plan', run: 'Run' } as const;
 type Tab = keyof typeof tabNames;
 
 /** `standalone` leaves out what leads to other files. */

@@ -13,12 +13,13 @@ import { mount as mountPlan } from './plan/index';
 import { mountDifference } from './reports/difference';
 import { mountForecast } from './reports/forecast';
 import { mountShortages } from './reports/shortage';
+import { mountRun } from './run/index';
 import { isReading, onlyRoute } from './start/entries';
 import { mount as mountStart } from './start/index';
 import { mount as mountTide } from './tide/index';
 
 const mounts: Record<Route['view'], Mount> = {
-  files: mountStart, graph: mountGraph, diff: mountGraph, tide: mountTide, plan: mountPlan,
+  files: mountStart, graph: mountGraph, diff: mountGraph, tide: mountTide, plan: mountPlan, run: mountRun,
   difference: mountDifference, shortage: mountShortages, forecast: mountForecast,
 };
 
@@ -59,7 +60,7 @@ export function startPage(body: HTMLElement, api: Api, only: ReportRoute | null 
     view.view.update(route);
   }
 
-  // Without an address the only graph, tide or plan is shown; of several, the list.
+  // Without an address the only graph, tide, plan or run is shown; of several, the list.
   function firstRoute(): Route | null {
     return location.hash.length <= 1 && files && !isReading(files) ? onlyRoute(files) : null;
   }

@@ -32,7 +32,7 @@ export interface DiffRoute {
 }
 
 /** The views that draw one file or one report, by its number. */
-const reportViews = ['tide', 'plan', 'difference', 'shortage', 'forecast'] as const;
+const reportViews = ['tide', 'plan', 'run', 'difference', 'shortage', 'forecast'] as const;
 export type ReportView = (typeof reportViews)[number];
 
 /** `options` are the parts behind the "?", for the view to read: `at`, `over`, ... */

@@ -18,6 +18,7 @@ describe('an address', () => {
     { view: 'diff', one: '0.0', other: '1.0', open: ['a/b'], select: null },
     { view: 'tide', id: 1, options: { at: '17', over: '2,3' } },
     { view: 'plan', id: 2, options: {} },
+    { view: 'run', id: 3, options: {} },
     { view: 'files' },
   ])('comes back the same: %o', (route) => {
     expect(parseRoute(formatRoute(route))).toEqual(route);

@@ -91,6 +91,18 @@ test('one graph, tide, plan or SavedModel alone is opened, versions of one funct
   expect(only(model, tide)).toBeNull();
 });
 
+test('the run whose directory is shown is opened, runs below a folder are listed', () => {
+  const run = file(0, 'history.jsonl', { kind: 'run', title: 'train.py --epochs 6', steps: 600 });
+  const below = file(1, 'a/history.jsonl', { kind: 'run', title: 'train.py', steps: 3 });
+  const route = { view: 'run', id: 0, options: {} } as const;
+  expect(onlyRoute({ ...files, files: [file(3, 'plans/step.plan', { kind: 'plan' }), run] })).toEqual(route);
+  expect(onlyRoute({ ...files, files: [below, plan] })).toBeNull();
+  expect(listEntries({ ...files, files: [run, below] }).map(({ kind, name }) => [kind, name])).toEqual([
+    ['run', 'train.py --epochs 6'], ['run', 'train.py'],
+  ]);
+  expect(findShown({ ...files, files: [run] }, route)?.entry.name).toBe('train.py --epochs 6');
+});
+
 test('what an address shows is found again', () => {
   expect(findShown(files, graphRoute('0.4'))).toMatchObject({ entry: { name: 'train_step' }, version: { id: '0.4', label: 'after optimization' } });
   expect(findShown(files, { view: 'diff', one: '0.1', other: '0.2', open: [], select: null })?.entry.name).toBe('VarHandleOp');

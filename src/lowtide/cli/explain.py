@@ -1,4 +1,4 @@
-"""lowtide explain FILE: a saved tide or plan, the log of a run that ran out of memory, or two tides to compare."""
+"""lowtide explain FILE: a tide, a plan, a log in which memory ran out, a training run, or two tides to compare."""
 
 from pathlib import Path
 
@@ -7,6 +7,7 @@ import click
 from lowtide.cli.differences import check_one_form, difference_options, explain_two, only_file
 from lowtide.cli.logs import explain_log, is_log
 from lowtide.cli.options import check_writable, report_options, space_option
+from lowtide.cli.training_runs import explain_training_run, is_training_run
 from lowtide.errors import LowtideError
 from lowtide.units import GrowthLimit
 
@@ -28,20 +29,24 @@ def command(
     max_growth: GrowthLimit | None,
     markdown: bool,
 ) -> int:
-    """Show a saved tide or plan again, explain a log in which memory ran out, or compare two tides; without TensorFlow.
+    """Show a saved tide or plan again, explain a log or a training run, or compare two tides; without TensorFlow.
 
     FILE is a file that tide.save(), plan.save() or --save of another verb wrote; or a log of any TensorFlow version,
     also compressed with gzip, or - for standard input. A log is explained: what was requested, which buffers held the
-    memory, why it was not enough, and what to do. Two tides, BEFORE and AFTER, are compared: which layers grew.
+    memory, why it was not enough, and what to do. Of the directory of lowtide train, the attempts are shown, what ended
+    each, and what was changed. Two tides, BEFORE and AFTER, are compared: which layers grew.
 
-    Exits 0; 1 if the tide does not fit the budget, the peak grew by more than --max-growth, or memory ran out in the
-    log; 2 on a usage error, or if no message of the log says that memory ran out.
+    Exits 0; 1 if the tide does not fit the budget, the peak grew by more than --max-growth, memory ran out in the log,
+    or the training run was given up; 2 on a usage error, or if no message of the log says that memory ran out.
     """
     check_one_form(as_json=as_json, markdown=markdown)
     check_writable([html, svg, space], force=force)
     if len(files) == 2:
         return explain_two(files, budget, top, max_growth, as_json=as_json, markdown=markdown, html=html, svg=svg)
     file = only_file(files, max_growth, markdown)
+    if is_training_run(file):
+        asked = _first_given(("--budget", budget), ("--svg", svg), ("--space", space))
+        return explain_training_run(file, asked=asked, as_json=as_json, html=html)
     if is_log(file):
         given = _first_given(("--budget", budget), ("--svg", svg), ("--space", space))
         if given is not None:

@@ -187,7 +187,7 @@ def _train(directory: RunDirectory, record: TrainingRecord, *, as_json: bool) ->
     finally:
         directory.unlock()
     if as_json:
-        click.echo(json.dumps(_to_dict(directory, record, shortages), indent=2))
+        click.echo(json.dumps(run_to_dict(directory, record, shortages), indent=2))
     elif shortages:
         from rich.console import Console
 
@@ -235,7 +235,7 @@ class _Lines:
             self._is_running = False
 
 
-def _to_dict(directory: RunDirectory, record: TrainingRecord, shortages: Sequence[Shortage]) -> dict[str, Any]:
+def run_to_dict(directory: RunDirectory, record: TrainingRecord, shortages: Sequence[Shortage] = ()) -> dict[str, Any]:
     """Return the run as plain data."""
     from lowtide.run.train.history import AttemptEnded, AttemptStarted, CheckpointWritten, Decided, EpochEnded, RunEnded
 

@@ -1,4 +1,4 @@
-"""lowtide view PATH...: graphs, tides and plans in the browser."""
+"""lowtide view PATH...: graphs, tides, plans and training runs in the browser."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _LOOKING_SECONDS = 10.0
 @click.option("--port", type=click.IntRange(0, 65535), help="Listen at this port; 0 is any that is free.")
 @click.option("--json", "as_json", is_flag=True, help="Print the address and the files as one line of JSON.")
 def command(paths: tuple[str, ...], host: str, port: int | None, as_json: bool) -> int:
-    """Show graphs of any size, tides and plans in the browser; without TensorFlow.
+    """Show graphs of any size, tides, plans and training runs in the browser; without TensorFlow.
 
-    PATH is an event file, a SavedModel, a .pb, .pbtxt or .keras file, a .tide, a .plan, or a folder of any of these.
-    The address is printed; open it in a browser. New and changed files are picked up. Everyone who can reach the
-    address can see the files below PATH: only this machine, unless --host says otherwise.
+    PATH is an event file, a SavedModel, a .pb, .pbtxt or .keras file, a .tide, a .plan, the directory of lowtide train,
+    or a folder of any of these. The address is printed; open it in a browser. New and changed files are picked up.
+    Everyone who can reach the address can see the files below PATH: only this machine, unless --host says otherwise.
 
     Ends with Ctrl-C. Exits 0; 2 on a usage error, or if there is nothing to show.
     """
@@ -67,11 +67,11 @@ def command(paths: tuple[str, ...], host: str, port: int | None, as_json: bool) 
 def _check_something_is_there(files: list[dict[str, Any]], paths: tuple[str, ...]) -> None:
     given = ", ".join(paths)
     if not files:
-        cure = "give a folder with event files, SavedModels, graphs, tides or plans, or one of these"
+        cure = "give a folder with event files, SavedModels, graphs, tides, plans or training runs, or one of these"
         raise LowtideError("nothing to show here", given=given, cure=cure)
     if all(file["kind"] == "unreadable" for file in files):
         (note, *_) = (note for file in files for note in file["notes"])
-        cure = "give an event file, a SavedModel, a .pb, .pbtxt or .keras file, a tide or a plan"
+        cure = "give an event file, a SavedModel, a .pb, .pbtxt or .keras file, a tide, a plan or a training run"
         raise LowtideError(f"nothing to show: {note}", given=given, cure=cure)
 
 
@@ -84,11 +84,12 @@ def _greet(address: str, files: list[dict[str, Any]], *, as_json: bool) -> None:
 
 
 def _count(files: list[dict[str, Any]]) -> str:
-    """Return the number of graphs, tides and plans, in words."""
+    """Return the number of graphs, tides, plans and training runs, in words."""
     counts = {
         "graph": sum(len(file.get("graphs", ())) for file in files),
         "tide": sum(file["kind"] == "tide" for file in files),
         "plan": sum(file["kind"] == "plan" for file in files),
+        "training run": sum(file["kind"] == "run" for file in files),
         "file still being read": sum(file["kind"] == "reading" for file in files),
     }
     words = [format_count(count, name, _PLURALS.get(name)) for name, count in counts.items() if count]

@@ -6,16 +6,13 @@ import type { PlanData } from './data';
 
 export function usageCard(data: PlanData): HTMLElement | null {
   if (!data.usage.length) return null;
-  const lines = data.usage.map(({ code, purpose }) =>
-    element(
-      'div',
-      { class: 'usage' },
-      element('code', {}, code),
-      element('span', { class: 'hint' }, purpose),
-      copyButton(code),
-    ),
-  );
-  return card('How to use it', [], ...lines);
+  return card('How to use it', [], ...data.usage.map(({ code, purpose }) => usageLine(code, purpose)));
+}
+
+/** A line of code with what it is for, and a button that copies it. */
+export function usageLine(code: string, purpose: string): HTMLElement {
+  const parts = [element('code', {}, code), element('span', { class: 'hint' }, purpose), copyButton(code)];
+  return element('div', { class: 'usage' }, ...parts);
 }
 
 function copyButton(code: string): HTMLElement {

@@ -1,6 +1,7 @@
 // What the views of reports share: loading the data, and drawing again when the theme changes.
 import type { Mount } from '../context';
 import { element } from '../dom';
+import { sleep } from '../graph/progress';
 import { errorCard, isAbort } from '../notice';
 import type { ReportView } from '../route';
 import type { Chart } from '../tide/chart';
@@ -10,7 +11,11 @@ interface ReportSheet {
   title: string;
   cards: (HTMLElement | null)[];
   charts: Chart[];
+  /** What it shows is still changing. */
+  changing?: boolean;
 }
+
+const changeTime = 3000;
 
 export function reportMount<Data>(view: ReportView, build: (data: Data) => ReportSheet): Mount {
   return (container, context) => {
@@ -24,16 +29,32 @@ export function reportMount<Data>(view: ReportView, build: (data: Data) => Repor
     async function load(next: number): Promise<void> {
       loading.abort();
       loading = new AbortController();
+      const { signal } = loading;
       id = next;
       try {
-        const sheet = build(await context.api.report<Data>(view, next, loading.signal));
-        charts.forEach((chart) => chart.destroy());
-        charts = sheet.charts;
-        const heading = element('div', { class: 'top' }, element('h1', {}, sheet.title));
-        root.replaceChildren(element('div', { class: 'sheet' }, heading, ...sheet.cards));
+        let sheet = build(await context.api.report<Data>(view, next, signal));
+        show(sheet);
+        while (sheet.changing && !context.standalone) {
+          await sleep(changeTime, signal);
+          // What the user has selected would be lost.
+          if (root.contains(getSelection()?.anchorNode ?? null) && !getSelection()?.isCollapsed) continue;
+          const data = await context.api.report<Data>(view, next, signal).catch(keepOnError);
+          if (data) show((sheet = build(data)));
+        }
       } catch (problem) {
         if (!isAbort(problem)) root.replaceChildren(errorCard(problem, () => void load(next)));
       }
+    }
+
+    function show(sheet: ReportSheet): void {
+      const focused = charts.findIndex((chart) => chart.element.contains(document.activeElement));
+      const scrolled = [...root.querySelectorAll('.scroll')].map(({ scrollTop }) => scrollTop);
+      charts.forEach((chart) => chart.destroy());
+      charts = sheet.charts;
+      const heading = element('div', { class: 'top' }, element('h1', {}, sheet.title));
+      root.replaceChildren(element('div', { class: 'sheet' }, heading, ...sheet.cards));
+      root.querySelectorAll('.scroll').forEach((part, index) => (part.scrollTop = scrolled[index] ?? 0));
+      charts[focused]?.element.querySelector<HTMLElement>('[tabindex]')?.focus({ preventScroll: true });
     }
 
     return {
@@ -50,4 +71,10 @@ export function reportMount<Data>(view: ReportView, build: (data: Data) => Repor
       },
     };
   };
+}
+
+/** What is shown already is better than an error. */
+function keepOnError(problem: unknown): null {
+  if (isAbort(problem)) throw problem;
+  return null;
 }

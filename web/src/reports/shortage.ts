@@ -55,7 +55,7 @@ function roomBar(parts: NamedBytes[]): HTMLElement[] {
   ];
 }
 
-function adviceCard({ advice }: ShortageData): HTMLElement | null {
+export function adviceCard({ advice }: { advice: string[] }): HTMLElement | null {
   return advice.length
     ? card('What to do', [], element('ol', {}, ...advice.map((line) => element('li', {}, line))))
     : null;

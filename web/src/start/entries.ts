@@ -1,4 +1,4 @@
-// What can be opened: the graphs, tides and plans of all files, grouped by run, the main graph of each run first.
+// What can be opened: the graphs, tides, plans and training runs of all files, grouped by run, the main graph of each run first.
 import type { FileEntry, Files, GraphEntry } from '../api';
 import { graphRoute, type Route } from '../route';
 
@@ -11,12 +11,12 @@ interface Version {
 }
 
 export interface Entry {
-  kind: 'graph' | 'tide' | 'plan';
+  kind: 'graph' | 'tide' | 'plan' | 'run';
   name: string;
   /** Where it is from: the file, and the step that was traced. */
   about: string;
   file: FileEntry;
-  /** At least one for a graph, none for a tide or a plan. */
+  /** At least one for a graph, else none. */
   versions: Version[];
   route: Route;
   /** The graphs before and after optimization, if both are there. */
@@ -27,7 +27,7 @@ export interface Entry {
 
 export interface Group {
   name: string;
-  /** The main graph first, then other graphs by size, tides, plans. */
+  /** The main graph first, then other graphs by size, tides, plans, training runs. */
   entries: Entry[];
   /** Functions of a few nodes, of which TensorFlow writes one for each op that ran alone. */
   small: Entry[];
@@ -50,9 +50,14 @@ export function listEntries(files: Files): Entry[] {
   return listGroups(files).flatMap(({ entries, small }) => [...entries, ...small]);
 }
 
-/** The route of the only graph, tide or plan, or of what the only SavedModel serves; null when there are none or several. */
+/**
+ * The route of the only graph, tide, plan or run, of what the only SavedModel serves, or of the run whose directory is shown;
+ * null when there are none or several.
+ */
 export function onlyRoute(files: Files): Route | null {
   const entries = listEntries(files);
+  const run = entries.find(({ kind, file }) => kind === 'run' && !file.run);
+  if (run) return run.route;
   const [only] = entries;
   const isOne = entries.length === 1 || only?.file.kind === 'saved_model' && entries.every(({ file }) => file === only.file);
   return isOne && only && only.versions.length <= 1 ? only.route : null;
@@ -151,7 +156,7 @@ function versionLabel({ function: step, label }: GraphEntry): string {
 }
 
 function reportEntry(file: FileEntry): Entry[] {
-  if (file.kind !== 'tide' && file.kind !== 'plan') return [];
+  if (file.kind !== 'tide' && file.kind !== 'plan' && file.kind !== 'run') return [];
   const name = file.title || file.path;
   return [{
     kind: file.kind, name, about: fileName(file), file, versions: [], pair: null,

@@ -15,7 +15,7 @@ export const mount: Mount = (container, context) => new StartView(container, con
 
 class StartView implements View {
   private readonly search = element('input', {
-    type: 'search', class: 'find', placeholder: 'Search by name, run or file', 'aria-label': 'Search graphs, tides and plans', autocomplete: 'off', spellcheck: 'false',
+    type: 'search', class: 'find', placeholder: 'Search by name, run or file', 'aria-label': 'Search graphs, tides, plans and training runs', autocomplete: 'off', spellcheck: 'false',
   });
   private readonly count = element('p', { class: 'hint', role: 'status' });
   private readonly list = element('div', { class: 'groups' });
@@ -81,12 +81,13 @@ function describeCount(files: Files, found: Group[], searching: boolean): string
   const entries = found.flatMap((group) => [...group.entries, ...group.small]);
   const of = (kind: Entry['kind']) => entries.filter((entry) => entry.kind === kind);
   const graphs = of('graph').reduce((sum, { versions }) => sum + versions.length, 0);
-  const parts = [graphs ? countOf(graphs, 'graph') : '', of('tide').length ? countOf(of('tide').length, 'tide') : '', of('plan').length ? countOf(of('plan').length, 'plan') : ''];
+  const reports = [['tide', 'tide'], ['plan', 'plan'], ['run', 'training run']] as const;
+  const parts = [graphs ? countOf(graphs, 'graph') : '', ...reports.map(([kind, name]) => (of(kind).length ? countOf(of(kind).length, name) : ''))];
   const runs = countRuns(found);
   const reading = files.files.filter(({ kind }) => kind === 'reading').length;
   return [
     searching && !entries.length ? 'Nothing matches' : parts.filter(Boolean).join(', '),
-    runs > 1 ? `in ${formatCount(runs)} runs` : '',
+    runs > 1 && graphs + of('tide').length + of('plan').length ? `in ${formatCount(runs)} runs` : '',
     reading ? `· reading ${countOf(reading, 'file')} …` : '',
   ].filter(Boolean).join(' ');
 }
@@ -138,7 +139,7 @@ function row(entry: Entry, isMain: boolean): HTMLElement {
   return element('li', { class: `entry ${kind}${isMain ? ' main' : ''}` },
     element('a', { class: 'open', href: formatRoute(route), title: file.path },
       element('span', { class: 'name' }, showName(name)),
-      kind !== 'graph' && element('span', { class: 'chip' }, kind),
+      kind !== 'graph' && element('span', { class: 'chip' }, kind === 'run' ? 'training run' : kind),
       isMain && element('span', { class: 'chip' }, 'main graph')),
     element('span', { class: 'about' }, showName(about)),
     versions.length > 1 && element('span', { class: 'versions' },
@@ -149,6 +150,7 @@ function row(entry: Entry, isMain: boolean): HTMLElement {
 
 function sizeText(entry: Entry): string {
   if (entry.kind === 'tide') return entry.file.peak_bytes === undefined ? '' : `peak ${formatBytes(entry.file.peak_bytes)}`;
+  if (entry.kind === 'run') return countOf(entry.file.steps ?? 0, 'step');
   if (entry.kind === 'plan') return '';
   const nodes = sizeOf(entry);
   return nodes === null ? formatBytes(Math.max(...entry.versions.map(({ bytes }) => bytes ?? 0))) : countOf(nodes, 'node');
@@ -157,7 +159,7 @@ function sizeText(entry: Entry): string {
 function emptyHint({ title }: Files): HTMLElement {
   return element('div', { class: 'card problem' },
     element('h2', {}, 'Nothing to show'),
-    element('p', {}, `No graph, tide or plan was found in ${title}.`),
+    element('p', {}, `No graph, tide, plan or training run was found in ${title}.`),
     element('p', { class: 'hint' },
-      'Point lowtide view at event files, a SavedModel, a .pb or .pbtxt graph, a .keras model, a tide or a plan.'));
+      'Point lowtide view at event files, a SavedModel, a .pb or .pbtxt graph, a .keras model, a tide, a plan or the directory of a training run.'));
 }

@@ -202,11 +202,11 @@ def _parse(data: bytes) -> Iterator[Event]:
     for line in data.splitlines():
         try:
             stored = json.loads(line)
-            kind = _KINDS[stored["kind"]]
+            event = _event(_KINDS[stored["kind"]], stored)
         except (ValueError, KeyError, TypeError):
             # Cut off by a full disk, or an event of a later version.
             continue
-        yield _event(kind, stored)
+        yield event
 
 
 def _event(kind: type[Event], stored: Mapping[str, Any]) -> Event:

@@ -74,6 +74,27 @@ class RunDirectory:
         """Whether a run has been started here."""
         return (self.folder / _RECORD).exists()
 
+    @property
+    def is_in_use(self) -> bool:
+        """Whether a process holds the lock.
+
+        This takes the lock for a moment, so ask only if the history does not say that the run has ended.
+        """
+        try:
+            handle = os.open(self.folder / _LOCK, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            # A file system without locks.
+            return False
+        finally:
+            os.close(handle)
+        return False
+
     def attempt_folder(self, number: int) -> Path:
         """Return the folder with the output of an attempt."""
         return self.folder / "attempts" / str(number)
@@ -108,13 +129,16 @@ class RunDirectory:
         except FileNotFoundError:
             cure = "name the directory that was given to --out"
             raise LowtideError("there is no run in this directory", given=self.folder, cure=cure) from None
-        except (ValueError, KeyError, AttributeError) as error:
-            raise LowtideError("the record of the run is damaged", given=path, cure="start a new run") from error
+        except (ValueError, KeyError, AttributeError, TypeError) as error:
+            raise _damaged(path) from error
         if version > SCHEMA_VERSION:
             cure = "install that version, or start a new run"
             raise LowtideError("the run was started by a newer version of lowtide", given=self.folder, cure=cure)
-        script = Script(**{**stored["script"], "arguments": tuple(stored["script"]["arguments"])})
-        return TrainingRecord(**{**stored, "script": script, "allow": tuple(stored["allow"])})
+        try:
+            script = Script(**{**stored["script"], "arguments": tuple(stored["script"]["arguments"])})
+            return TrainingRecord(**{**stored, "script": script, "allow": tuple(stored["allow"])})
+        except (KeyError, TypeError) as error:
+            raise _damaged(path) from error
 
     def update(self, record: TrainingRecord) -> None:
         """Replace the record of the run by one with other options."""
@@ -214,6 +238,10 @@ def check_same_script(directory: Path, record: TrainingRecord, script: Script, f
             given=f"{shlex.join(script.command)}, and the run is of {record.words}",
             cure=f"name another directory, or continue that run: lowtide train --resume {directory}",
         )
+
+
+def _damaged(path: Path) -> LowtideError:
+    return LowtideError("the record of the run is damaged", given=path, cure="start a new run")
 
 
 def _describe_changes(before: list[str], after: list[str]) -> str:

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")
+RUN_HISTORY, RUN_RECORD = "history.jsonl", "run.json"
+"""The files of the directory of a training run; the history stands for the run."""
 
 _SUFFIXES = (".pb", ".pbtxt", ".meta", ".keras", ".tide", ".plan")
 # Files of models and summaries with the same suffixes that contain no graph.
@@ -60,7 +62,16 @@ def _is_wanted(path: Path, root: Path, depth: int) -> bool:
     if path.is_dir():
         return depth < _DEEPEST and name not in _SKIPPED_FOLDERS and not path.is_symlink()
     is_named = ("tfevents" in name or name.endswith(_SUFFIXES)) and _OTHERS.fullmatch(name) is None
-    return is_named and path.is_file() and (not path.is_symlink() or path.resolve().is_relative_to(root))
+    return (
+        (is_named or is_run_history(path))
+        and path.is_file()
+        and (not path.is_symlink() or path.resolve().is_relative_to(root))
+    )
+
+
+def is_run_history(path: Path) -> bool:
+    """Whether a file is the history of a training run."""
+    return path.name == RUN_HISTORY and path.with_name(RUN_RECORD).is_file()
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

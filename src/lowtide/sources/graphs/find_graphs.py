@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lowtide.errors import LowtideError
 from lowtide.sources.graphs.event_files import find_event_graphs, is_event_file
-from lowtide.sources.graphs.files import MODEL_FILES, find_files
+from lowtide.sources.graphs.files import MODEL_FILES, find_files, is_run_history
 from lowtide.sources.graphs.found_graphs import FoundGraphs, Span
 from lowtide.sources.graphs.keras_graph import CONFIG, find_keras_graph
 from lowtide.sources.graphs.mapped_file import map_file
@@ -21,6 +21,8 @@ __all__ = ["FoundGraphs", "Span", "find_files", "find_graphs"]
 _ZIP = b"PK\x03\x04"
 # lowtide's own files, identified by the name of their header.
 _OWN = {".tide": "tide.json", ".plan": "plan.json"}
+RUN = "run"
+"""The kind of the history of a training run."""
 
 
 def find_graphs(path: Path, cache: Path) -> FoundGraphs:
@@ -50,6 +52,8 @@ def _model_file(folder: Path) -> Path:
 def _find(path: Path, data: Buffer, cache: Path) -> FoundGraphs | None:
     if path.suffix in _OWN:
         return FoundGraphs(path.suffix[1:])
+    if is_run_history(path):
+        return FoundGraphs(RUN)
     if data[:4] == _ZIP or path.suffix == ".keras":
         return _find_in_archive(path, cache)
     if "tfevents" in path.name or is_event_file(data):

@@ -18,7 +18,10 @@ from lowtide.atlas.screens.screen import Values, make_node_screen
 from lowtide.atlas.screens.screen_cache import screen_data
 from lowtide.atlas.search import Query, search
 from lowtide.atlas.tide_overlay import COLOUR_MODES, find_tensor_nodes
-from lowtide.sources.graphs.find_graphs import Span
+from lowtide.sources.graphs.files import is_run_history
+from lowtide.sources.graphs.find_graphs import RUN, Span
+from lowtide.view.page_data.training_run import training_run_data
+from lowtide.view.reports.training_run import read_run_report
 from lowtide.view.server.indexes import Index, Indexes
 from lowtide.view.server.library import Contents, File, Library
 from lowtide.view.server.queries import Parameters, Refusal
@@ -52,7 +55,7 @@ class GraphAddress(NamedTuple):
 
 
 class Api:
-    """Answers requests about the graphs, tides and plans of a library."""
+    """Answers requests about the graphs, tides, plans and training runs of a library."""
 
     def __init__(self, library: Library, indexes: Indexes) -> None:
         self.library = library
@@ -92,7 +95,7 @@ class Api:
     def has_content(self) -> bool:
         """Whether there is anything to show; files are read only until one has content."""
         files = self.library.files()
-        if any(file.path.suffix in (".tide", ".plan") for file in files):
+        if any(file.path.suffix in (".tide", ".plan") or is_run_history(file.path) for file in files):
             return True
         for file in files:
             self.library.inspect_now(file, _PATIENT_SECONDS)
@@ -132,6 +135,11 @@ class Api:
         """Return the data that the page draws of a plan."""
         return self._tides.plan_page(self._file_of(name, "plan"))
 
+    def training_run(self, name: str) -> JsonObject:
+        """Return the data that the page draws of a training run."""
+        # It is read each time: whether its process is running is not in the file.
+        return training_run_data(read_run_report(self._file_of(name, RUN).path.parent))
+
     # -- files ----------------------------------------------------------------------------------------
 
     def _file(self, file: File) -> JsonObject:
@@ -146,7 +154,7 @@ class Api:
         }
         if contents is None:
             return entry | {"graphs": []}
-        if contents.kind in ("tide", "plan"):
+        if contents.kind in ("tide", "plan", RUN):
             return entry | contents.facts
         return entry | {"graphs": [self._graph_entry(file, contents, number) for number in range(len(contents.spans))]}
 

@@ -121,6 +121,8 @@ class App:
                 return api.tide(name, parameters)
             case ["plan", name]:
                 return api.plan(name)
+            case ["run", name]:
+                return api.training_run(name)
         raise Refusal(404, "there is no such address", "reload the page")
 
     @cached_property

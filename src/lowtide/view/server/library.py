@@ -43,7 +43,7 @@ class Contents:
     """The number of nodes of each graph; None for graphs that take long to count."""
     notes: tuple[str, ...] = ()
     facts: dict[str, Any] = field(default_factory=dict)
-    """What the list of files shows of a tide or a plan."""
+    """What the list of files shows of a tide, a plan or a training run."""
 
 
 @dataclass(frozen=True)

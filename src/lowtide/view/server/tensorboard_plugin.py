@@ -33,7 +33,7 @@ class Loader(base_plugin.TBLoader):  # type: ignore[misc]  # TensorBoard has no 
 
 
 class LowtidePlugin(base_plugin.TBPlugin):  # type: ignore[misc]
-    """Shows the graphs, tides and plans below TensorBoard's log folders."""
+    """Shows the graphs, tides, plans and training runs below TensorBoard's log folders."""
 
     plugin_name = NAME
 

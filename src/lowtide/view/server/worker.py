@@ -24,7 +24,7 @@ from lowtide.atlas.index_cache import build_atlas
 from lowtide.cache.folder import cache_folder
 from lowtide.errors import LowtideError
 from lowtide.progress import Progress
-from lowtide.sources.graphs.find_graphs import Span, find_graphs
+from lowtide.sources.graphs.find_graphs import RUN, Span, find_graphs
 from lowtide.sources.graphs.function_names import count_nodes
 from lowtide.sources.graphs.mapped_file import map_file
 
@@ -87,6 +87,11 @@ def _inspect(path: Path) -> dict[str, Any]:
         from lowtide.view.reports.plan import PlanReport
 
         facts = {"title": PlanReport(Plan.load(path)).title}
+    elif found.kind == RUN:
+        from lowtide.view.reports.training_run import read_run_report
+
+        report = read_run_report(path.parent)
+        facts = {"title": report.title, "steps": report.steps_done}
     else:
         facts = {}
     spans = [asdict(span) | {"path": str(span.path)} for span in found.spans]
