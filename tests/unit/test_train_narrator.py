@@ -16,6 +16,7 @@ def say(kind: str, **fields: object) -> tuple[str, ...]:
 
 START = {"training": 0, "epoch": 0, "step": 0, "epochs": None, "steps": None, "steps_done": 0}
 PLAN = {"predicted_bytes": 9 * GIB, "budget_bytes": 8 * GIB}
+EPOCH = {"training": 0, "epoch": 2, "epochs": 10, "steps_done": 3, "logs": {"loss": 0.5}}
 END = {"exit_code": 1, "signal": None, "seconds": 185.0}
 
 
@@ -119,3 +120,11 @@ def test_an_epoch_has_what_is_known_of_it():
     )
     ended = history.RunEnded(attempt=1, status="finished", exit_code=0)
     assert narrator.lines(ended) == ("finished after 300 steps in 1 attempt",)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.00082, "0.82 ms"), (0.2031, "203 ms"), (0.9996, "1 s"), (1.04, "1.04 s"), (1234.6, "1,235 s")],
+)
+def test_the_time_of_a_step_has_a_readable_unit(seconds, words):
+    assert f"  {words}/step" in say("EpochEnded", **EPOCH, step_seconds=seconds)[0]

@@ -133,4 +133,6 @@ def _end_lines(event: AttemptEnded) -> tuple[str, ...]:
 
 
 def _step_time(seconds: float) -> str:
-    return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1000:.3g} ms"
+    """Return the time of a step: "38.1 ms", "0.82 ms", "1.04 s"."""
+    value, unit = (seconds, "s") if seconds >= 0.9995 else (1000 * seconds, "ms")
+    return f"{value:,.0f} {unit}" if value >= 99.95 else f"{value:.3g} {unit}"

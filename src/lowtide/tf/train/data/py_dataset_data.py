@@ -41,7 +41,9 @@ class PyDatasetData(TrainingData):
     calls them again, so that an order which they shuffle is the same.
     """
 
-    note = "Random numbers that the PyDataset's __getitem__ draws differ after a restart; the batches do not."
+    note = (
+        "If the PyDataset draws random numbers in __getitem__, they differ after a restart; the batches' order stays."
+    )
 
     def __init__(self, adapter: PyDatasetAdapter, steps_per_epoch: int | None, shuffle: bool, seed: int) -> None:
         self._whole, self._class_weight = adapter.py_dataset, adapter.class_weight
