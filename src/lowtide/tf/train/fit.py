@@ -59,7 +59,7 @@ class FitTraining:
 
     def run(self, original: Callable[..., Any]) -> Any:
         """Train with Keras's `fit` from where the run is, and return the history of all epochs."""
-        if self.checkpointer.has_ended():
+        if self.checkpointer.has_ended(self.epochs):
             return self._return_result()
         arguments = self.arguments
         found = self.checkpointer.find()
@@ -69,6 +69,7 @@ class FitTraining:
             arguments["initial_epoch"] = self.epochs if self._first.is_stopping else self._first.epoch
         else:
             self._first = Position(arguments["initial_epoch"])
+            self.position = replace(self._first)
         if self.data.note is not None:
             self.session.note(self.data.note)
         batch_size = arguments["batch_size"]
