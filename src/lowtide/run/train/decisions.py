@@ -98,7 +98,8 @@ def decide(settings: AttemptSettings, history: Iterable[Event], limit_bytes: int
 
     `limit_bytes` is the limit of the device's memory.
     """
-    attempts = past_attempts(history)
+    events = list(history)
+    attempts = past_attempts(events)
     last = attempts[-1]
     if last.cause == DEVICE_MEMORY:
         return _for_device_memory(settings, last, whole_mib(limit_bytes))
@@ -110,6 +111,8 @@ def decide(settings: AttemptSettings, history: Iterable[Event], limit_bytes: int
         return _same(settings, "memory would have run out before the next checkpoint")
     if last.cause == FAILURE and last.is_refused:
         return Decision(None, "the run ends", "lowtide cannot go on, and to start again would not change that")
+    if last.cause == FAILURE and not any(isinstance(event, TrainingStarted) for event in events):
+        return Decision(None, "the run ends", "the script failed before its training began, and it is not memory")
     if last.cause == FAILURE and _was_seen(last, attempts[:-1]):
         return Decision(None, "the run ends", "the same failure occurred twice at the same step, and it is not memory")
     if _restarts_in_vain(attempts) >= _RESTARTS:
@@ -179,7 +182,7 @@ def _restarts_in_vain(attempts: Sequence[PastAttempt]) -> int:
 
 
 def _same(settings: AttemptSettings, reason: str) -> Decision:
-    return Decision(settings, "the same settings, from the last checkpoint", reason)
+    return Decision(settings, "started again with the same settings", reason)
 
 
 def _for_device_memory(settings: AttemptSettings, last: PastAttempt, full_bytes: int) -> Decision:
