@@ -24,6 +24,7 @@ from lowtide.run.train.history import (
     Event,
     Failed,
     RunEnded,
+    TrainingEnded,
     TrainingStarted,
 )
 from lowtide.run.train.settings import AttemptSettings
@@ -56,6 +57,7 @@ def run_to_the_end(settings: AttemptSettings, cause: str, *, error: str | None =
     history: list[Event] = []
     decisions: list[Decision] = []
     for attempt in range(1, 50):
+        history.append(replace(STARTED, attempt=attempt))
         history += [] if error is None else [failed(attempt, error=error)]
         history.append(ended(attempt, cause))
         decisions.append(decide(settings, history, 8 * GIB))
@@ -88,6 +90,7 @@ def test_whatever_happens_a_run_without_progress_ends(seed):
     choose = random.Random(seed).choice
     settings, history = choose((SETTINGS, PLANNED)), []
     for attempt in range(1, 60):
+        history += choose(([], [replace(STARTED, attempt=attempt)]))
         error, cause = choose(("NoPlanError", "ValueError", str(attempt))), choose(CAUSES[2:])
         history += [failed(attempt, steps=choose((0, attempt)), error=error), ended(attempt, cause)]
         decision = decide(settings, history, 8 * GIB)
@@ -104,7 +107,7 @@ def test_a_smaller_budget_is_not_tried_where_no_plan_reaches_it():
 
 
 def test_a_budget_above_the_limit_is_lowered_to_it():
-    decision = decide(PLANNED, [ended(1, DEVICE_MEMORY)], 6 * GIB)
+    decision = decide(PLANNED, [STARTED, ended(1, DEVICE_MEMORY)], 6 * GIB)
     assert decision.settings is not None
     assert decision.settings.budget_bytes == 6 * GIB
 
@@ -114,7 +117,7 @@ def test_no_budget_is_above_the_limit_that_the_allocator_takes(limit):
     settings, history = SETTINGS, []
     budgets = []
     for attempt in range(1, 5):
-        history.append(ended(attempt, DEVICE_MEMORY))
+        history += [replace(STARTED, attempt=attempt), ended(attempt, DEVICE_MEMORY)]
         after = decide(settings, history, limit).settings
         assert after is not None
         budgets.append(after.budget_bytes)
@@ -130,9 +133,9 @@ def test_what_is_changed_for_the_hosts_memory():
 
 
 def test_one_kind_of_memory_does_not_undo_what_was_changed_for_the_other():
-    first = decide(PLANNED, [ended(1, DEVICE_MEMORY)], 8 * GIB).settings
+    first = decide(PLANNED, [STARTED, ended(1, DEVICE_MEMORY)], 8 * GIB).settings
     assert first is not None
-    second = decide(first, [ended(1, DEVICE_MEMORY), ended(2, HOST_MEMORY)], 8 * GIB).settings
+    second = decide(first, [STARTED, ended(1, DEVICE_MEMORY), ended(2, HOST_MEMORY)], 8 * GIB).settings
     assert second is not None
     assert (second.budget_bytes, second.data_share) == (first.budget_bytes, 0.5)
 
@@ -193,7 +196,14 @@ def test_what_lowtide_refuses_is_not_tried_again():
 def test_a_step_that_cannot_be_planned_is_not_planned():
     decision = decide(SETTINGS, [replace(STARTED, can_plan=False), ended(1, DEVICE_MEMORY)], 8 * GIB)
     assert decision.settings is None
-    assert "@lt.function(budget='8 GiB')" in decision.reason
+    assert "only the script itself can plan, with @lt.function" in decision.reason
+
+
+@pytest.mark.parametrize("events", [[], [STARTED, TrainingEnded(attempt=1, training=0, steps_done=2)]])
+def test_nothing_is_planned_for_memory_that_runs_out_outside_of_a_training(events):
+    decision = decide(SETTINGS, [*events, ended(1, DEVICE_MEMORY)], 8 * GIB)
+    assert decision.settings is None
+    assert "outside of a training" in decision.reason
 
 
 def test_a_failure_is_recognized_after_others():
