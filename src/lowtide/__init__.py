@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from lowtide.run.train.fit_hook import install as _install
+
 if TYPE_CHECKING:
     from lowtide import feed as feed
     from lowtide.atlas.subgraph import Subgraph as Subgraph
@@ -70,6 +72,8 @@ _HOME = {
     "predict_in_batches": "lowtide.feed.predict_in_batches",
     "release": "lowtide.tf.watch.release",
 }
+
+_install()
 
 
 def __getattr__(name: str) -> object:

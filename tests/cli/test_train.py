@@ -277,6 +277,7 @@ def test_another_failure_is_tried_once_more_and_passed_on(script):
     assert "the same failure occurred twice at the same step" in done.err
     script("sys.exit(9)")
     assert train("--out", "b", "train.py").code == 9
+    assert causes("b") == ["failure"]
     script("os.kill(os.getpid(), signal.SIGSEGV)")
     assert train("--out", "c", "train.py").code == 139
 

@@ -140,3 +140,15 @@ def test_a_step_that_does_not_fit_is_planned_before_it_runs(tmp_path):
     planned = ended.of(Planned)[-1]
     assert planned.predicted_bytes > planned.budget_bytes >= planned.planned_bytes
     assert [event.cause for event in ended.of(AttemptEnded)] == ["finished"]
+
+
+def test_keep_going_continues_a_script_that_is_started_again(tmp_path):
+    codes = []
+    for stop in ("SIGTERM@6", "SIGINT@9", "SIGTERM@0"):
+        command = [sys.executable, str(PROGRAMS / "keep_going.py"), str(tmp_path / "run"), stop]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+        codes.append(ended.returncode)
+    assert codes == [128 + signal.SIGTERM, -signal.SIGINT, 0], ended.stderr
+    assert "steps 12" in ended.stdout
+    starts = [event for event in History(tmp_path / "run").read() if isinstance(event, TrainingStarted)]
+    assert [(start.epoch, start.step) for start in starts] == [(0, 0), (1, 2), (2, 1)]

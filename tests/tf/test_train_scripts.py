@@ -15,7 +15,6 @@ from lowtide.tf.train import session
 layers = keras.layers
 X = np.random.default_rng(0).normal(size=(20, 4)).astype("float32")
 Y = np.random.default_rng(1).integers(0, 3, 20)
-BATCHES = tf.data.Dataset.from_tensor_slices((X, Y)).shuffle(8, seed=2).batch(5)
 LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
 
@@ -95,3 +94,103 @@ def test_each_training_of_a_script_keeps_its_own_result(tmp_path):
         return [(model.fit(X, Y, epochs=1, verbose=0, callbacks=kept).history, bits(model)) for _ in range(3)]
 
     check_same(rounds, tmp_path / "rounds", 3)
+
+
+def test_a_script_may_leave_out_a_training_whose_result_it_has_kept(tmp_path):
+    def stages(folder, kill):
+        first, second = network(), compiled(network())
+        kept, file = [lt.KeepGoing(folder, steps=2), kill], folder.parent / f"{folder.name}.npz"
+        if file.exists():
+            first.set_weights(list(np.load(file).values()))
+        else:
+            compiled(first).fit(X, Y, batch_size=5, epochs=1, verbose=0, callbacks=kept)
+            np.savez(file, *first.get_weights())
+        second.fit(X, Y, batch_size=5, epochs=2, verbose=0, callbacks=kept)
+        return bits(first), bits(second)
+
+    # In the second training, before and after its first checkpoint.
+    check_same(stages, tmp_path, 5, 5)
+
+
+def test_a_training_goes_on_with_more_epochs(tmp_path):
+    def script(epochs):
+        def fit(folder, kill):
+            model = compiled(network())
+            kept = [lt.KeepGoing(folder), kill]
+            return model.fit(X, Y, batch_size=5, epochs=epochs, verbose=0, callbacks=kept).history, bits(model)
+
+        return fit
+
+    run(script(1), tmp_path / "run")
+    assert run(script(2), tmp_path / "run") == run(script(2), tmp_path / "plain")
+
+
+class Gan(keras.Model):
+    """As in many examples: two models that are built by the first step, and two optimizers."""
+
+    def __init__(self):
+        super().__init__()
+        self.maker, self.judge = network(late=True), network(late=True)
+        self.seeds = keras.random.SeedGenerator(3)
+
+    def compile(self, maker_optimizer, judge_optimizer):
+        super().compile(jit_compile=False)
+        self.maker_optimizer, self.judge_optimizer = maker_optimizer, judge_optimizer
+        self.lost = keras.metrics.Mean(name="lost")
+
+    @property
+    def metrics(self):
+        return [self.lost]
+
+    def train_step(self, real):
+        for model, optimizer in ((self.judge, self.judge_optimizer), (self.maker, self.maker_optimizer)):
+            with tf.GradientTape() as tape:
+                made = self.maker(keras.random.normal((5, 4), seed=self.seeds), training=True)
+                lost = tf.reduce_mean(self.judge(tf.pad(made, [[0, 0], [0, 1]]), training=True) ** 2)
+                lost += tf.reduce_mean((self.judge(real, training=True) - 1.0) ** 2)
+            optimizer.apply(tape.gradient(lost, model.trainable_variables), model.trainable_variables)
+        self.lost.update_state(lost)
+        return {"lost": self.lost.result()}
+
+
+def test_a_train_step_with_its_own_optimizers_continues(tmp_path):
+    def script(folder, kill):
+        gan = Gan()
+        gan.compile(keras.optimizers.Adam(), keras.optimizers.RMSprop())
+        kept = [lt.KeepGoing(folder, steps=3), kill]
+        return gan.fit(X, batch_size=5, epochs=2, verbose=0, callbacks=kept).history, bits(gan.maker, gan.judge)
+
+    check_same(script, tmp_path, 5)
+
+
+def test_loops_written_by_hand_continue(tmp_path):
+    def script(folder, kill):
+        # Built by their first step: slots for each optimizer's own model, and all from the script's own step.
+        models = {"first": network(late=True), "second": network(late=True)}
+        optimizers = {name: keras.optimizers.Adam(0.01) for name in models}
+        mean = keras.metrics.Mean()
+        results = []
+
+        @tf.function
+        def step(x, y):
+            for name, model in models.items():
+                with tf.GradientTape() as tape:
+                    lost = LOSS(y, model(x, training=True))
+                optimizers[name].apply(tape.gradient(lost, model.trainable_variables), model.trainable_variables)
+            mean.update_state(lost)
+
+        data = tf.data.Dataset.from_tensor_slices((X, Y)).shuffle(8, seed=2).batch(5)
+        training = lt.Training(folder, models=models, optimizers=optimizers, mean=mean, data=data, steps=2)
+        for x, y in training.batches(epochs=1):
+            step(x, y)
+            kill.step()
+        results.append((float(mean.result()), bits(*models.values())))
+        assert len(optimizers["first"].variables) == 2 + 2 * 4
+        other = network()
+        training = lt.Training(folder, model=other, data=(X, Y), batch_size=5, steps=1)
+        for x, _ in training.batches(epochs=1):
+            other.layers[0].kernel.assign_add(tf.reduce_mean(other.layers[0].kernel * 0.1) + tf.ones((4, 6)) * x[0, 0])
+            kill.step()
+        return [*results, bits(other, *models.values())]
+
+    check_same(script, tmp_path, 3, 5)

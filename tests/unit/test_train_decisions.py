@@ -1,6 +1,7 @@
 """What the supervisor changes after an attempt, from histories that are written by hand."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -23,6 +24,7 @@ from lowtide.run.train.history import (
     Event,
     Failed,
     RunEnded,
+    TrainingEnded,
     TrainingStarted,
 )
 from lowtide.run.train.settings import AttemptSettings
@@ -30,6 +32,9 @@ from lowtide.run.train.settings import AttemptSettings
 GIB = 1 << 30
 SETTINGS = AttemptSettings("a", 1, seed=7)
 PLANNED = SETTINGS.changed(budget_bytes=8 * GIB)
+
+
+STARTED = TrainingStarted(attempt=1, training=0, epoch=0, step=0, epochs=1, steps=2, steps_done=0)
 
 
 def checkpoint(attempt: int, steps: int) -> Event:
@@ -52,6 +57,7 @@ def run_to_the_end(settings: AttemptSettings, cause: str, *, error: str | None =
     history: list[Event] = []
     decisions: list[Decision] = []
     for attempt in range(1, 50):
+        history.append(replace(STARTED, attempt=attempt))
         history += [] if error is None else [failed(attempt, error=error)]
         history.append(ended(attempt, cause))
         decisions.append(decide(settings, history, 8 * GIB))
@@ -84,6 +90,7 @@ def test_whatever_happens_a_run_without_progress_ends(seed):
     choose = random.Random(seed).choice
     settings, history = choose((SETTINGS, PLANNED)), []
     for attempt in range(1, 60):
+        history += choose(([], [replace(STARTED, attempt=attempt)]))
         error, cause = choose(("NoPlanError", "ValueError", str(attempt))), choose(CAUSES[2:])
         history += [failed(attempt, steps=choose((0, attempt)), error=error), ended(attempt, cause)]
         decision = decide(settings, history, 8 * GIB)
@@ -100,7 +107,7 @@ def test_a_smaller_budget_is_not_tried_where_no_plan_reaches_it():
 
 
 def test_a_budget_above_the_limit_is_lowered_to_it():
-    decision = decide(PLANNED, [ended(1, DEVICE_MEMORY)], 6 * GIB)
+    decision = decide(PLANNED, [STARTED, ended(1, DEVICE_MEMORY)], 6 * GIB)
     assert decision.settings is not None
     assert decision.settings.budget_bytes == 6 * GIB
 
@@ -110,7 +117,7 @@ def test_no_budget_is_above_the_limit_that_the_allocator_takes(limit):
     settings, history = SETTINGS, []
     budgets = []
     for attempt in range(1, 5):
-        history.append(ended(attempt, DEVICE_MEMORY))
+        history += [replace(STARTED, attempt=attempt), ended(attempt, DEVICE_MEMORY)]
         after = decide(settings, history, limit).settings
         assert after is not None
         budgets.append(after.budget_bytes)
@@ -126,9 +133,9 @@ def test_what_is_changed_for_the_hosts_memory():
 
 
 def test_one_kind_of_memory_does_not_undo_what_was_changed_for_the_other():
-    first = decide(PLANNED, [ended(1, DEVICE_MEMORY)], 8 * GIB).settings
+    first = decide(PLANNED, [STARTED, ended(1, DEVICE_MEMORY)], 8 * GIB).settings
     assert first is not None
-    second = decide(first, [ended(1, DEVICE_MEMORY), ended(2, HOST_MEMORY)], 8 * GIB).settings
+    second = decide(first, [STARTED, ended(1, DEVICE_MEMORY), ended(2, HOST_MEMORY)], 8 * GIB).settings
     assert second is not None
     assert (second.budget_bytes, second.data_share) == (first.budget_bytes, 0.5)
 
@@ -162,38 +169,50 @@ def test_a_process_that_asks_for_a_restart_gets_it():
     ],
 )
 def test_the_same_failure_at_the_same_step_ends_the_run(before, now, is_same):
-    history = [before, ended(1, FAILURE)]
+    history = [STARTED, before, ended(1, FAILURE)]
     assert decide(SETTINGS, history, GIB).settings == SETTINGS
     history += [now, ended(2, FAILURE)]
     assert (decide(SETTINGS, history, GIB).settings is None) == is_same
 
 
 def test_failures_without_an_exception_are_compared_by_signal_and_exit_code():
-    first = [ended(1, FAILURE, 139, 11)]
+    first = [STARTED, ended(1, FAILURE, 139, 11)]
     assert decide(SETTINGS, [*first, ended(2, FAILURE, 139, 11)], GIB).settings is None
     assert decide(SETTINGS, [*first, ended(2, FAILURE, 134, 6)], GIB).settings is not None
     assert decide(SETTINGS, [*first, ended(2, FAILURE, 1)], GIB).settings is not None
 
 
+def test_a_script_that_fails_before_its_training_is_not_tried_again():
+    decision = decide(SETTINGS, [ended(1, FAILURE, 2)], GIB)
+    assert decision.settings is None
+    assert decision.reason == "the script failed before its training began, and it is not memory"
+
+
 def test_what_lowtide_refuses_is_not_tried_again():
-    history = [failed(1, error="LowtideError", message="the model has changed"), ended(1, FAILURE)]
+    history = [STARTED, failed(1, error="LowtideError", message="the model has changed"), ended(1, FAILURE)]
     assert decide(SETTINGS, history, 8 * GIB).settings is None
 
 
 def test_a_step_that_cannot_be_planned_is_not_planned():
-    started = TrainingStarted(attempt=1, training=0, epoch=0, step=0, epochs=1, steps=2, steps_done=0, can_plan=False)
-    decision = decide(SETTINGS, [started, ended(1, DEVICE_MEMORY)], 8 * GIB)
+    decision = decide(SETTINGS, [replace(STARTED, can_plan=False), ended(1, DEVICE_MEMORY)], 8 * GIB)
     assert decision.settings is None
-    assert "@lt.function(budget='8 GiB')" in decision.reason
+    assert "only the script itself can plan, with @lt.function" in decision.reason
+
+
+@pytest.mark.parametrize("events", [[], [STARTED, TrainingEnded(attempt=1, training=0, steps_done=2)]])
+def test_nothing_is_planned_for_memory_that_runs_out_outside_of_a_training(events):
+    decision = decide(SETTINGS, [*events, ended(1, DEVICE_MEMORY)], 8 * GIB)
+    assert decision.settings is None
+    assert "outside of a training" in decision.reason
 
 
 def test_a_failure_is_recognized_after_others():
-    history = [failed(1, 5), ended(1, FAILURE), ended(2, KILLED, 137, 9), failed(3, 5), ended(3, FAILURE)]
+    history = [STARTED, failed(1, 5), ended(1, FAILURE), ended(2, KILLED, 137, 9), failed(3, 5), ended(3, FAILURE)]
     assert decide(SETTINGS, history, GIB).settings is None
 
 
 def test_a_failure_that_is_different_each_time_ends_too():
-    history: list[Event] = []
+    history: list[Event] = [STARTED]
     for attempt in range(1, 4):
         history += [failed(attempt, message=str(attempt)), ended(attempt, FAILURE)]
         assert decide(SETTINGS, history, GIB).settings == SETTINGS
@@ -215,7 +234,7 @@ def test_a_process_that_is_killed_is_started_three_times_without_a_new_checkpoin
 
 
 def test_what_happened_before_the_user_started_again_does_not_count():
-    history = [failed(1, 5), ended(1, FAILURE), failed(2, 5), ended(2, FAILURE)]
+    history = [STARTED, failed(1, 5), ended(1, FAILURE), failed(2, 5), ended(2, FAILURE)]
     assert decide(SETTINGS, history, GIB).settings is None
     history += [RunEnded(attempt=2, status="failed", exit_code=1), failed(3, 5), ended(3, FAILURE)]
     assert decide(SETTINGS, history, GIB).settings == SETTINGS

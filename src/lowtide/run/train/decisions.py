@@ -66,8 +66,8 @@ class PastAttempt:
     """Whether it ended because no plan reaches the budget."""
     is_refused: bool = False
     """Whether lowtide itself refused to go on, as with another model than that of the checkpoint."""
-    can_plan: bool = True
-    """Whether lowtide can plan the steps of the training."""
+    unplanned: str | None = None
+    """Where it ended, if lowtide plans no steps there."""
 
 
 def whole_mib(count: int) -> int:
@@ -98,7 +98,8 @@ def decide(settings: AttemptSettings, history: Iterable[Event], limit_bytes: int
 
     `limit_bytes` is the limit of the device's memory.
     """
-    attempts = past_attempts(history)
+    events = list(history)
+    attempts = past_attempts(events)
     last = attempts[-1]
     if last.cause == DEVICE_MEMORY:
         return _for_device_memory(settings, last, whole_mib(limit_bytes))
@@ -110,6 +111,8 @@ def decide(settings: AttemptSettings, history: Iterable[Event], limit_bytes: int
         return _same(settings, "memory would have run out before the next checkpoint")
     if last.cause == FAILURE and last.is_refused:
         return Decision(None, "the run ends", "lowtide cannot go on, and to start again would not change that")
+    if last.cause == FAILURE and not any(isinstance(event, TrainingStarted) for event in events):
+        return Decision(None, "the run ends", "the script failed before its training began, and it is not memory")
     if last.cause == FAILURE and _was_seen(last, attempts[:-1]):
         return Decision(None, "the run ends", "the same failure occurred twice at the same step, and it is not memory")
     if _restarts_in_vain(attempts) >= _RESTARTS:
@@ -139,17 +142,24 @@ def _past_attempt(ended: AttemptEnded, history: Sequence[Event]) -> PastAttempt:
     failed = next((each for each in reversed(events) if isinstance(each, Failed)), None)
     places = (TrainingStarted, CheckpointWritten, EpochEnded, TrainingEnded)
     reached = max((each.steps_done for each in events if isinstance(each, places)), default=0)
-    started = next((each for each in reversed(events) if isinstance(each, TrainingStarted)), None)
-    can_plan = started is None or started.can_plan
+    unplanned = _find_unplanned(events)
     if failed is None:
         failure: tuple[object, ...] = (ended.exit_code, ended.signal)
-        return PastAttempt(ended.cause, failure, reached, has_new_checkpoint, can_plan=can_plan)
+        return PastAttempt(ended.cause, failure, reached, has_new_checkpoint, unplanned=unplanned)
     # An object's address differs from process to process.
     failure = (failed.error, _ADDRESS.sub("0x", failed.message))
     is_refused = failed.error == LowtideError.__name__
     return PastAttempt(
-        ended.cause, failure, failed.steps_done, has_new_checkpoint, is_no_plan(failed), is_refused, can_plan
+        ended.cause, failure, failed.steps_done, has_new_checkpoint, is_no_plan(failed), is_refused, unplanned
     )
+
+
+def _find_unplanned(events: Sequence[Event]) -> str | None:
+    """Return where an attempt ended, if lowtide plans no steps there; None if it does."""
+    last = next((each for each in reversed(events) if isinstance(each, (TrainingStarted, TrainingEnded))), None)
+    if not isinstance(last, TrainingStarted):
+        return "outside of a training, where there is no step to plan"
+    return None if last.can_plan else "in a step that only the script itself can plan, with @lt.function or lt.fit_in"
 
 
 def _newest_checkpoint(events: Iterable[Event]) -> int:
@@ -179,17 +189,13 @@ def _restarts_in_vain(attempts: Sequence[PastAttempt]) -> int:
 
 
 def _same(settings: AttemptSettings, reason: str) -> Decision:
-    return Decision(settings, "the same settings, from the last checkpoint", reason)
+    return Decision(settings, "started again with the same settings", reason)
 
 
 def _for_device_memory(settings: AttemptSettings, last: PastAttempt, full_bytes: int) -> Decision:
     budget = settings.budget_bytes
-    if not last.can_plan:
-        why = (
-            "the device's memory ran out in a step that lowtide cannot plan by itself (a step written by hand is "
-            f"planned with @lt.function(budget='{format_bytes(full_bytes)}'))"
-        )
-        return _when_nothing_is_left(settings, last, why)
+    if last.unplanned is not None:
+        return _when_nothing_is_left(settings, last, f"the device's memory ran out {last.unplanned}")
     if budget is None or budget > full_bytes:
         return _plan_for(settings, full_bytes, "the device's memory ran out, and steps were not planned for its limit")
     times = round(math.log(budget / full_bytes) / math.log(_SMALLER))

@@ -79,6 +79,7 @@ class Checkpointer:
                 "random": capture_random(),
                 "model": session.models[self.training],
                 "description": self._describe(),
+                "lines": session.lines,
             }
             save_state(folder, content)
 
@@ -105,7 +106,7 @@ class Checkpointer:
         """Return the position of a checkpoint, and let the session count from its steps."""
         state = load_state(path)
         self.session.steps_done = int(state["steps_done"])
-        return Position(**{name: state[name] for name in Position.__dataclass_fields__})
+        return Position(**{name: state[name] for name in Position.__dataclass_fields__ if name != "is_end"})
 
     def find_end(self) -> Path | None:
         """Return the checkpoint with the result of this training, which ended before; None if it is not kept."""
@@ -120,10 +121,13 @@ class Checkpointer:
             session.note(f"{which}; its model is that of training {result.training + 1}, the first that is still kept")
         return result.path
 
-    def has_ended(self) -> bool:
-        """Whether this training ended in an earlier process."""
+    def has_ended(self, epochs: int | None = None) -> bool:
+        """Whether this training ended in an earlier process; the last one goes on if it now has more epochs."""
         found, state = self.session.found_training, self.session.found_state
-        return found > self.training or (found == self.training and state is not None and state["is_end"])
+        if found != self.training or state is None:
+            return found > self.training
+        is_complete = epochs is None or state["epoch"] >= epochs or state["is_stopping"]
+        return bool(state["is_end"] and is_complete)
 
     def prepare_callbacks(self, callbacks: Sequence[Any]) -> None:
         """Let callbacks continue their files; before they get their model."""

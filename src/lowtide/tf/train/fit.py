@@ -55,7 +55,7 @@ class FitTraining:
     def run(self, original: Callable[..., Any]) -> Any:
         """Train with Keras's `fit` from where the run is, and return the history of all epochs."""
         try:
-            if self.checkpointer.has_ended():
+            if self.checkpointer.has_ended(self.epochs):
                 return self._return_result()
             with self.session.catching_signals():
                 return original(self.model, **self._arguments_from_here())
@@ -76,6 +76,7 @@ class FitTraining:
             arguments["initial_epoch"] = self.epochs if self._first.is_stopping else self._first.epoch
         else:
             self._first = Position(arguments["initial_epoch"])
+            self.position = replace(self._first)
         if self.data.note is not None:
             self.session.note(self.data.note)
         batch_size = arguments["batch_size"]

@@ -9,8 +9,8 @@ from typing import Any
 import keras
 
 from lowtide.errors import LowtideError
+from lowtide.run.train.fit_hook import NOT_OF_A_RUN, let_fits_belong
 from lowtide.tf.train.fit import FitTraining, RunCallback, list_callbacks
-from lowtide.tf.train.fit_hook import NOT_OF_A_RUN, install
 from lowtide.tf.train.session import RunSession, open_session, supervised_session
 
 
@@ -35,7 +35,13 @@ class KeepGoing(RunCallback):
         self.path = path
         self.minutes = minutes
         self.steps = steps
-        install(lambda: run_fit)
+        self.is_of_a_run = False
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        """Refuse a `fit` that is not that of lowtide: it would begin at its beginning each time."""
+        if not self.is_of_a_run:
+            cure = "import lowtide before the method is taken from the class, and fit with the TensorFlow backend"
+            raise LowtideError("lt.KeepGoing is in a training that it cannot continue", cure=cure)
 
     def session(self) -> RunSession:
         """Return the run of this callback."""
@@ -46,5 +52,10 @@ class KeepGoing(RunCallback):
 def run_fit(original: Callable[..., Any], model: keras.Model, arguments: dict[str, Any]) -> Any:
     """Run a call of `fit` as a part of its run, if it has one."""
     found = [each for each in list_callbacks(arguments["callbacks"]) if isinstance(each, KeepGoing)]
+    for each in found:
+        each.is_of_a_run = True
     session = found[0].session() if found else supervised_session()
     return NOT_OF_A_RUN if session is None else FitTraining(session, model, arguments).run(original)
+
+
+let_fits_belong(lambda: run_fit)

@@ -47,6 +47,8 @@ class Results:
 
     def find(self, training: int, model: int) -> Result | None:
         """Return the result of a training, or else that of the next training of the same model."""
+        if training in self._by_training:
+            return self._by_training[training]
         later = [each for each in self._by_training.values() if each.model == model and each.training >= training]
         return min(later, key=lambda each: each.training, default=None)
 

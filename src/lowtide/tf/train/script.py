@@ -8,10 +8,10 @@ from typing import Any
 
 import tensorflow as tf
 
+from lowtide.run.train.fit_hook import Run, let_fits_belong
 from lowtide.run.train.history import Failed
 from lowtide.run.train.settings import VARIABLE, read_settings
 from lowtide.tf.record.script import limit_gpus as limit_gpus
-from lowtide.tf.train.fit_hook import Run, install
 from lowtide.tf.train.session import begin_supervised, supervised_session
 
 
@@ -24,7 +24,7 @@ def begin(folder: str, steps: int) -> bool:
     begin_supervised(settings)
     # Python's and NumPy's generators were seeded when they were imported.
     tf.random.set_seed(settings.seed)
-    install(_load)
+    let_fits_belong(_load)
     return True
 
 

@@ -24,6 +24,7 @@ from lowtide.run.train.run_directory import RunDirectory, new_record, this_scrip
 from lowtide.run.train.settings import CHECKPOINT_SECONDS, AttemptSettings
 from lowtide.tf.train.plain_data import load_state
 from lowtide.tf.train.results import Results
+from lowtide.tf.train.script_line import Line, calling_line
 
 # A checkpoint at the end of an epoch is left out while it would cost more than this share of the time.
 _CHECKPOINT_SHARE = 0.01
@@ -45,6 +46,7 @@ class RunSession:
         self.is_supervised = is_supervised
         self.models: list[int] = []
         """For each training that has begun in this process, the first one of the same model."""
+        self._lines: list[Line] = []
         self._first_trainings: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self.stop_signal: int | None = None
         self.steps_done = 0
@@ -81,9 +83,31 @@ class RunSession:
 
     def begin_training(self, model: Any) -> int:
         """Return the number of the training of a model that begins."""
-        number = len(self.models)
+        number = self._number(line := calling_line())
+        for skipped in range(len(self.models), number):
+            # Their results are elsewhere, as in a file that the script has found.
+            self.models.append(skipped)
+            self._lines.append(self._found_lines[skipped])
         self.models.append(self._first_trainings.setdefault(model, number))
+        self._lines.append(line)
         return number
+
+    def _number(self, line: Line) -> int:
+        """Return the number of the training that a line begins; a script may leave out some of those that ended."""
+        number, known = len(self.models), self._found_lines
+        if line in known[number:]:
+            return known.index(line, number)
+        # If the file was edited, the order counts.
+        return max(number, len(known)) if number < len(known) and known[number].is_unchanged else number
+
+    @property
+    def lines(self) -> list[list[Any]]:
+        """For each training the line of the script that began it, as data for `save_state`."""
+        return [list(each) for each in self._lines]
+
+    @property
+    def _found_lines(self) -> list[Line]:
+        return [Line(*each) for each in (self.found_state or {"lines": []})["lines"]]
 
     @cached_property
     def results(self) -> Results:

@@ -93,7 +93,7 @@ class Training:
     def batches(self, epochs: int) -> Iterator[Any]:
         """Yield the batches that are left; a batch counts as trained once the next one is requested."""
         session, position = self.session, self._position
-        if self._checkpointer.has_ended():
+        if self._checkpointer.has_ended(epochs):
             return
         session.add(
             TrainingStarted(

@@ -26,15 +26,28 @@ Run = Callable[[Callable[..., Any], Any, dict[str, Any]], Any]
 NOT_OF_A_RUN = object()
 
 
-def install(load: Callable[[], Run]) -> None:
-    """Wrap `fit` now, or as soon as Keras is imported; `load` is called for each `fit`, when Keras is there."""
+_load: Callable[[], Run] | None = None
+
+
+def install() -> None:
+    """Wrap `fit` now, or as soon as Keras is imported; it remains Keras's own until `let_fits_belong` is called.
+
+    This is done when lowtide is imported: in `model.fit(data, callbacks=[lt.KeepGoing(...)])` Python looks up `fit`
+    before it makes the callback.
+    """
     if hasattr(sys.modules.get(_MODELS), "Model"):
-        _wrap_fit(load)
+        _wrap_fit()
     else:
-        AfterImport(_MODELS, lambda: _wrap_fit(load)).install()
+        AfterImport(_MODELS, _wrap_fit).install()
 
 
-def _wrap_fit(load: Callable[[], Run]) -> None:
+def let_fits_belong(load: Callable[[], Run]) -> None:
+    """Let every `fit` look for its run; `load` is called for each, when Keras is there."""
+    global _load
+    _load = load
+
+
+def _wrap_fit() -> None:
     model: Any = sys.modules[_MODELS].Model
     trainer = next(base for base in model.__mro__ if "fit" in vars(base))
     original = trainer.fit
@@ -44,14 +57,14 @@ def _wrap_fit(load: Callable[[], Run]) -> None:
 
     @functools.wraps(original)
     def fit(self: Any, *arguments: Any, **keywords: Any) -> Any:
-        if getattr(_thread, "is_fitting", False):
-            # A callback or a step fits another model.
+        if _load is None or getattr(_thread, "is_fitting", False):
+            # A callback or a step may fit another model.
             return original(self, *arguments, **keywords)
         given = signature.bind(self, *arguments, **keywords)
         given.apply_defaults()
         _thread.is_fitting = True
         try:
-            result = load()(original, self, {name: value for name, value in given.arguments.items() if name != "self"})
+            result = _load()(original, self, {name: value for name, value in given.arguments.items() if name != "self"})
         finally:
             _thread.is_fitting = False
         return original(self, *arguments, **keywords) if result is NOT_OF_A_RUN else result
