@@ -126,11 +126,11 @@ def test_a_training_goes_on_with_more_epochs(tmp_path):
 
 
 class Gan(keras.Model):
-    """As in many examples: two models that are built by the first step, and two optimizers."""
+    """As in many examples: two models, two optimizers, and the one of `compile` that nothing uses."""
 
     def __init__(self):
         super().__init__()
-        self.maker, self.judge = network(late=True), network(late=True)
+        self.maker, self.judge = network(late=True), network()
         self.seeds = keras.random.SeedGenerator(3)
 
     def compile(self, maker_optimizer, judge_optimizer):

@@ -180,15 +180,24 @@ class FitTraining:
         model.train_function = skip
 
     def _prepare(self, checkpoint: Path) -> None:
-        """Create the variables that the first step would create."""
-        spec = self.data.element_spec
+        """Create the variables that the first step would create, and no others."""
+        model, spec = self.model, self.data.element_spec
         specs = spec if isinstance(spec, tuple) else (spec,)
-        keras_models.prepare(self.model, specs)
-        if not self.checkpointer.has_variables_of(checkpoint):
-            # A train_step of the script's own builds layers and optimizers that Keras does not know of. If it cannot be
-            # traced, the checkpoint says what is missing.
+
+        def trace() -> None:
+            keras_models.train_function(model).get_concrete_function(*specs)
+
+        def prepare() -> None:
+            keras_models.prepare(model, specs)
+
+        # A train_step of the script's own may leave `model.optimizer` alone, and use others that Keras does not know of.
+        is_own = type(model).train_step is not keras.Model.train_step
+        for create in (trace, prepare) if is_own else (prepare, trace):
+            if self.checkpointer.has_variables_of(checkpoint):
+                return
+            # If that fails, the checkpoint says what is missing.
             with contextlib.suppress(Exception):
-                keras_models.train_function(self.model).get_concrete_function(*specs)
+                create()
 
     def _return_result(self) -> Any:
         """Restore the result of a training that ended in an earlier process."""

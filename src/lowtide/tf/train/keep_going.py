@@ -23,7 +23,7 @@ class KeepGoing(RunCallback):
     process gets SIGTERM or SIGINT. Started again with the same data and arguments, `fit` continues with the next batch:
     weights, optimizer, metrics, callbacks, random generators and the order of the data are what they were.
 
-    Under `lowtide train` the directory of the command is used, and the path given here is not.
+    Under `lowtide train` its directory and its options for checkpoints are used, and those given here are not.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, minutes: float | None = None, steps: int | None = None) -> None:

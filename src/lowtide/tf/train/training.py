@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +19,9 @@ from lowtide.tf.train.data.choose import training_data
 from lowtide.tf.train.session import open_session, supervised_session
 from lowtide.tf.train.state import find_variables
 from lowtide.tf.train.step_monitor import StepMonitor, numbers
+from lowtide.units import format_bytes
+
+_PLANNED_FUNCTIONS = "lowtide.tf.plan.function"
 
 
 class Training:
@@ -32,7 +36,7 @@ class Training:
     metrics, `tf.Variable`s, and lists and dictionaries of them. Checkpoints are written between two steps: every
     `minutes`, after every `steps` if that is given, at the ends of epochs, and when the process gets SIGTERM or SIGINT.
 
-    Under `lowtide train` the directory of the command is used, and the path given here is not.
+    Under `lowtide train` its directory and its options for checkpoints are used, and those given here are not.
     """
 
     def __init__(
@@ -65,6 +69,12 @@ class Training:
         self._position = Position()
         if self.data.note is not None:
             self.session.note(self.data.note)
+        budget = self.session.settings.budget_bytes
+        if budget is not None and _PLANNED_FUNCTIONS not in sys.modules:
+            self.session.note(
+                "the step of a loop written by hand is not planned for the budget, unless the script makes it with "
+                f"@lt.function(budget='{format_bytes(budget)}')"
+            )
         checkpointer = self._checkpointer
         self._checkpoint = checkpointer.find_end() if checkpointer.has_ended() else checkpointer.find()
         if self._checkpoint is not None:
