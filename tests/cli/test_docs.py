@@ -22,6 +22,7 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
         ("measure.md", lambda names: names["tide"].peak_bytes > 0),
         ("graph.md", lambda names: 0 < len(names["products"]) < len(names["graph"])),
         ("feed.md", lambda names: (names["bookmark"].epoch, len(names["part"])) == (2, 8)),
+        ("train.md", lambda names: (names["training"].epoch, names["training"].steps_done) == (2, 16)),
         ("watch.md", lambda names: names["released"].held_bytes >= 0),
     ],
     ids=lambda each: each if isinstance(each, str) else "",
