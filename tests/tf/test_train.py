@@ -115,11 +115,14 @@ def test_a_finished_run_is_not_trained_again(tmp_path, undisturbed):
 
 def test_keep_going_continues_a_script_that_is_started_again(tmp_path):
     codes = []
+    # After SIGINT the script trains again in the same process, as a notebook may.
     for stop in ("SIGTERM@6", "SIGINT@9", "SIGTERM@0"):
         command = [sys.executable, str(PROGRAMS / "keep_going.py"), str(tmp_path / "run"), stop]
         ended = subprocess.run(command, capture_output=True, text=True, check=False)
         codes.append(ended.returncode)
-    assert codes == [128 + signal.SIGTERM, -signal.SIGINT, 0], ended.stderr
-    assert "steps 12" in ended.stdout
+        assert "steps 12" in ended.stdout or stop == "SIGTERM@6"
+    assert codes == [128 + signal.SIGTERM, 0, 0], ended.stderr
+    assert f"the run in {tmp_path / 'run'} began with other arguments, and continues" in ended.stderr
+    assert "training 1 of the script had ended: its result is restored" in ended.stderr
     starts = [event for event in History(tmp_path / "run").read() if isinstance(event, TrainingStarted)]
     assert [(start.epoch, start.step) for start in starts] == [(0, 0), (1, 2), (2, 1)]

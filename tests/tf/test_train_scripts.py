@@ -51,9 +51,8 @@ def run(script, folder, kills=()):
         except Killed:
             continue
         finally:
-            for each in session._sessions.values():
-                each.directory.unlock()
-            session._sessions.clear()
+            for each in list(session._sessions.values()):
+                session.close_session(each)
     return result
 
 

@@ -20,7 +20,7 @@ from tensorflow.python.eager import context
 from lowtide.errors import LowtideError
 from lowtide.run.train.checkpoint_files import newest_checkpoint
 from lowtide.run.train.history import Event, Note
-from lowtide.run.train.run_directory import RunDirectory, new_record, this_script
+from lowtide.run.train.run_directory import RunDirectory, TrainingRecord, new_record, this_script
 from lowtide.run.train.settings import CHECKPOINT_SECONDS, AttemptSettings
 from lowtide.tf.train.plain_data import load_state
 from lowtide.tf.train.results import Results
@@ -168,6 +168,8 @@ class RunSession:
         assert number is not None
         if not self.is_supervised:
             print(f"lowtide: stopped by {signal.Signals(number).name}; start again to continue", file=sys.stderr)
+            # In a notebook, this process starts again.
+            close_session(self)
         if number == signal.SIGINT:
             raise KeyboardInterrupt
         raise SystemExit(128 + number)
@@ -185,6 +187,7 @@ def open_session(folder: str | os.PathLike[str], *, seconds: float | None, steps
         if not directory.exists:
             directory.create(new_record(this_script()))
         record = directory.load()
+        changes = _check_program(directory, record)
         attempts = [event.attempt for event in directory.history.read()]
         settings = AttemptSettings(
             str(path),
@@ -193,8 +196,33 @@ def open_session(folder: str | os.PathLike[str], *, seconds: float | None, steps
             checkpoint_seconds=CHECKPOINT_SECONDS if seconds is None else seconds,
             checkpoint_steps=steps,
         )
-        _sessions[path] = RunSession(directory, settings, is_supervised=False)
+        session = RunSession(directory, settings, is_supervised=False)
+        for change in changes:
+            session.note(change)
+        _sessions[path] = session
     return _sessions[path]
+
+
+def close_session(session: RunSession) -> None:
+    """Let the next training of this process begin where the run is, as another process would."""
+    session.directory.unlock()
+    for path in [path for path, each in _sessions.items() if each is session]:
+        del _sessions[path]
+
+
+def _check_program(directory: RunDirectory, record: TrainingRecord) -> list[str]:
+    """Refuse the run of another script; return what is different in this process."""
+    script = this_script()
+    if record.path.name != Path(script.target).name:
+        raise LowtideError(
+            f"{directory.folder} holds the run of another program",
+            given=f"{script.target}, and the run is of {record.words}",
+            cure="name another directory",
+        )
+    if record.script.arguments != script.arguments:
+        return [f"the run in {directory.folder} began with other arguments, and continues: {record.words}"]
+    changes = directory.changes_since(record) if record.path.is_file() else None
+    return [] if changes is None else [f"warning: {changes}"]
 
 
 _settings: AttemptSettings | None = None
