@@ -111,17 +111,24 @@ def test_a_script_may_leave_out_a_training_whose_result_it_has_kept(tmp_path):
     check_same(stages, tmp_path, 5, 5)
 
 
-def test_a_training_goes_on_with_more_epochs(tmp_path):
-    def script(epochs):
+def test_a_training_goes_on_with_more_epochs_and_another_batch_size(tmp_path, capfd):
+    def script(epochs, batch_size=5):
         def fit(folder, kill):
             model = compiled(network())
-            kept = [lt.KeepGoing(folder), kill]
-            return model.fit(X, Y, batch_size=5, epochs=epochs, verbose=0, callbacks=kept).history, bits(model)
+            kept = [lt.KeepGoing(folder, steps=2), kill]
+            return model.fit(X, Y, batch_size, epochs, verbose=0, callbacks=kept).history, bits(model)
 
         return fit
 
     run(script(1), tmp_path / "run")
     assert run(script(2), tmp_path / "run") == run(script(2), tmp_path / "plain")
+    assert "steps" not in capfd.readouterr().err
+
+    def edited(folder, kill):
+        return script(1, 5 if KillAfter.last else 10)(folder, kill)
+
+    run(edited, tmp_path / "edited", (3,))
+    assert "an epoch has 2 steps, and had 4" in capfd.readouterr().err
 
 
 class Gan(keras.Model):
