@@ -146,9 +146,9 @@ def test_a_finished_run_is_not_run_again(script):
         done = train(*again)
         assert (done.code, done.out) == (0, "")
         assert done.err.splitlines()[-1] == "lowtide  the run in a is finished"
-    script("for step in train(2): pass")
-    assert "lowtide  finished after" in train("--resume", "a").err
     assert len(events(AttemptStarted)) == 1
+    script("for step in train(2): pass")
+    assert "lowtide  finished after 2 steps in 2 attempts" in train("--resume", "a").err
 
 
 ENDS = {

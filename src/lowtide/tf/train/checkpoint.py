@@ -156,8 +156,8 @@ class Checkpointer:
             return
         if state["step"] and state["steps"] != self._data.steps:
             self.session.note(
-                f"an epoch has {self._data.steps} steps, and had {state['steps']}: in the one that continues, samples may "
-                "be left out or trained twice"
+                f"an epoch has {self._data.steps} steps, and had {state['steps']}: in the one that continues, samples "
+                "may be left out or trained twice"
             )
         self._data.restore(path / _DATA, state["data"])
 
