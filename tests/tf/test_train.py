@@ -96,6 +96,17 @@ def test_a_killed_run_ends_as_an_undisturbed_one(tmp_path, undisturbed, data, mo
     assert ended.samples[-len(plain.samples) + started[1].steps_done :] == plain.samples[started[1].steps_done :]
 
 
+def test_a_checkpoint_of_a_newer_version_is_refused_at_once(tmp_path):
+    assert train(tmp_path, "fit_program.py", "arrays", "--fault", "SIGTERM@3").code == 128 + signal.SIGTERM
+    for manifest in (tmp_path / "run" / "checkpoints").glob("*/manifest.json"):
+        manifest.write_text(manifest.read_text().replace('"schema_version": 1', '"schema_version": 2'))
+    ended = train(tmp_path, "fit_program.py", "arrays", "--fault", "SIGTERM@3")
+    assert ended.code == 1
+    assert "LowtideError: the checkpoint was written by a newer version of lowtide" in ended.stderr
+    assert "the recorder failed" not in ended.stderr
+    assert len(ended.of(AttemptEnded)) == 2
+
+
 def test_each_sample_is_trained_once_in_each_epoch(undisturbed):
     run = undisturbed[("arrays", "--model", "mlp")]
     assert run.epochs() == [list(range(SAMPLES))] * 3

@@ -4,9 +4,12 @@ A process that is killed is an exception here, after which the run is opened aga
 """
 
 import itertools
+import re
+import sys
 
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 
 import lowtide as lt
@@ -200,3 +203,32 @@ def test_loops_written_by_hand_continue(tmp_path):
         return [*results, bits(other, *models.values())]
 
     check_same(script, tmp_path, 3, 5)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"data": X}, "there is nothing to save"),
+        ({"data": X, "best": 1.5}, "this cannot be restored (given: best=1.5)"),
+        ({"data": None, "step": tf.Variable(0)}, "a training needs data"),
+        ({"data": X, "step": tf.Variable(0), "minutes": -1}, "a time between them (given: minutes=-1)"),
+        ({"data": X, "step": tf.Variable(0), "steps": 0}, "steps between them (given: steps=0)"),
+    ],
+)
+def test_what_a_loop_cannot_be_given(tmp_path, given, words):
+    with pytest.raises(lt.LowtideError, match=re.escape(words)):
+        lt.Training(tmp_path / "run", **given)
+    assert not (tmp_path / "run").exists()
+
+
+def test_another_scripts_run_and_a_strategy_are_refused(tmp_path, monkeypatch):
+    def fit(folder, kill):
+        model = compiled(network())
+        model.fit(X, Y, verbose=0, callbacks=[lt.KeepGoing(folder)])
+
+    run(fit, tmp_path / "run")
+    monkeypatch.setattr(sys, "argv", ["other.py"])
+    with pytest.raises(lt.LowtideError, match="holds the run of another program"):
+        run(fit, tmp_path / "run")
+    with tf.distribute.MirroredStrategy(["CPU:0"]).scope(), pytest.raises(lt.LowtideError, match="MirroredStrategy"):
+        fit(tmp_path / "mirrored", None)

@@ -19,7 +19,7 @@ from tensorflow.python.eager import context
 
 from lowtide.errors import LowtideError
 from lowtide.run.train.checkpoint_files import newest_checkpoint
-from lowtide.run.train.history import Event, Note
+from lowtide.run.train.history import Event, Failed, Note
 from lowtide.run.train.run_directory import RunDirectory, TrainingRecord, new_record, this_script
 from lowtide.run.train.settings import CHECKPOINT_SECONDS, AttemptSettings
 from lowtide.tf.train.plain_data import load_state
@@ -175,6 +175,14 @@ class RunSession:
         raise SystemExit(128 + number)
 
 
+def check_intervals(minutes: float | None, steps: int | None) -> None:
+    """Refuse times and numbers of steps that are none."""
+    if minutes is not None and minutes < 0:
+        raise LowtideError("checkpoints need a time between them", given=f"minutes={minutes}", cure="try 5")
+    if steps is not None and steps < 1:
+        raise LowtideError("checkpoints need steps between them", given=f"steps={steps}", cure="try 1000")
+
+
 def open_session(folder: str | os.PathLike[str], *, seconds: float | None, steps: int | None) -> RunSession:
     """Return the session of a process without a supervisor; one per directory.
 
@@ -233,6 +241,19 @@ def begin_supervised(settings: AttemptSettings) -> None:
     """Let this process belong to the run of the supervisor that started it."""
     global _settings
     _settings = settings
+
+
+def add_failure(error: BaseException, *, is_memory: bool) -> None:
+    """Say by which exception this process of a supervisor is about to end."""
+    assert _settings is not None
+    failed = Failed(
+        attempt=_settings.attempt,
+        error=type(error).__name__,
+        message=str(error)[:2000],
+        is_memory=is_memory,
+        steps_done=0 if _supervised is None else _supervised.steps_done,
+    )
+    RunDirectory(_settings.folder).history.append(failed)
 
 
 def supervised_session() -> RunSession | None:
