@@ -13,6 +13,7 @@ import pytest
 import tensorflow as tf
 
 import lowtide as lt
+from lowtide.run.train.history import History, Planned
 from lowtide.tf.train import session
 
 layers = keras.layers
@@ -232,3 +233,17 @@ def test_another_scripts_run_and_a_strategy_are_refused(tmp_path, monkeypatch):
         run(fit, tmp_path / "run")
     with tf.distribute.MirroredStrategy(["CPU:0"]).scope(), pytest.raises(lt.LowtideError, match="MirroredStrategy"):
         fit(tmp_path / "mirrored", None)
+
+
+def test_each_plan_is_told_and_saved_once(tmp_path):
+    def script(folder, kill):
+        keep = lt.KeepGoing(folder)
+        keep.session().settings = keep.session().settings.changed(budget_bytes=512 << 20)
+        models = [compiled(network()), compiled(network())]
+        for model in (*models, models[0]):
+            model.fit(X, Y, verbose=0, callbacks=[keep])
+        return
+
+    run(script, tmp_path)
+    assert [event.planned_bytes for event in History(tmp_path).read() if isinstance(event, Planned)] == [None, None]
+    assert sorted(path.name for path in (tmp_path / "plans").iterdir()) == ["attempt-1-1.plan", "attempt-1-2.plan"]

@@ -45,9 +45,9 @@ class FitTraining:
         self._metric_values: list[Any] = []
         self._logs: Any = None
         self.monitor = StepMonitor(session, self.number, self.epochs, self._save)
-        self._plans_seen = 0
         self._can_plan = _can_plan(model)
         self._fitted = _fit_in_budget(session, model) if self._can_plan else None
+        self._plans_seen = 0 if self._fitted is None else len(self._fitted.plans)
         split_validation(self.arguments)
         names = ("x", "y", "sample_weight", "batch_size", "shuffle", "class_weight", "steps_per_epoch")
         self.data = training_data(**{name: self.arguments[name] for name in names}, seed=session.data_seed(self.number))
@@ -219,7 +219,8 @@ class FitTraining:
         directory.mkdir(exist_ok=True)
         # What other budgets would cost takes another search.
         alone = replace(plan, frontier=())
-        alone.save(directory / f"attempt-{self.session.attempt}-{self._plans_seen}.plan")
+        self.session.plans += 1
+        alone.save(directory / f"attempt-{self.session.attempt}-{self.session.plans}.plan")
         self.session.add(
             Planned(
                 attempt=self.session.attempt,

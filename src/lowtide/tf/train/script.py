@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
 
 import tensorflow as tf
 
@@ -41,8 +40,7 @@ def _load() -> Run:
     return run_fit
 
 
-def _is_memory(error: BaseException | None) -> bool:
-    from lowtide.planning.plan import NoPlanError
-
-    kinds: tuple[Any, ...] = (MemoryError, tf.errors.ResourceExhaustedError, NoPlanError)
-    return isinstance(error, kinds)
+def _is_memory(error: BaseException) -> bool:
+    # Nothing is imported in a process that ends. Without its module there is no such error.
+    no_plan = getattr(sys.modules.get("lowtide.planning.plan"), "NoPlanError", MemoryError)
+    return isinstance(error, (MemoryError, tf.errors.ResourceExhaustedError, no_plan))

@@ -48,6 +48,8 @@ class RunSession:
         """For each training that has begun in this process, the first one of the same model."""
         self._lines: list[Line] = []
         self._first_trainings: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self.plans = 0
+        """The number of plans that this process has used."""
         self.stop_signal: int | None = None
         self.steps_done = 0
         """Steps of the whole run."""
