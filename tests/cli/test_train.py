@@ -147,6 +147,8 @@ def test_a_finished_run_is_not_run_again(script):
         assert (done.code, done.out) == (0, "")
         assert done.err.splitlines()[-1] == "lowtide  the run in a is finished"
     assert len(events(AttemptStarted)) == 1
+    script("for step in train(2): pass")
+    assert "lowtide  finished after 2 steps in 2 attempts" in train("--resume", "a").err
 
 
 ENDS = {

@@ -436,6 +436,15 @@ def test_another_process_continues(kind, position, tmp_path):
     assert rest == {place: batch for place, batch in undisturbed.items() if place >= position}
 
 
+def test_keras_layers_that_draw_numbers_in_a_dataset_are_noted():
+    layer = keras.layers.GaussianNoise(0.1)
+    data = tf.data.Dataset.from_tensor_slices(np.zeros((4, 2), "float32")).batch(2)
+    note = training_data(data.map(lambda batch: layer(batch, training=True)), seed=1).note
+    assert note is not None
+    assert "random numbers" in note
+    assert training_data(data.map(lambda batch: layer(batch, training=False)), seed=1).note is None
+
+
 def array_cases():
     rows = np.arange(10, dtype=np.float64)
     sparse = tf.sparse.from_dense(np.eye(10, dtype=np.float32))

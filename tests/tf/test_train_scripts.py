@@ -4,12 +4,16 @@ A process that is killed is an exception here, after which the run is opened aga
 """
 
 import itertools
+import re
+import sys
 
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 
 import lowtide as lt
+from lowtide.run.train.history import History, Planned
 from lowtide.tf.train import session
 
 layers = keras.layers
@@ -51,9 +55,8 @@ def run(script, folder, kills=()):
         except Killed:
             continue
         finally:
-            for each in session._sessions.values():
-                each.directory.unlock()
-            session._sessions.clear()
+            for each in list(session._sessions.values()):
+                session.close_session(each)
     return result
 
 
@@ -112,17 +115,24 @@ def test_a_script_may_leave_out_a_training_whose_result_it_has_kept(tmp_path):
     check_same(stages, tmp_path, 5, 5)
 
 
-def test_a_training_goes_on_with_more_epochs(tmp_path):
-    def script(epochs):
+def test_a_training_goes_on_with_more_epochs_and_another_batch_size(tmp_path, capfd):
+    def script(epochs, batch_size=5):
         def fit(folder, kill):
             model = compiled(network())
-            kept = [lt.KeepGoing(folder), kill]
-            return model.fit(X, Y, batch_size=5, epochs=epochs, verbose=0, callbacks=kept).history, bits(model)
+            kept = [lt.KeepGoing(folder, steps=2), kill]
+            return model.fit(X, Y, batch_size, epochs, verbose=0, callbacks=kept).history, bits(model)
 
         return fit
 
     run(script(1), tmp_path / "run")
     assert run(script(2), tmp_path / "run") == run(script(2), tmp_path / "plain")
+    assert "steps" not in capfd.readouterr().err
+
+    def edited(folder, kill):
+        return script(1, 5 if KillAfter.last else 10)(folder, kill)
+
+    run(edited, tmp_path / "edited", (3,))
+    assert "an epoch has 2 steps, and had 4" in capfd.readouterr().err
 
 
 class Gan(keras.Model):
@@ -194,3 +204,46 @@ def test_loops_written_by_hand_continue(tmp_path):
         return [*results, bits(other, *models.values())]
 
     check_same(script, tmp_path, 3, 5)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"data": X}, "there is nothing to save"),
+        ({"data": X, "best": 1.5}, "this cannot be restored (given: best=1.5)"),
+        ({"data": None, "step": tf.Variable(0)}, "a training needs data"),
+        ({"data": X, "step": tf.Variable(0), "minutes": -1}, "a time between them (given: minutes=-1)"),
+        ({"data": X, "step": tf.Variable(0), "steps": 0}, "steps between them (given: steps=0)"),
+    ],
+)
+def test_what_a_loop_cannot_be_given(tmp_path, given, words):
+    with pytest.raises(lt.LowtideError, match=re.escape(words)):
+        lt.Training(tmp_path / "run", **given)
+    assert not (tmp_path / "run").exists()
+
+
+def test_another_scripts_run_and_a_strategy_are_refused(tmp_path, monkeypatch):
+    def fit(folder, kill):
+        model = compiled(network())
+        model.fit(X, Y, verbose=0, callbacks=[lt.KeepGoing(folder)])
+
+    run(fit, tmp_path / "run")
+    monkeypatch.setattr(sys, "argv", ["other.py"])
+    with pytest.raises(lt.LowtideError, match="holds the run of another program"):
+        run(fit, tmp_path / "run")
+    with tf.distribute.MirroredStrategy(["CPU:0"]).scope(), pytest.raises(lt.LowtideError, match="MirroredStrategy"):
+        fit(tmp_path / "mirrored", None)
+
+
+def test_each_plan_is_told_and_saved_once(tmp_path):
+    def script(folder, kill):
+        keep = lt.KeepGoing(folder)
+        keep.session().settings = keep.session().settings.changed(budget_bytes=512 << 20)
+        models = [compiled(network()), compiled(network())]
+        for model in (*models, models[0]):
+            model.fit(X, Y, verbose=0, callbacks=[keep])
+        return
+
+    run(script, tmp_path)
+    assert [event.planned_bytes for event in History(tmp_path).read() if isinstance(event, Planned)] == [None, None]
+    assert sorted(path.name for path in (tmp_path / "plans").iterdir()) == ["attempt-1-1.plan", "attempt-1-2.plan"]

@@ -196,7 +196,7 @@ def test_what_lowtide_refuses_is_not_tried_again():
 def test_a_step_that_cannot_be_planned_is_not_planned():
     decision = decide(SETTINGS, [replace(STARTED, can_plan=False), ended(1, DEVICE_MEMORY)], 8 * GIB)
     assert decision.settings is None
-    assert "only the script itself can plan, with @lt.function" in decision.reason
+    assert "a step that lowtide does not plan by itself" in decision.reason
 
 
 @pytest.mark.parametrize("events", [[], [STARTED, TrainingEnded(attempt=1, training=0, steps_done=2)]])

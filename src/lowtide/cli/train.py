@@ -171,7 +171,9 @@ def _train(directory: RunDirectory, record: TrainingRecord, *, as_json: bool) ->
     try:
         before = directory.history.read()
         last = before[-1] if before else None
-        if isinstance(last, RunEnded) and last.status == FINISHED and _has_trained(directory):
+        is_finished = isinstance(last, RunEnded) and last.status == FINISHED and _has_trained(directory)
+        # A script that was edited since may train for more epochs.
+        if is_finished and directory.changes_since(record) is None:
             _say(f"the run in {directory.folder} is finished")
             code = 0
         else:

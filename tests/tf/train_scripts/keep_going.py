@@ -1,5 +1,9 @@
-"""Trains with the callback lt.KeepGoing and gets a signal: keep_going.py RUN SIGNAL@STEP."""
+"""Trains with the callback lt.KeepGoing and gets a signal; after SIGINT it trains again.
 
+keep_going.py RUN SIGNAL@STEP
+"""
+
+import contextlib
 import os
 import signal
 import sys
@@ -18,5 +22,8 @@ stop = keras.callbacks.LambdaCallback(
         os.kill(os.getpid(), getattr(signal, name)) if int(model.optimizer.iterations) == int(step) else None
     )
 )
-model.fit(x, x[:, :2], batch_size=5, epochs=3, verbose=0, callbacks=[lt.KeepGoing(sys.argv[1]), stop])
+for _ in range(2):
+    with contextlib.suppress(KeyboardInterrupt):
+        model.fit(x, x[:, :2], batch_size=5, epochs=3, verbose=0, callbacks=[lt.KeepGoing(sys.argv[1]), stop])
+        break
 print(f"steps {int(model.optimizer.iterations)}")

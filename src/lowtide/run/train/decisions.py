@@ -159,7 +159,11 @@ def _find_unplanned(events: Sequence[Event]) -> str | None:
     last = next((each for each in reversed(events) if isinstance(each, (TrainingStarted, TrainingEnded))), None)
     if not isinstance(last, TrainingStarted):
         return "outside of a training, where there is no step to plan"
-    return None if last.can_plan else "in a step that only the script itself can plan, with @lt.function or lt.fit_in"
+    if last.can_plan:
+        return None
+    return (
+        "in a step that lowtide does not plan by itself: one that is written by hand, eager, or planned by the script"
+    )
 
 
 def _newest_checkpoint(events: Iterable[Event]) -> int:
@@ -195,7 +199,9 @@ def _same(settings: AttemptSettings, reason: str) -> Decision:
 def _for_device_memory(settings: AttemptSettings, last: PastAttempt, full_bytes: int) -> Decision:
     budget = settings.budget_bytes
     if last.unplanned is not None:
-        return _when_nothing_is_left(settings, last, f"the device's memory ran out {last.unplanned}")
+        why = "no plan reaches" if last.is_without_plan else "the device's memory ran out"
+        where = "the budget that the script has chosen" if last.is_without_plan else last.unplanned
+        return _when_nothing_is_left(settings, last, f"{why} {where}")
     if budget is None or budget > full_bytes:
         return _plan_for(settings, full_bytes, "the device's memory ran out, and steps were not planned for its limit")
     times = round(math.log(budget / full_bytes) / math.log(_SMALLER))

@@ -27,6 +27,7 @@ from lowtide.run.train.decisions import (
     FINISHED,
     HOST_MEMORY,
     INTERRUPTED,
+    KILLED,
     RESTART,
     decide,
     describe_changes,
@@ -384,6 +385,9 @@ def _words(ending: Ending, events: list[Event], cause: str) -> str:
         return f"by {signal_name(number)}"
     if cause == INTERRUPTED:
         return "the script ended itself in the middle of a training"
+    if cause == KILLED and ending.signal is not None:
+        # Not by the kernel for its memory, which may have killed another program meanwhile.
+        return f"the process was killed by {signal_name(ending.signal)}"
     if cause == RESTART:
         return "the process asked to be started again"
     failed = next((event for event in reversed(events) if isinstance(event, Failed)), None)

@@ -75,6 +75,7 @@ class Checkpointer:
                 "steps_done": session.steps_done,
                 **vars(position),
                 "data": data,
+                "steps": None if self._data is None else self._data.steps,
                 "callbacks": capture_callbacks(self._find_callbacks()),
                 "random": capture_random(),
                 "model": session.models[self.training],
@@ -150,9 +151,15 @@ class Checkpointer:
 
     def restore_data(self, path: Path) -> None:
         """Set the position of the data; before its first epoch begins."""
-        state = load_state(path)["data"]
-        if self._data is not None and state is not None:
-            self._data.restore(path / _DATA, state)
+        state = load_state(path)
+        if self._data is None or state["data"] is None:
+            return
+        if state["step"] and state["steps"] != self._data.steps:
+            self.session.note(
+                f"an epoch has {self._data.steps} steps, and had {state['steps']}: in the one that continues, samples "
+                "may be left out or trained twice"
+            )
+        self._data.restore(path / _DATA, state["data"])
 
     def restore_rest(self, path: Path) -> None:
         """Set callbacks and random generators to what they were; after the callbacks' own `on_train_begin`."""

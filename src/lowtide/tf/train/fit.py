@@ -190,7 +190,7 @@ class FitTraining:
         def prepare() -> None:
             keras_models.prepare(model, specs)
 
-        # A train_step of the script's own may leave `model.optimizer` alone, and use others that Keras does not know of.
+        # A train_step of the script's own may leave `model.optimizer` alone, and use others.
         is_own = type(model).train_step is not keras.Model.train_step
         for create in (trace, prepare) if is_own else (prepare, trace):
             if self.checkpointer.has_variables_of(checkpoint):
@@ -202,6 +202,8 @@ class FitTraining:
     def _return_result(self) -> Any:
         """Restore the result of a training that ended in an earlier process."""
         end = self.checkpointer.find_end()
+        if self.number == self.session.found_training:
+            self.session.note(f"training {self.number + 1} of the script had ended: its result is restored")
         if end is not None:
             self._prepare(end)
             self.checkpointer.read(end)

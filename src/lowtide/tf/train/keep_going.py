@@ -11,7 +11,7 @@ import keras
 from lowtide.errors import LowtideError
 from lowtide.run.train.fit_hook import NOT_OF_A_RUN, let_fits_belong
 from lowtide.tf.train.fit import FitTraining, RunCallback, list_callbacks
-from lowtide.tf.train.session import RunSession, open_session, supervised_session
+from lowtide.tf.train.session import RunSession, check_intervals, open_session, supervised_session
 
 
 class KeepGoing(RunCallback):
@@ -28,10 +28,7 @@ class KeepGoing(RunCallback):
 
     def __init__(self, path: str | os.PathLike[str], *, minutes: float | None = None, steps: int | None = None) -> None:
         super().__init__()
-        if minutes is not None and minutes < 0:
-            raise LowtideError("checkpoints need a time between them", given=f"minutes={minutes}", cure="try 5")
-        if steps is not None and steps < 1:
-            raise LowtideError("checkpoints need steps between them", given=f"steps={steps}", cure="try 1000")
+        check_intervals(minutes, steps)
         self.path = path
         self.minutes = minutes
         self.steps = steps

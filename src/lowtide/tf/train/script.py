@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
 
 import tensorflow as tf
 
 from lowtide.run.train.fit_hook import Run, let_fits_belong
-from lowtide.run.train.history import Failed
 from lowtide.run.train.settings import VARIABLE, read_settings
 from lowtide.tf.record.script import limit_gpus as limit_gpus
-from lowtide.tf.train.session import begin_supervised, supervised_session
+from lowtide.tf.train.session import add_failure, begin_supervised
 
 
 def begin(folder: str, steps: int) -> bool:
@@ -30,19 +28,9 @@ def begin(folder: str, steps: int) -> bool:
 
 def end(process: int) -> None:
     """Say how the script ended, if by an exception."""
-    session = supervised_session()
     error = getattr(sys, "last_value", None)
-    if session is None or error is None or os.getpid() != process:
-        return
-    session.add(
-        Failed(
-            attempt=session.attempt,
-            error=type(error).__name__,
-            message=str(error)[:2000],
-            is_memory=_is_memory(error),
-            steps_done=session.steps_done,
-        )
-    )
+    if error is not None and os.getpid() == process:
+        add_failure(error, is_memory=_is_memory(error))
 
 
 def _load() -> Run:
@@ -52,8 +40,7 @@ def _load() -> Run:
     return run_fit
 
 
-def _is_memory(error: BaseException | None) -> bool:
-    from lowtide.planning.plan import NoPlanError
-
-    kinds: tuple[Any, ...] = (MemoryError, tf.errors.ResourceExhaustedError, NoPlanError)
-    return isinstance(error, kinds)
+def _is_memory(error: BaseException) -> bool:
+    # Nothing is imported in a process that ends. Without its module there is no such error.
+    no_plan = getattr(sys.modules.get("lowtide.planning.plan"), "NoPlanError", MemoryError)
+    return isinstance(error, (MemoryError, tf.errors.ResourceExhaustedError, no_plan))

@@ -19,8 +19,8 @@ from tensorflow.python.eager import context
 
 from lowtide.errors import LowtideError
 from lowtide.run.train.checkpoint_files import newest_checkpoint
-from lowtide.run.train.history import Event, Note
-from lowtide.run.train.run_directory import RunDirectory, new_record, this_script
+from lowtide.run.train.history import Event, Failed, Note
+from lowtide.run.train.run_directory import RunDirectory, TrainingRecord, new_record, this_script
 from lowtide.run.train.settings import CHECKPOINT_SECONDS, AttemptSettings
 from lowtide.tf.train.plain_data import load_state
 from lowtide.tf.train.results import Results
@@ -48,6 +48,8 @@ class RunSession:
         """For each training that has begun in this process, the first one of the same model."""
         self._lines: list[Line] = []
         self._first_trainings: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self.plans = 0
+        """The number of plans that this process has used."""
         self.stop_signal: int | None = None
         self.steps_done = 0
         """Steps of the whole run."""
@@ -161,9 +163,19 @@ class RunSession:
         assert number is not None
         if not self.is_supervised:
             print(f"lowtide: stopped by {signal.Signals(number).name}; start again to continue", file=sys.stderr)
+            # In a notebook, this process starts again.
+            close_session(self)
         if number == signal.SIGINT:
             raise KeyboardInterrupt
         raise SystemExit(128 + number)
+
+
+def check_intervals(minutes: float | None, steps: int | None) -> None:
+    """Refuse times and numbers of steps that are none."""
+    if minutes is not None and minutes < 0:
+        raise LowtideError("checkpoints need a time between them", given=f"minutes={minutes}", cure="try 5")
+    if steps is not None and steps < 1:
+        raise LowtideError("checkpoints need steps between them", given=f"steps={steps}", cure="try 1000")
 
 
 def open_session(folder: str | os.PathLike[str], *, seconds: float | None, steps: int | None) -> RunSession:
@@ -178,6 +190,7 @@ def open_session(folder: str | os.PathLike[str], *, seconds: float | None, steps
         if not directory.exists:
             directory.create(new_record(this_script()))
         record = directory.load()
+        changes = _check_program(directory, record)
         attempts = [event.attempt for event in directory.history.read()]
         settings = AttemptSettings(
             str(path),
@@ -186,8 +199,33 @@ def open_session(folder: str | os.PathLike[str], *, seconds: float | None, steps
             checkpoint_seconds=CHECKPOINT_SECONDS if seconds is None else seconds,
             checkpoint_steps=steps,
         )
-        _sessions[path] = RunSession(directory, settings, is_supervised=False)
+        session = RunSession(directory, settings, is_supervised=False)
+        for change in changes:
+            session.note(change)
+        _sessions[path] = session
     return _sessions[path]
+
+
+def close_session(session: RunSession) -> None:
+    """Let the next training of this process begin where the run is, as another process would."""
+    session.directory.unlock()
+    for path in [path for path, each in _sessions.items() if each is session]:
+        del _sessions[path]
+
+
+def _check_program(directory: RunDirectory, record: TrainingRecord) -> list[str]:
+    """Refuse the run of another script; return what is different in this process."""
+    script = this_script()
+    if record.path.name != Path(script.target).name:
+        raise LowtideError(
+            f"{directory.folder} holds the run of another program",
+            given=f"{script.target}, and the run is of {record.words}",
+            cure="name another directory",
+        )
+    if record.script.arguments != script.arguments:
+        return [f"the run in {directory.folder} began with other arguments, and continues: {record.words}"]
+    changes = directory.changes_since(record) if record.path.is_file() else None
+    return [] if changes is None else [f"warning: {changes}"]
 
 
 _settings: AttemptSettings | None = None
@@ -198,6 +236,19 @@ def begin_supervised(settings: AttemptSettings) -> None:
     """Let this process belong to the run of the supervisor that started it."""
     global _settings
     _settings = settings
+
+
+def add_failure(error: BaseException, *, is_memory: bool) -> None:
+    """Say by which exception this process of a supervisor is about to end."""
+    assert _settings is not None
+    failed = Failed(
+        attempt=_settings.attempt,
+        error=type(error).__name__,
+        message=str(error)[:2000],
+        is_memory=is_memory,
+        steps_done=0 if _supervised is None else _supervised.steps_done,
+    )
+    RunDirectory(_settings.folder).history.append(failed)
 
 
 def supervised_session() -> RunSession | None:

@@ -39,6 +39,12 @@ def find_variables(model: Any, optimizers: Iterable[Any] = (), extra: Iterable[A
     return list(found.values())
 
 
+def has_variables(thing: Any) -> bool:
+    """Whether a thing is of a kind that has variables, perhaps only after its first step."""
+    kinds = (*_OWNERS, keras.Variable, tf.Variable, keras.random.SeedGenerator, tf.random.Generator)
+    return isinstance(thing, kinds)
+
+
 def _variables_of(thing: Any, seen: set[int]) -> Iterator[Any]:
     if isinstance(thing, (keras.Variable, tf.Variable)):
         yield thing

@@ -22,7 +22,8 @@ from lowtide.tide.tide import Tide
 
 # Models whose steps are planned, over several calls of `fit`.
 _fitted: weakref.WeakKeyDictionary[Any, Fitted] = weakref.WeakKeyDictionary()
-_predicted: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
+# The shapes of batches for which the step of a model fits.
+_fitting: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
 
 
 class StepBudget:
@@ -31,8 +32,9 @@ class StepBudget:
     def __init__(self, session: RunSession, model: keras.Model, data: TrainingData) -> None:
         self.session = session
         self.model = model
-        self._plans_seen = 0
         self._fitted = _fitted.get(model)
+        # Earlier calls of `fit` have reported these.
+        self._plans_seen = 0 if self._fitted is None else len(self._fitted.plans)
         self.can_plan = not model.run_eagerly and (model in _fitted or "make_train_function" not in vars(model))
         """Whether the steps can be planned: not if they have no graph, or the script has done that itself."""
         if self.can_plan and self._fitted is None:
@@ -47,8 +49,9 @@ class StepBudget:
         plan = fitted.plans[-1]
         folder = self.session.directory.plans
         folder.mkdir(exist_ok=True)
+        self.session.plans += 1
         # What other budgets would cost takes another search.
-        replace(plan, frontier=()).save(folder / f"attempt-{self.session.attempt}-{self._plans_seen}.plan")
+        replace(plan, frontier=()).save(folder / f"attempt-{self.session.attempt}-{self.session.plans}.plan")
         self.session.add(
             Planned(
                 attempt=self.session.attempt,
@@ -65,13 +68,16 @@ class StepBudget:
         settings = self.session.settings
         given = settings.budget_bytes
         budget = _free_bytes() if given is None else given
-        if budget is None:
+        shapes = repr((data.element_spec, data.batch_size))
+        known = _fitting.setdefault(self.model, set())
+        if budget is None or shapes in known:
             return
         tide = self._predict(data)
         if tide is None and given is None:
             return
         if tide is not None and tide.safe_bytes <= budget:
-            self._report_fit(tide, budget, data)
+            known.add(shapes)
+            self._report_fit(tide, budget)
             return
         allow = dict.fromkeys([*settings.allow, *([MICROBATCH] if settings.splits else [])])
         self._fitted = _fitted[self.model] = fit_in(self.model, budget, allow=tuple(allow))
@@ -84,12 +90,7 @@ class StepBudget:
             # It is planned at its first batch, or runs as it is.
             return None
 
-    def _report_fit(self, tide: Tide, budget: int, data: TrainingData) -> None:
-        shapes = repr((data.element_spec, data.batch_size))
-        seen = _predicted.setdefault(self.model, set())
-        if shapes in seen:
-            return
-        seen.add(shapes)
+    def _report_fit(self, tide: Tide, budget: int) -> None:
         folder = self.session.directory.tides
         folder.mkdir(exist_ok=True)
         tide.save(folder / f"attempt-{self.session.attempt}-{len(list(folder.iterdir())) + 1}.tide")

@@ -16,8 +16,8 @@ from lowtide.errors import LowtideError
 from lowtide.run.train.history import TrainingEnded, TrainingStarted
 from lowtide.tf.train.checkpoint import Checkpointer, Position
 from lowtide.tf.train.data.choose import training_data
-from lowtide.tf.train.session import open_session, supervised_session
-from lowtide.tf.train.state import find_variables
+from lowtide.tf.train.session import check_intervals, open_session, supervised_session
+from lowtide.tf.train.state import find_variables, has_variables
 from lowtide.tf.train.step_monitor import StepMonitor, numbers
 from lowtide.units import format_bytes
 
@@ -53,6 +53,14 @@ class Training:
         if not state:
             cure = "name what is trained: model=model, optimizer=optimizer"
             raise LowtideError("there is nothing to save", given="no model and no variable", cure=cure)
+        for name, each in state.items():
+            unknown = [leaf for leaf in keras.tree.flatten(each) if not has_variables(leaf)]
+            if unknown:
+                cure = "give models, optimizers, metrics and variables: a number can be a tf.Variable"
+                raise LowtideError("this cannot be restored", given=f"{name}={unknown[0]!r}", cure=cure)
+        if data is None:
+            raise LowtideError("a training needs data", given="data=None", cure="give a dataset or a tuple of arrays")
+        check_intervals(minutes, steps)
         seconds = None if minutes is None else minutes * 60
         self.session = supervised_session() or open_session(path, seconds=seconds, steps=steps)
         self.number = self.session.begin_training(self)
