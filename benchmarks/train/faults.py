@@ -21,7 +21,7 @@ import numpy as np
 from benchmarks.common.cache import Measured
 from benchmarks.common.report import Bar, Section
 from benchmarks.train.runs import SCRIPTS, Ended, TrainRuns, lowtide, run
-from lowtide.run.train.history import AttemptStarted, CheckpointWritten, History, Note
+from lowtide.run.train.history import AttemptStarted, CheckpointWritten, History, Note, Planned
 
 SCRIPT = SCRIPTS / "small.py"
 PROGRAMS = ("mlp", "cnn", "lstm", "loop")
@@ -41,7 +41,7 @@ SAMPLES, EPOCHS, STEPS, CHECKPOINT_STEPS = 40, 3, 21, 4
 # A small limit, so that little has to be taken until it is reached.
 LIMIT_MIB = 48
 # Below what a step of the convolutional network takes; the others only have to fit.
-LOWERED_MIB = {"cnn": 9}
+LOWERED_MIB = {"cnn": 4}
 MOST_STARTS = 4
 DISK_BYTES = 1 << 20
 
@@ -72,13 +72,16 @@ class Case:
 
 
 def cases(count: int, peers: int) -> list[Case]:
-    """Return runs under lowtide, and for the first of them those of the peer; each combination is met again late."""
+    """Return runs under lowtide, in an order in which each fault comes early, and for some of them those of the peer."""
     # Loops are not planned: a lower limit is only one more way to run out.
     whole = [each for each in itertools.product(PROGRAMS, DATA, FAULTS) if (each[0], each[2]) != ("loop", "limit")]
     random.Random(1).shuffle(whole)
     chosen = [Case(number, *whole[number % len(whole)]) for number in range(count)]
-    fitted = [each for each in chosen if each.program != "loop"][:peers]
-    return chosen + [Case(each.number, each.program, each.data, each.fault, BACKUP) for each in fitted]
+    # The peer is a callback of `fit`.
+    fitted = [each for each in chosen if each.program != "loop"]
+    beside = fitted[:: max(len(fitted) // peers, 1)][:peers] if peers else []
+    found = chosen + [Case(each.number, each.program, each.data, each.fault, BACKUP) for each in beside]
+    return sorted(found, key=lambda case: case.number)
 
 
 # -- running -----------------------------------------------------------------------------------------------------------
@@ -249,6 +252,7 @@ def _history(directory: Path) -> Measured:
         "attempts": sum(isinstance(event, AttemptStarted) for event in events),
         "checkpoints": sum(isinstance(event, CheckpointWritten) for event in events),
         "changes": [list(event.changes) for event in events if isinstance(event, AttemptStarted)],
+        "planned_bytes": [event.planned_bytes for event in events if isinstance(event, Planned)],
         "notes": [event.text for event in events if isinstance(event, Note)],
     }
 
@@ -336,9 +340,7 @@ def measure_spread(chosen: Sequence[Case], runs: TrainRuns) -> float:
     programs = {case.program: case for case in chosen if case.keeper == LOWTIDE and case.data == "arrays"}
     found = [0.0]
     for case in programs.values():
-        weights = [
-            reference(case, runs, variant).get("weights", []) for variant in ("", "TF_ENABLE_ONEDNN_OPTS=0")
-        ]
+        weights = [reference(case, runs, variant).get("weights", []) for variant in ("", "TF_ENABLE_ONEDNN_OPTS=0")]
         found.append(deviation(weights[1], weights[0]) or 0.0)
     return max(found)
 
