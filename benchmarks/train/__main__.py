@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.common.cache import add_cache_options, setting
 from benchmarks.common.report import Section, bars_markdown, to_markdown
-from benchmarks.train import faults
+from benchmarks.train import exhaustion, faults, overhead
 from benchmarks.train.runs import TrainRuns
 
 RESULTS = Path(__file__).parent / "results"
-PARTS = ("faults",)
+PARTS = ("faults", "exhaustion", "overhead")
 
 
 def parse() -> argparse.Namespace:
@@ -33,8 +32,7 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def measure_faults(options: argparse.Namespace) -> Section:
-    runs = TrainRuns(options, faults.SCRIPT)
+def measure_faults(options: argparse.Namespace, runs: TrainRuns) -> Section:
     chosen = faults.cases(options.runs, options.peers)
     if not faults.can_mount() and not options.assemble:
         print("no small disk can be mounted here: runs with a full disk are left out")
@@ -49,20 +47,30 @@ def measure_faults(options: argparse.Namespace) -> Section:
     return faults.report(measured, spread)
 
 
-def sections(options: argparse.Namespace, parts: list[str]) -> Iterator[Section]:
-    if "faults" in parts:
-        yield measure_faults(options)
+def measure_exhaustion(options: argparse.Namespace, runs: TrainRuns) -> Section:
+    chosen = [name for name in exhaustion.BATCHES if not options.only or any(part in name for part in options.only)]
+    return exhaustion.report([exhaustion.measure(program, runs) for program in chosen])
 
 
 def main() -> None:
     options = parse()
-    parts = options.part or list(PARTS)
-    found = list(sections(options, parts))
+    found: list[Section] = []
+    earlier: list[str] = []
+    parts = {
+        "faults": (faults.SCRIPT, measure_faults),
+        "exhaustion": (exhaustion.SCRIPT, measure_exhaustion),
+        "overhead": (overhead.SCRIPT, lambda options, runs: overhead.measure(runs)),
+    }
+    for part in options.part or PARTS:
+        script, measure = parts[part]
+        runs = TrainRuns(options, script)
+        found.append(measure(options, runs))
+        earlier += runs.earlier
     print("\n" + "\n".join(bars_markdown(bar for section in found for bar in section.bars)))
     is_part = options.only or options.part
     path = options.results / ("part.md" if is_part else "table.md")
     options.results.mkdir(parents=True, exist_ok=True)
-    path.write_text(to_markdown(found, setting(), [], title="Training to the end"))
+    path.write_text(to_markdown(found, setting(), earlier, title="Training to the end"))
     print(f"\nwritten: {path}")
 
 

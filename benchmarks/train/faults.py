@@ -72,7 +72,7 @@ class Case:
 
 
 def cases(count: int, peers: int) -> list[Case]:
-    """Return runs under lowtide, in an order in which each fault comes early, and for some of them those of the peer."""
+    """Return runs under lowtide, each fault among the first ones, and for some of them those of the peer."""
     # Loops are not planned: a lower limit is only one more way to run out.
     whole = [each for each in itertools.product(PROGRAMS, DATA, FAULTS) if (each[0], each[2]) != ("loop", "limit")]
     random.Random(1).shuffle(whole)
@@ -205,9 +205,13 @@ def _result(folder: Path) -> Measured:
     for line in samples.read_text().splitlines() if samples.exists() else ():
         process, updates, batch, *loss = json.loads(line)
         trained.setdefault(updates, {}).setdefault(process, []).append(batch)
-        losses |= {updates: each for each in loss}
+        if loss:
+            losses[updates] = loss[0]
     # A batch that is trained in pieces is recorded piece by piece.
-    tried = {updates: [sum(each, []) for each in by_process.values()] for updates, by_process in trained.items()}
+    tried = {
+        updates: [list(itertools.chain(*pieces)) for pieces in by_process.values()]
+        for updates, by_process in trained.items()
+    }
     arrays = np.load(weights) if weights.exists() else {}
     return {
         "history": json.loads(result.read_text()) if result.exists() else None,

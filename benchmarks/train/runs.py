@@ -5,9 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 import resource
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,6 +82,16 @@ def run(command: list[str], folder: Path, timeout_seconds: float = 300.0, **vari
         time.perf_counter() - started,
         after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
     )
+
+
+@contextmanager
+def folder_for_runs() -> Iterator[Path]:
+    """Yield a new folder, which is removed again."""
+    folder = Path(tempfile.mkdtemp(prefix="lowtide-train-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
 
 
 def lowtide(*arguments: str) -> list[str]:

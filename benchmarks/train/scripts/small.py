@@ -2,8 +2,8 @@
 
 small.py FOLDER PROGRAM DATA [--fault NAME@STEP] [--backup DIR]
 
-FOLDER/samples.jsonl gets a line for each step: the process, the number of updates that the weights have seen, the samples
-of the batch, and the loss if it is a loop. FOLDER/result.json gets the history, FOLDER/weights.npz the weights.
+FOLDER/samples.jsonl gets a line for each step: the process, the number of updates that the weights have seen, the
+samples of the batch, and the loss if it is a loop. FOLDER/result.json gets the history, FOLDER/weights.npz the weights.
 """
 
 import argparse
@@ -178,10 +178,8 @@ def fit():
         callbacks.append(keras.callbacks.BackupAndRestore(options.backup, save_freq=CHECKPOINT_STEPS))
     given = {"epochs": EPOCHS, "callbacks": callbacks, "verbose": 0}
     if options.data == "arrays":
-        history = model.fit(x, y, batch_size=BATCH, **given)
-    else:
-        history = model.fit(data, **given)
-    return model, history.history
+        return model, model.fit(x, y, batch_size=BATCH, **given).history
+    return model, model.fit(data, **given).history
 
 
 def loop():
@@ -198,8 +196,9 @@ def loop():
         optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
         return loss
 
+    batch_size = BATCH if options.data == "arrays" else None
     # Under `lowtide train` the path is not used.
-    training = lt.Training("unused", model=model, optimizer=optimizer, data=data, batch_size=BATCH_OF_ARRAYS)
+    training = lt.Training("unused", model=model, optimizer=optimizer, data=data, batch_size=batch_size)
     for x_batch, y_batch in training.batches(epochs=EPOCHS):
         updates = int(optimizer.iterations)
         record(updates, tf.convert_to_tensor(x_batch)[:, 0, 0, 0], step(x_batch, y_batch))
@@ -207,7 +206,6 @@ def loop():
     return model, {}
 
 
-BATCH_OF_ARRAYS = BATCH if options.data == "arrays" else None
 trained, history = (loop if options.program == "loop" else fit)()
 np.savez(options.folder / "weights.npz", *trained.get_weights())
 (options.folder / "result.json").write_text(json.dumps(history))
