@@ -7,6 +7,7 @@ samples of the batch, and the loss if it is a loop. FOLDER/result.json gets the 
 """
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -78,12 +79,11 @@ def terminate():
 def fill_memory():
     """Something else takes the memory of the device, and keeps all but a few KiB of it."""
     limit = int(os.environ["TF_CPU_BFC_MEM_LIMIT_IN_MB"]) << 20
-    for size in (1 << 18, 1 << 14, 1 << 11):
-        while limit - tf.config.experimental.get_memory_info("CPU:0")["current"] > 2 * size:
-            try:
+    # An allocation that fails is tried again for ten seconds, so as few as possible do.
+    with contextlib.suppress(tf.errors.ResourceExhaustedError):
+        for size in (1 << 18, 1 << 14):
+            while limit - tf.config.experimental.get_memory_info("CPU:0")["current"] > 2 * size:
                 ballast.append(tf.fill([size // 4], 1.0))
-            except tf.errors.ResourceExhaustedError:
-                break
 
 
 def fill_disk():
