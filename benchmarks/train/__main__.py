@@ -39,12 +39,11 @@ def measure_faults(options: argparse.Namespace, runs: TrainRuns) -> Section:
         chosen = [case for case in chosen if case.fault != "disk"]
     chosen = [case for case in chosen if not options.only or any(part in case.name for part in options.only)]
     until = None if options.minutes is None else time.monotonic() + 60 * options.minutes
-    spread = faults.measure_spread(chosen, runs)
     measured = []
     for case in chosen:
         if until is None or time.monotonic() < until:
             measured.append((case, faults.measure(case, runs)))
-    return faults.report(measured, spread)
+    return faults.report(measured, faults.measure_spread(chosen, runs))
 
 
 def measure_exhaustion(options: argparse.Namespace, runs: TrainRuns) -> Section:
