@@ -1,9 +1,9 @@
 """Trains a model on batches of a given size, as a script of a user.
 
-large.py FOLDER PROGRAM --batch N [--predict]
+large.py FOLDER PROGRAM --batch N --samples N [--predict]
 
 FOLDER/steps.jsonl gets a line for each step, with the process and the updates after it. FOLDER/result.json gets the
-number of updates and the losses of the epochs, with --predict only what a step takes.
+number of updates and the losses of the epochs, with --predict only what a step and the data take.
 """
 
 import argparse
@@ -113,9 +113,10 @@ model.compile(keras.optimizers.Adam(1e-3), loss, metrics=["accuracy"])
 if options.predict:
     import lowtide as lt
 
-    if not model.built:
-        model.build((None, *x.shape[1:]))
-    result = {"safe_bytes": lt.predict(model, batch_size=options.batch).safe_bytes}
+    # A model of a class of its own is built by its first call.
+    model(x[:1])
+    safe_bytes = lt.predict(model, batch_size=options.batch).safe_bytes
+    result = {"safe_bytes": safe_bytes, "data_bytes": x.nbytes + y.nbytes}
 else:
     history = model.fit(x, y, batch_size=options.batch, epochs=EPOCHS, verbose=0, callbacks=[Steps()])
     result = {"updates": int(model.optimizer.iterations), "losses": history.history["loss"]}
