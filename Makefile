@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: run test check browser page page-check bench-accuracy bench-measure bench-fit bench-feed bench-explore clean
+.PHONY: run test check browser page page-check bench-accuracy bench-measure bench-fit bench-feed bench-explore bench-train clean
 
 run: $(VENV)/.cpu
 	@mkdir -p out
@@ -36,6 +36,9 @@ bench-feed: $(VENV)/.dev
 
 bench-explore: $(VENV)/.dev browser
 	$(BIN)/python -m benchmarks.explore --peers-large
+
+bench-train: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.train
 
 # The page of `lowtide view`. What is built is committed, so that nobody needs Node to use it.
 page: web/node_modules/.installed

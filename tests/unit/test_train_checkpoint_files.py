@@ -72,12 +72,23 @@ def test_a_checkpoint_of_a_newer_version_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_last_two_and_those_at_the_end_of_a_training_are_kept(tmp_path: Path) -> None:
-    for steps in (1, 2, 4, 5, 6):
+    for steps in (1, 2):
         save(tmp_path, steps)
     end = save(tmp_path, 3, is_end=True)
+    for steps in (4, 5, 6):
+        save(tmp_path, steps)
     prune(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == [end.name, checkpoint_name(5), checkpoint_name(6)]
     assert end_checkpoints(tmp_path) == [end]
+
+
+def test_a_damaged_checkpoint_is_not_one_of_the_two_that_are_kept(tmp_path: Path) -> None:
+    for steps in (1, 2, 5):
+        damaged = save(tmp_path, steps)
+    (damaged / "data").unlink()
+    save(tmp_path, 3)
+    prune(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [checkpoint_name(2), checkpoint_name(3)]
 
 
 def test_a_failing_write_leaves_what_was_there(tmp_path: Path) -> None:

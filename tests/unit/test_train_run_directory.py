@@ -132,6 +132,25 @@ def test_lines_that_are_cut_off_or_unknown_are_passed_over(tmp_path: Path) -> No
     assert history.read() == [event, event]
 
 
+def test_an_event_after_one_that_a_full_disk_has_cut_off_is_kept(tmp_path: Path) -> None:
+    """The system cuts files off at a size, as a full disk does."""
+    code = (
+        "import resource, signal, sys\n"
+        "from pathlib import Path\n"
+        "from lowtide.run.train.history import Decided, History\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (50, 50))\n"
+        "History(Path(sys.argv[1])).append(Decided(attempt=1, change='smaller plan', reason='it ran out'))"
+    )
+    ended = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=False)
+    assert "No space left on device" in ended.stderr
+    history = History(tmp_path)
+    assert history.path.stat().st_size == 50
+    event = Decided(attempt=2, change="smaller plan", reason="it ran out")
+    history.append(event)
+    assert history.read() == [event]
+
+
 def test_settings_pass_through_the_environment() -> None:
     settings = AttemptSettings("runs/a", 2, seed=7, budget_bytes=1 << 30, allow=("bfloat16",), checkpoint_steps=5)
     assert read_settings(settings.to_environment()) == settings

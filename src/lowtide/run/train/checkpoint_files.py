@@ -47,7 +47,8 @@ def steps_of(path: Path) -> int:
 def write_checkpoint(parent: Path, name: str, write: Callable[[Path], object]) -> Path:
     """Let `write` fill a new folder, and give it its final name once it is complete and on disk.
 
-    A checkpoint of the same name is replaced. If anything fails, what was there before is still there.
+    A checkpoint of the same name is replaced, and those of later steps are removed: they are damaged, and the run was
+    continued without them. If anything fails, what was there before is still there.
     """
     parent.mkdir(parents=True, exist_ok=True)
     part, final = parent / f"{name}{_PART}", parent / name
@@ -64,6 +65,9 @@ def write_checkpoint(parent: Path, name: str, write: Callable[[Path], object]) -
         shutil.rmtree(part, ignore_errors=True)
         raise
     _sync(parent)
+    for path in _names(parent):
+        if steps_of(path) > steps_of(final):
+            remove_checkpoint(path)
     _remove_parts(parent)
     return final
 

@@ -5,6 +5,7 @@ The supervisor and the script's process append to the same file, each line in on
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import time
@@ -175,10 +176,15 @@ class History:
     def append(self, event: Event) -> None:
         """Add an event; a line is written at once, so that lines of two processes never mix."""
         content = {"schema_version": SCHEMA_VERSION, "kind": type(event).__name__, **asdict(event)}
-        line = json.dumps(content, default=str) + "\n"
-        handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        line = (json.dumps(content, default=str) + "\n").encode()
+        handle = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
         try:
-            os.write(handle, line.encode())
+            size = os.fstat(handle).st_size
+            if size and os.pread(handle, 1, size - 1) != b"\n":
+                # A full disk has cut off the line before.
+                line = b"\n" + line
+            if os.write(handle, line) < len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
         finally:
             os.close(handle)
 

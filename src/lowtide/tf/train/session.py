@@ -55,8 +55,9 @@ class RunSession:
         """Steps of the whole run."""
         self.found, damaged = newest_checkpoint(directory.checkpoints)
         self.found_state: dict[str, Any] | None = None
+        instead = "there is none before it" if self.found is None else "the one before it is used"
         for each in damaged:
-            self.note(f"checkpoint {each.path.name} is damaged ({each.problem}); the one before it is used")
+            self.note(f"checkpoint {each.path.name} is damaged ({each.problem}); {instead}")
         if self.found is not None:
             self.found_state = load_state(self.found)
         self._saved = time.monotonic()

@@ -1,0 +1,110 @@
+"""What it costs: checkpoints, supervision, and a restart; in processor time, except for checkpoints."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks.common.cache import Measured
+from benchmarks.common.report import Bar, Section, percent
+from benchmarks.train.runs import SCRIPTS, TrainRuns, folder_for_runs, lowtide, run
+from lowtide.run.train.history import CheckpointWritten, History
+
+SCRIPT = SCRIPTS / "timed.py"
+INTERVAL_SECONDS = 300.0
+MOST_CHECKPOINT_SHARE = 0.01
+# Neighbouring measurements of the same script differ by about as much.
+MOST_SUPERVISION_SHARE = 0.03
+ROUNDS = 3
+_NEVER = ("--checkpoint-minutes", "10000")
+
+
+def measure(runs: TrainRuns) -> Section:
+    checkpoints = runs.once("checkpoints of 300 MB", _checkpoints, by_lowtide=True)
+    plain = _rounds(runs, "plain", _plain, by_lowtide=False)
+    supervised = _rounds(runs, "supervised", _supervised, by_lowtide=True)
+    restarted = _rounds(runs, "restarted", _restarted, by_lowtide=True)
+    seconds = checkpoints.get("checkpoint_seconds", [])
+    cells, bars = [], []
+    if seconds:
+        share = statistics.median(seconds) / INTERVAL_SECONDS
+        cells.append(
+            ["checkpoint of 300 MB", _seconds(statistics.median(seconds)), f"{percent(share, digits=2)} of 5 minutes"]
+        )
+        bars.append(
+            Bar("checkpoints every 5 minutes take at most 1%", percent(share, digits=2), share <= MOST_CHECKPOINT_SHARE)
+        )
+    if plain and supervised:
+        one, other = (_median(rows, "step_seconds") for rows in (plain, supervised))
+        share = other / one - 1
+        whole = _median(supervised, "all_seconds") - _median(supervised, "process_seconds")
+        cells.append(["a step under python", _milliseconds(one), ""])
+        cells.append(["a step under lowtide train", _milliseconds(other), percent(share, signed=True, digits=1)])
+        cells.append(["the supervisor, whole run", _seconds(whole), ""])
+        bars.append(
+            Bar("supervision is not measurable", percent(share, signed=True, digits=1), share <= MOST_SUPERVISION_SHARE)
+        )
+    if plain and restarted:
+        one, other = (_median(rows, "first_step_seconds") for rows in (plain, restarted))
+        cells.append(["start to first step under python", _seconds(one), ""])
+        cells.append(["restart to first new step", _seconds(other), f"{other - one:+.2f} s"])
+    return Section("Cost", ("what", "time", "relative"), cells, bars)
+
+
+def _rounds(runs: TrainRuns, name: str, work: Callable[[], Measured], *, by_lowtide: bool) -> list[Measured]:
+    found = [runs.once(f"{name}, round {number}", work, by_lowtide=by_lowtide) for number in range(ROUNDS)]
+    return [each for each in found if each and "failed" not in each]
+
+
+def _checkpoints() -> Measured:
+    with folder_for_runs() as folder:
+        arguments = ["large", "--steps", "50"]
+        ended = run(_command(folder, arguments, "--checkpoint-steps", "10"), folder)
+        events = History(folder / "run").read()
+        written = [event for event in events if isinstance(event, CheckpointWritten)]
+        if ended.code or not written:
+            return {"failed": ended.last_line}
+        return {"checkpoint_seconds": [each.seconds for each in written], "bytes": written[-1].bytes}
+
+
+def _plain() -> Measured:
+    with folder_for_runs() as folder:
+        ended = run([str(SCRIPT), str(folder), "small", "--steps", "450"], folder)
+        return _result(folder) | {"all_seconds": ended.processor_seconds}
+
+
+def _supervised() -> Measured:
+    with folder_for_runs() as folder:
+        ended = run(_command(folder, ["small", "--steps", "450"], *_NEVER), folder)
+        return _result(folder) | {"all_seconds": ended.processor_seconds}
+
+
+def _restarted() -> Measured:
+    with folder_for_runs() as folder:
+        arguments = ["small", "--steps", "450", "--kill", "100"]
+        run(_command(folder, arguments, "--checkpoint-steps", "60"), folder)
+        return _result(folder)
+
+
+def _command(folder: Path, arguments: list[str], *options: str) -> list[str]:
+    return lowtide("--out", str(folder / "run"), *options, str(SCRIPT), str(folder), *arguments)
+
+
+def _result(folder: Path) -> Measured:
+    path = folder / "result.json"
+    found: Measured = json.loads(path.read_text()) if path.exists() else {"failed": "no result"}
+    return found
+
+
+def _median(rows: list[Measured], name: str) -> float:
+    return statistics.median(row[name] for row in rows)
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.2f} s"
+
+
+def _milliseconds(value: float) -> str:
+    return f"{1000 * value:.2f} ms"

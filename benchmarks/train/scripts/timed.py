@@ -1,0 +1,61 @@
+"""Trains a small or a large model, and says what its steps cost in processor time.
+
+timed.py FOLDER SIZE --steps N [--kill STEP]
+
+FOLDER/result.json gets the processor time of this process at its first step and of a step after that.
+"""
+
+import argparse
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import keras
+import numpy as np
+
+parser = argparse.ArgumentParser()
+parser.add_argument("folder", type=Path)
+parser.add_argument("size", choices=["small", "large"])
+parser.add_argument("--steps", type=int, required=True)
+parser.add_argument("--kill", type=int, help="SIGKILL after this step, once")
+options = parser.parse_args()
+keras.utils.set_random_seed(1)
+# Steps whose time is not that of the others.
+WARM_STEPS = 50
+
+
+class Times(keras.callbacks.Callback):
+    first = warm = None
+    seconds = 0.0
+
+    def on_train_batch_end(self, batch, logs=None):
+        if self.first is None:
+            self.first = time.process_time()
+        steps = int(self.model.optimizer.iterations)
+        if steps == WARM_STEPS:
+            self.warm = time.process_time()
+        marker = options.folder / "killed"
+        if steps == options.kill and not marker.exists():
+            marker.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def on_train_end(self, logs=None):
+        self.seconds = time.process_time()
+
+
+# 25 million weights, and two slots of Adam for each: 300 MB.
+width, depth, batch = (2240, 5, 4) if options.size == "large" else (256, 4, 256)
+inputs = outputs = keras.Input((width,))
+for _ in range(depth):
+    outputs = keras.layers.Dense(width, activation="relu")(outputs)
+model = keras.Model(inputs, keras.layers.Dense(1)(outputs))
+model.compile("adam", "mse")
+generator = np.random.default_rng(0)
+x = generator.normal(size=(options.steps * batch, width)).astype("float32")
+times = Times()
+model.fit(x, x[:, :1], batch_size=batch, epochs=1, verbose=0, callbacks=[times])
+step = None if times.warm is None else (times.seconds - times.warm) / (options.steps - WARM_STEPS)
+result = {"first_step_seconds": times.first, "step_seconds": step, "process_seconds": time.process_time()}
+(options.folder / "result.json").write_text(json.dumps(result))
