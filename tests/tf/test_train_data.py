@@ -330,7 +330,7 @@ def test_a_cache_in_a_file_that_was_being_written_is_written_again(tmp_path):
         (DATASETS["generator"], "Python generator"),
         (lambda: numbers().map(plus(1), num_parallel_calls=2, deterministic=False).cache(), "no fixed order"),
         (yield_batches, "Python generator"),
-        (Batches, "Random numbers"),
+        (Batches, "random numbers"),
     ],
 )
 def test_what_is_not_exact_is_said(make, words):
