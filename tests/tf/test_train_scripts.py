@@ -247,3 +247,14 @@ def test_each_plan_is_told_and_saved_once(tmp_path):
     run(script, tmp_path)
     assert [event.planned_bytes for event in History(tmp_path).read() if isinstance(event, Planned)] == [None, None]
     assert sorted(path.name for path in (tmp_path / "plans").iterdir()) == ["attempt-1-1.plan", "attempt-1-2.plan"]
+
+
+def test_a_fit_inside_of_another_is_told(tmp_path, capfd):
+    def script(folder, kill):
+        inner, outer = compiled(network()), compiled(network())
+        within = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: inner.fit(X, Y, verbose=0))
+        outer.fit(X, Y, epochs=2, verbose=0, callbacks=[lt.KeepGoing(folder), within])
+        outer.fit(X, Y, verbose=0, callbacks=[lt.KeepGoing(folder)])
+
+    run(script, tmp_path / "run")
+    assert capfd.readouterr().err.count("a fit inside of this one trains a model") == 1

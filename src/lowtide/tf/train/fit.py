@@ -14,6 +14,7 @@ from keras.src.trainers.data_adapters.array_slicing import train_validation_spli
 from tensorflow.python.distribute import distribute_lib
 
 from lowtide.errors import LowtideError
+from lowtide.run.train.fit_hook import has_inner_fit
 from lowtide.run.train.history import LeftTraining, Planned, TrainingEnded, TrainingStarted
 from lowtide.tf.trace import keras_models
 from lowtide.tf.train.checkpoint import Checkpointer, Position
@@ -44,6 +45,7 @@ class FitTraining:
         self._checkpoint: Path | None = None
         self._metric_values: list[Any] = []
         self._logs: Any = None
+        self._has_told_inner_fit = False
         self.monitor = StepMonitor(session, self.number, self.epochs, self._save)
         self._can_plan = _can_plan(model)
         self._fitted = _fit_in_budget(session, model) if self._can_plan else None
@@ -144,6 +146,12 @@ class FitTraining:
         """Begin the position of the next epoch."""
         self.position = Position(epoch + 1, 0, is_stopping=bool(self.model.stop_training))
         self._logs = logs
+        if has_inner_fit() and not self._has_told_inner_fit:
+            self._has_told_inner_fit = True
+            self.session.note(
+                "a fit inside of this one trains a model that checkpoints do not contain: after a restart it is as the "
+                "script has made it"
+            )
         self.monitor.end_epoch(epoch, numbers(logs))
 
     def end(self) -> None:
