@@ -13,8 +13,10 @@ import pytest
 import tensorflow as tf
 
 import lowtide as lt
+from lowtide.run.train.checkpoint_files import checkpoint_name, end_checkpoints, write_checkpoint
 from lowtide.run.train.history import History, Planned
 from lowtide.tf.train import session
+from lowtide.tf.train.results import Result, Results
 
 layers = keras.layers
 X = np.random.default_rng(0).normal(size=(20, 4)).astype("float32")
@@ -258,3 +260,14 @@ def test_a_fit_inside_of_another_is_told(tmp_path, capfd):
 
     run(script, tmp_path / "run")
     assert capfd.readouterr().err.count("a fit inside of this one trains a model") == 1
+
+
+def test_earlier_results_of_a_model_have_limited_room(tmp_path):
+    results = Results([], most_earlier_bytes=25)
+    for training, model in enumerate([0, 1, 0, 0, 0]):
+        path = write_checkpoint(tmp_path, checkpoint_name(training, is_end=True), lambda folder: None)
+        results.add(Result(path, training, model, bytes=10))
+    # Of model 0 the last one and two earlier ones; of model 1 the only one.
+    assert [int(path.name[:12]) for path in end_checkpoints(tmp_path)] == [1, 2, 3, 4]
+    assert results.find(1, 1).training == 1
+    assert results.find(0, 0).training == 2
