@@ -250,6 +250,15 @@ def test_each_plan_is_told_and_saved_once(tmp_path):
     assert [event.planned_bytes for event in History(tmp_path).read() if isinstance(event, Planned)] == [None, None]
     assert sorted(path.name for path in (tmp_path / "plans").iterdir()) == ["attempt-1-1.plan", "attempt-1-2.plan"]
 
+    # A restart splits batches as before, also if that is not needed.
+    part = Planned(attempt=1, predicted_bytes=1, budget_bytes=512 << 20, pieces=4, training=0, batch_size=20)
+    History(tmp_path / "again").path.parent.mkdir()
+    (tmp_path / "again" / "run.json").write_text((tmp_path / "run.json").read_text())
+    History(tmp_path / "again").append(part)
+    run(script, tmp_path / "again")
+    plans = [event for event in History(tmp_path / "again").read() if isinstance(event, Planned)]
+    assert [plan.pieces for plan in plans] == [4, 4, 1]
+
 
 def test_a_fit_inside_of_another_is_told(tmp_path, capfd):
     def script(folder, kill):

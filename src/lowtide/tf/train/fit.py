@@ -49,7 +49,10 @@ class FitTraining:
         self.monitor = StepMonitor(session, self.number, self.epochs, self._save)
         self._can_plan = _can_plan(model)
         self._fitted = _fit_in_budget(session, model) if self._can_plan else None
-        self._plans_seen = 0 if self._fitted is None else len(self._fitted.plans)
+        self._plans_seen = 0
+        if self._fitted is not None:
+            self._plans_seen = len(self._fitted.plans)
+            self._fitted.pieces = session.planned_pieces(self.number)
         split_validation(self.arguments)
         names = ("x", "y", "sample_weight", "batch_size", "shuffle", "class_weight", "steps_per_epoch")
         self.data = training_data(**{name: self.arguments[name] for name in names}, seed=session.data_seed(self.number))
@@ -237,6 +240,8 @@ class FitTraining:
                 planned_bytes=None if plan.changes_nothing else plan.peak_bytes,
                 slowdown=1.0 + plan.slowdown,
                 pieces=plan.pieces,
+                training=self.number,
+                batch_size=plan.batch_size,
                 notes=tuple(plan.notes),
             )
         )
