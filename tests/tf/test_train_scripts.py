@@ -13,8 +13,10 @@ import pytest
 import tensorflow as tf
 
 import lowtide as lt
+from lowtide.run.train.checkpoint_files import checkpoint_name, end_checkpoints, write_checkpoint
 from lowtide.run.train.history import History, Planned
 from lowtide.tf.train import session
+from lowtide.tf.train.results import Result, Results
 
 layers = keras.layers
 X = np.random.default_rng(0).normal(size=(20, 4)).astype("float32")
@@ -247,3 +249,34 @@ def test_each_plan_is_told_and_saved_once(tmp_path):
     run(script, tmp_path)
     assert [event.planned_bytes for event in History(tmp_path).read() if isinstance(event, Planned)] == [None, None]
     assert sorted(path.name for path in (tmp_path / "plans").iterdir()) == ["attempt-1-1.plan", "attempt-1-2.plan"]
+
+    # A restart splits batches as before, also if that is not needed.
+    part = Planned(attempt=1, predicted_bytes=1, budget_bytes=512 << 20, pieces=4, training=0, batch_size=20)
+    History(tmp_path / "again").path.parent.mkdir()
+    (tmp_path / "again" / "run.json").write_text((tmp_path / "run.json").read_text())
+    History(tmp_path / "again").append(part)
+    run(script, tmp_path / "again")
+    plans = [event for event in History(tmp_path / "again").read() if isinstance(event, Planned)]
+    assert [plan.pieces for plan in plans] == [4, 4, 1]
+
+
+def test_a_fit_inside_of_another_is_told(tmp_path, capfd):
+    def script(folder, kill):
+        inner, outer = compiled(network()), compiled(network())
+        within = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: inner.fit(X, Y, verbose=0))
+        outer.fit(X, Y, epochs=2, verbose=0, callbacks=[lt.KeepGoing(folder), within])
+        outer.fit(X, Y, verbose=0, callbacks=[lt.KeepGoing(folder)])
+
+    run(script, tmp_path / "run")
+    assert capfd.readouterr().err.count("a fit inside of this one trains a model") == 1
+
+
+def test_earlier_results_of_a_model_have_limited_room(tmp_path):
+    results = Results([], most_earlier_bytes=25)
+    for training, model in enumerate([0, 1, 0, 0, 0]):
+        path = write_checkpoint(tmp_path, checkpoint_name(training, is_end=True), lambda folder: None)
+        results.add(Result(path, training, model, bytes=10))
+    # Of model 0 the last one and two earlier ones; of model 1 the only one.
+    assert [int(path.name[:12]) for path in end_checkpoints(tmp_path)] == [1, 2, 3, 4]
+    assert results.find(1, 1).training == 1
+    assert results.find(0, 0).training == 2

@@ -473,6 +473,20 @@ def test_the_steps_of_tensorboard_continue(tmp_path):
     assert callbacks[0]._global_train_batch == others[0]._global_train_batch > 0
 
 
+def test_what_tensorboard_holds_is_on_disk_with_the_checkpoint(tmp_path):
+    board = keras.callbacks.TensorBoard(tmp_path, update_freq=1, write_graph=False)
+    sizes = []
+
+    def capture(batch, logs):
+        (file,) = (tmp_path / "train").iterdir()
+        sizes.append(file.stat().st_size)
+        capture_callbacks([board])
+        sizes.append(file.stat().st_size)
+
+    fit([board, keras.callbacks.LambdaCallback(on_train_batch_end=capture)])
+    assert all(after > before for before, after in zip(sizes[::2], sizes[1::2], strict=True))
+
+
 class Remembering(keras.callbacks.Callback):
     """A user's own callback."""
 

@@ -9,6 +9,7 @@ from lowtide.oom.shortage import explain_evidence
 from lowtide.run.launch import Ending
 from lowtide.run.train.attempt_cause import find_attempt_cause, stop_signal
 from lowtide.run.train.history import Event, Failed, LeftTraining, TrainingEnded, TrainingStarted
+from lowtide.run.train.supervisor import describe_end
 
 OF_THE_HOST = explain_evidence(Evidence(Request(), exhausted="process"), "train.py")
 OF_THE_DEVICE = explain_evidence(Evidence(Request(bytes=1 << 30, node="conv/Conv2D")), "train.py")
@@ -80,3 +81,9 @@ def test_who_is_stopped_from_outside(code, stopped_by, events, expected, number)
 )
 def test_what_ran_out(code, events, known, expected):
     assert cause(code, *events, **known) == expected
+
+
+def test_a_kill_of_another_program_is_not_told_of_this_one():
+    kill = Ending(-9, 9, 1.0, Path("log"), kills=1)
+    assert describe_end(kill, [START], "killed") == "the process was killed by SIGKILL"
+    assert "out-of-memory killer" in describe_end(kill, [START], "host memory")

@@ -47,6 +47,11 @@ def let_fits_belong(load: Callable[[], Run]) -> None:
     _load = load
 
 
+def has_inner_fit() -> bool:
+    """Whether the `fit` of a run that this thread is in has called another one."""
+    return getattr(_thread, "has_inner_fit", False)
+
+
 def _wrap_fit() -> None:
     model: Any = sys.modules[_MODELS].Model
     trainer = next(base for base in model.__mro__ if "fit" in vars(base))
@@ -59,10 +64,11 @@ def _wrap_fit() -> None:
     def fit(self: Any, *arguments: Any, **keywords: Any) -> Any:
         if _load is None or getattr(_thread, "is_fitting", False):
             # A callback or a step may fit another model.
+            _thread.has_inner_fit = True
             return original(self, *arguments, **keywords)
         given = signature.bind(self, *arguments, **keywords)
         given.apply_defaults()
-        _thread.is_fitting = True
+        _thread.is_fitting, _thread.has_inner_fit = True, False
         try:
             result = _load()(original, self, {name: value for name, value in given.arguments.items() if name != "self"})
         finally:

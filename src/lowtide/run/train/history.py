@@ -66,6 +66,8 @@ class Planned(Event):
     """The safe bound of the planned step; None if the step fits as it is."""
     slowdown: float = 1.0
     pieces: int = 1
+    training: int = 0
+    batch_size: int | None = None
     notes: tuple[str, ...] = ()
 
 

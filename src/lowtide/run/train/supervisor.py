@@ -254,7 +254,7 @@ class _Supervisor:
             AttemptEnded(
                 attempt=settings.attempt,
                 cause=cause,
-                words=_words(ending, events, cause),
+                words=describe_end(ending, events, cause),
                 exit_code=ending.as_exit_code,
                 signal=ending.signal,
                 seconds=ending.seconds,
@@ -378,7 +378,7 @@ def _fresh_dump(folder: Path) -> Path | None:
     return dumps[-1] if dumps and time.time() - dumps[-1].stat().st_mtime < _FRESH_SECONDS else None
 
 
-def _words(ending: Ending, events: list[Event], cause: str) -> str:
+def describe_end(ending: Ending, events: list[Event], cause: str) -> str:
     """Return how an attempt ended, in words."""
     number = stop_signal(ending)
     if cause == INTERRUPTED and number is not None:

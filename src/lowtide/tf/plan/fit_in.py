@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from keras.src.backend.tensorflow.trainer import reduce_per_replica
 from lowtide.errors import LowtideError
 from lowtide.planning.allowance import check_allow
 from lowtide.planning.measured_costs import MeasuredTimes, Recorded, measured_times
-from lowtide.planning.plan import Plan
+from lowtide.planning.plan import NoPlanError, Plan
 from lowtide.progress import ProgressCallback
 from lowtide.tf.plan.function import Function
 from lowtide.tf.plan.plan import plan_first
@@ -68,6 +69,8 @@ class Fitted:
         self._progress = progress
         self._times = times
         self._step: Function | None = None
+        self.pieces: dict[int | None, int] = {}
+        """For sizes of batches, the micro-batches to prefer: another number rounds in another way."""
         # Keras gets the training function from this method, also after the model is compiled again.
         model.make_train_function = self._make_train_function
         model.train_function = None
@@ -112,9 +115,19 @@ class Fitted:
             return step if variant.is_plain else trace(_one_step(model, variant.train_step))
 
         rows = step.batch_size
-        variants = variants_of(model, self.allow, rows, self.only)
+        variants = list(variants_of(model, self.allow, rows, self.only))
         more = allowable(model, self.allow)
-        return plan_first(variants, build_step, rows, self.budget_bytes, more, self._progress, model.name, self._times)
+
+        def plan_one_of(variants: list[Variant]) -> Plan:
+            return plan_first(
+                variants, build_step, rows, self.budget_bytes, more, self._progress, model.name, self._times
+            )
+
+        preferred = [variant for variant in variants if variant.pieces == self.pieces.get(rows)]
+        if preferred:
+            with contextlib.suppress(NoPlanError):
+                return plan_one_of(preferred)
+        return plan_one_of(variants)
 
 
 def _one_step(model: keras.Model, train_step: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -11,6 +11,7 @@ from typing import Any
 import keras
 from keras.src.trainers.data_adapters.array_slicing import train_validation_split
 
+from lowtide.run.train.fit_hook import has_inner_fit
 from lowtide.run.train.history import LeftTraining, TrainingEnded, TrainingStarted
 from lowtide.tf.trace import keras_models
 from lowtide.tf.train.checkpoint import Checkpointer, Position
@@ -41,11 +42,12 @@ class FitTraining:
         self._checkpoint: Path | None = None
         self._metric_values: list[Any] = []
         self._logs: Any = None
+        self._has_told_inner_fit = False
         split_validation(self.arguments)
         names = ("x", "y", "sample_weight", "batch_size", "shuffle", "class_weight", "steps_per_epoch")
         self.data = training_data(**{name: self.arguments[name] for name in names}, seed=session.data_seed(self.number))
         self.adapter = ResumableAdapter(self.data, strategy=model._distribute_strategy)
-        self.budget = StepBudget(session, model, self.data)
+        self.budget = StepBudget(session, model, self.data, self.number)
         self.checkpointer = Checkpointer(
             session, self.number, self.data, lambda: find_variables(model), lambda: self.callbacks.with_state()
         )
@@ -146,6 +148,12 @@ class FitTraining:
         """Begin the position of the next epoch."""
         self.position = Position(epoch + 1, 0, is_stopping=bool(self.model.stop_training))
         self._logs = logs
+        if has_inner_fit() and not self._has_told_inner_fit:
+            self._has_told_inner_fit = True
+            self.session.note(
+                "a fit inside of this one trains a model that checkpoints do not contain: after a restart it is as the "
+                "script has made it"
+            )
         self.monitor.end_epoch(epoch, numbers(logs))
 
     def end(self) -> None:

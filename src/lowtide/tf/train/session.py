@@ -19,7 +19,7 @@ from tensorflow.python.eager import context
 
 from lowtide.errors import LowtideError
 from lowtide.run.train.checkpoint_files import newest_checkpoint
-from lowtide.run.train.history import Event, Failed, Note
+from lowtide.run.train.history import Event, Failed, Note, Planned
 from lowtide.run.train.run_directory import RunDirectory, TrainingRecord, new_record, this_script
 from lowtide.run.train.settings import CHECKPOINT_SECONDS, AttemptSettings
 from lowtide.tf.train.plain_data import load_state
@@ -116,6 +116,18 @@ class RunSession:
     def results(self) -> Results:
         """The results of trainings that have ended."""
         return Results.read(self.directory.checkpoints)
+
+    def planned_pieces(self, training: int) -> dict[int | None, int]:
+        """Return for sizes of batches how many micro-batches an earlier attempt has planned for the same budget."""
+        plans = [event for event in self.directory.history.read() if isinstance(event, Planned)]
+        return {
+            plan.batch_size: plan.pieces
+            for number in (self.models[training], training)
+            for plan in plans
+            if plan.training == number
+            and plan.attempt < self.attempt
+            and plan.budget_bytes == self.settings.budget_bytes
+        }
 
     def data_seed(self, training: int) -> int:
         """Return the seed of the order of a training's data: the script's own seed if it has set one."""

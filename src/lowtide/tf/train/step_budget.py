@@ -29,8 +29,9 @@ _fitting: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
 class StepBudget:
     """The memory that one `fit` may take for its steps: that of the attempt, or what the machine has free."""
 
-    def __init__(self, session: RunSession, model: keras.Model, data: TrainingData) -> None:
+    def __init__(self, session: RunSession, model: keras.Model, data: TrainingData, training: int) -> None:
         self.session = session
+        self.training = training
         self.model = model
         self._fitted = _fitted.get(model)
         # Earlier calls of `fit` have reported these.
@@ -39,6 +40,8 @@ class StepBudget:
         """Whether the steps can be planned: not if they have no graph, or the script has done that itself."""
         if self.can_plan and self._fitted is None:
             self._prepare(data)
+        if self._fitted is not None:
+            self._fitted.pieces = session.planned_pieces(training)
 
     def report(self) -> None:
         """Add plans to the history that were made since the last call."""
@@ -60,6 +63,8 @@ class StepBudget:
                 planned_bytes=None if plan.changes_nothing else plan.peak_bytes,
                 slowdown=1.0 + plan.slowdown,
                 pieces=plan.pieces,
+                training=self.training,
+                batch_size=plan.batch_size,
                 notes=plan.notes,
             )
         )
@@ -75,7 +80,9 @@ class StepBudget:
         tide = self._predict(data)
         if tide is None and given is None:
             return
-        if tide is not None and tide.safe_bytes <= budget:
+        # Predictions of one step differ a little between processes, and micro-batches round in another way.
+        was_split = any(pieces > 1 for pieces in self.session.planned_pieces(self.training).values())
+        if tide is not None and tide.safe_bytes <= budget and not was_split:
             known.add(shapes)
             self._report_fit(tide, budget)
             return
@@ -94,7 +101,12 @@ class StepBudget:
         folder = self.session.directory.tides
         folder.mkdir(exist_ok=True)
         tide.save(folder / f"attempt-{self.session.attempt}-{len(list(folder.iterdir())) + 1}.tide")
-        self.session.add(Planned(attempt=self.session.attempt, predicted_bytes=tide.safe_bytes, budget_bytes=budget))
+        self.session.add(
+            Planned(
+                attempt=self.session.attempt, predicted_bytes=tide.safe_bytes, budget_bytes=budget,
+                training=self.training, batch_size=tide.batch_size,
+            )
+        )  # fmt: skip
 
 
 def _free_bytes() -> int | None:
