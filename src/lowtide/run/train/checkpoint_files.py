@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lowtide.errors import LowtideError
+from lowtide.units import format_count
 
 SCHEMA_VERSION = 1
 MANIFEST = "manifest.json"
@@ -133,7 +134,7 @@ def _find_file_damage(path: Path, size: int, digest: str) -> str | None:
     try:
         found = path.stat().st_size
         if found != size:
-            return f"{path.name} has {found:,} of {size:,} bytes"
+            return f"{path.name} has {found:,} of {format_count(size, 'byte')}"
         return None if _digest(path) == digest else f"{path.name} has changed since it was written"
     except FileNotFoundError:
         return f"{path.name} is missing"

@@ -35,8 +35,8 @@ _OWN = _folder(lowtide.errors.__file__) or ""
 _KERAS = getattr(importlib.util.find_spec("keras"), "origin", None)
 _PYTHON = [os.path.join(os.path.realpath(sysconfig.get_path(key)), "") for key in ("stdlib", "purelib", "platlib")]
 _LIBRARIES = tuple({folder for folder in (*_PYTHON, _folder(tf.__file__), _folder(_KERAS)) if folder})
-# The file whose wrappers surround calls of user code while a watch is on.
-_WRAPPERS = "hooks.py"
+# The files whose wrappers surround calls of user code: while a watch is on, and around `fit`.
+_WRAPPERS = frozenset({"hooks.py", "fit_hook.py", "fit.py", "keep_going.py"})
 # AutoGraph writes the code that it generates from a user's function to a temporary file.
 _GENERATED = "__autograph_generated_file"
 _INSTALLED = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
@@ -139,7 +139,7 @@ def _real_path(filename: str) -> str:
 def find_user_line(operation: Any) -> str | None:
     """Return the innermost line of user code in an operation's traceback; None if lowtide created the operation."""
     for frame in reversed(list(operation.traceback or ())):
-        if is_lowtide_file(frame.filename) and os.path.basename(frame.filename) != _WRAPPERS:
+        if is_lowtide_file(frame.filename) and os.path.basename(frame.filename) not in _WRAPPERS:
             return None
         if is_user_file(frame.filename):
             return f"{os.path.basename(_real_path(frame.filename))}:{frame.lineno}"

@@ -25,6 +25,7 @@ from lowtide.run.train.settings import CHECKPOINT_SECONDS, AttemptSettings
 from lowtide.tf.train.plain_data import load_state
 from lowtide.tf.train.results import Results
 from lowtide.tf.train.script_line import Line, calling_line
+from lowtide.units import format_count
 
 # A checkpoint at the end of an epoch is left out while it would cost more than this share of the time.
 _CHECKPOINT_SHARE = 0.01
@@ -142,7 +143,7 @@ class RunSession:
         """Return why a checkpoint is due after a step; None if it is not."""
         every = self.settings.checkpoint_steps
         if every is not None and self.steps_done - self._steps_when_saved >= every:
-            return f"every {every:,} steps"
+            return f"every {format_count(every, 'step')}"
         seconds = self.settings.checkpoint_seconds
         return f"every {seconds / 60:g} minutes" if time.monotonic() - self._saved >= seconds else None
 
