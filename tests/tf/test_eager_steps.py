@@ -89,8 +89,9 @@ def test_the_gradient_of_a_plain_op_has_the_line_of_that_op(runs):
 def test_a_step_lasts_from_one_update_to_the_next_and_its_peak_is_the_allocators(runs, name):
     _, tide, peaks = runs[name]
     recorded = {each.step: each.peak_bytes for each in tide.recording.steps}
-    assert recorded == {step: peaks[step] for step in (11, 12, 13)}
-    assert tide.peak_bytes == peaks[tide.recording.step]
+    # A thread may free a small tensor a step later than it usually does.
+    assert recorded == pytest.approx({step: peaks[step] for step in (11, 12, 13)}, rel=0, abs=4096)
+    assert tide.peak_bytes == pytest.approx(peaks[tide.recording.step], rel=0, abs=4096)
 
 
 @pytest.mark.parametrize(("name", "batch"), [("out", 256), ("first op", 512)])

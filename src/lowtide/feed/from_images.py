@@ -13,6 +13,7 @@ from lowtide.feed.pipeline.bookmark import Bookmark
 from lowtide.feed.pipeline.dataset import finish_dataset
 from lowtide.feed.pipeline.error_tracking import raise_for_unreadable, skip_unreadable
 from lowtide.feed.pipeline.feed import Feed
+from lowtide.feed.pipeline.freed_memory import FreedMemory
 from lowtide.feed.pipeline.options import FeedOptions, ShardSpec
 from lowtide.feed.pipeline.pipeline import list_samples, make_epochs
 from lowtide.feed.pipeline.sizing import choose_sizes, kept_for_thread
@@ -82,12 +83,14 @@ def _make_dataset(feed: Feed, files: ImageFiles, slot_count: int, shape: tuple[i
         return files.decoder(tf.constant(files.paths[sample])).numpy()
 
     slots = ImageSlots(slot_count, shape, decode)
+    freed = FreedMemory()
 
     def put(epoch: np.int64, position: np.int64, image: np.ndarray) -> np.ndarray:
         slots.put((int(epoch), int(position)), image)
         return np.array([epoch, position], np.int64)
 
     def take(keys: np.ndarray) -> np.ndarray:
+        freed.give_back()
         return slots.take([(epoch, position) for epoch, position in keys.tolist()])
 
     def gather(keys: tf.Tensor, *label: tf.Tensor) -> Any:
