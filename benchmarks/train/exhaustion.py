@@ -24,6 +24,8 @@ BATCHES = {
 # Those whose limit lowtide only meets when it runs out; it plans the same step then, and planning takes minutes.
 FOUND_OUT = ("cnn", "mlp")
 TIMEOUT_SECONDS = 600.0
+# TensorFlow tries each allocation for ten seconds, so a step with a loop may take minutes until it fails.
+TRIAL_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ def _halve(program: str, limit: int) -> Measured:
         while batch:
             trials += 1
             ended = run(
-                [str(SCRIPT), str(folder), *_arguments(program, batch)], folder, TIMEOUT_SECONDS,
+                [str(SCRIPT), str(folder), *_arguments(program, batch)], folder, TRIAL_SECONDS,
                 **allocator_environment(limit),
             )  # fmt: skip
             counts = _counts(folder, batch)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.common.cache import Measured
+from benchmarks.common.processes import AMPLE_BYTES, allocator_environment
 from benchmarks.common.report import Bar, Section, percent
 from benchmarks.train.runs import SCRIPTS, TrainRuns, folder_for_runs, lowtide, run
 from lowtide.run.train.history import CheckpointWritten, History
@@ -24,6 +25,7 @@ _NEVER = ("--checkpoint-minutes", "10000")
 def measure(runs: TrainRuns) -> Section:
     checkpoints = runs.once("checkpoints of 300 MB", _checkpoints, by_lowtide=True)
     plain = _rounds(runs, "plain", _plain, by_lowtide=False)
+    allocator = _rounds(runs, "plain, the same allocator", lambda: _plain(AMPLE_BYTES), by_lowtide=False)
     supervised = _rounds(runs, "supervised", _supervised, by_lowtide=True)
     restarted = _rounds(runs, "restarted", _restarted, by_lowtide=True)
     seconds = checkpoints.get("checkpoint_seconds", [])
@@ -41,6 +43,15 @@ def measure(runs: TrainRuns) -> Section:
         share = other / one - 1
         whole = _median(supervised, "all_seconds") - _median(supervised, "process_seconds")
         cells.append(["a step under python", _milliseconds(one), ""])
+        if allocator:
+            same = _median(allocator, "step_seconds")
+            cells.append(
+                [
+                    "the same with the allocator of lowtide train",
+                    _milliseconds(same),
+                    percent(same / one - 1, signed=True, digits=1),
+                ]
+            )
         cells.append(["a step under lowtide train", _milliseconds(other), percent(share, signed=True, digits=1)])
         cells.append(["the supervisor, whole run", _seconds(whole), ""])
         bars.append(
@@ -60,7 +71,7 @@ def _rounds(runs: TrainRuns, name: str, work: Callable[[], Measured], *, by_lowt
 
 def _checkpoints() -> Measured:
     with folder_for_runs() as folder:
-        arguments = ["large", "--steps", "50"]
+        arguments = ["large", "--steps", "40"]
         ended = run(_command(folder, arguments, "--checkpoint-steps", "10"), folder)
         events = History(folder / "run").read()
         written = [event for event in events if isinstance(event, CheckpointWritten)]
@@ -69,9 +80,10 @@ def _checkpoints() -> Measured:
         return {"checkpoint_seconds": [each.seconds for each in written], "bytes": written[-1].bytes}
 
 
-def _plain() -> Measured:
+def _plain(limit_bytes: int | None = None) -> Measured:
+    variables = {} if limit_bytes is None else allocator_environment(limit_bytes)
     with folder_for_runs() as folder:
-        ended = run([str(SCRIPT), str(folder), "small", "--steps", "450"], folder)
+        ended = run([str(SCRIPT), str(folder), "small", "--steps", "450"], folder, **variables)
         return _result(folder) | {"all_seconds": ended.processor_seconds}
 
 

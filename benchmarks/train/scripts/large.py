@@ -13,6 +13,7 @@ from pathlib import Path
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 parser = argparse.ArgumentParser()
 parser.add_argument("folder", type=Path)
@@ -113,9 +114,9 @@ model.compile(keras.optimizers.Adam(1e-3), loss, metrics=["accuracy"])
 if options.predict:
     import lowtide as lt
 
-    # A model of a class of its own is built by its first call.
-    model(x[:1])
-    safe_bytes = lt.predict(model, batch_size=options.batch).safe_bytes
+    # A model of a class of its own does not know its shapes.
+    specs = [tf.TensorSpec((None, *each.shape[1:]), each.dtype) for each in (x, y)]
+    safe_bytes = lt.predict(model, *specs, batch_size=options.batch).safe_bytes
     result = {"safe_bytes": safe_bytes, "data_bytes": x.nbytes + y.nbytes}
 else:
     history = model.fit(x, y, batch_size=options.batch, epochs=EPOCHS, verbose=0, callbacks=[Steps()])

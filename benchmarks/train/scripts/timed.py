@@ -26,23 +26,23 @@ keras.utils.set_random_seed(1)
 WARM_STEPS = 50
 
 
-class Times(keras.callbacks.Callback):
-    first = warm = None
-    seconds = 0.0
+# Attributes of the callback would be restored after a restart.
+seen = {}
 
+
+class Times(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
-        if self.first is None:
-            self.first = time.process_time()
+        seen.setdefault("first", time.process_time())
         steps = int(self.model.optimizer.iterations)
         if steps == WARM_STEPS:
-            self.warm = time.process_time()
+            seen["warm"] = time.process_time()
         marker = options.folder / "killed"
         if steps == options.kill and not marker.exists():
             marker.touch()
             os.kill(os.getpid(), signal.SIGKILL)
 
     def on_train_end(self, logs=None):
-        self.seconds = time.process_time()
+        seen["last"] = time.process_time()
 
 
 # 25 million weights, and two slots of Adam for each: 300 MB.
@@ -54,8 +54,7 @@ model = keras.Model(inputs, keras.layers.Dense(1)(outputs))
 model.compile("adam", "mse")
 generator = np.random.default_rng(0)
 x = generator.normal(size=(options.steps * batch, width)).astype("float32")
-times = Times()
-model.fit(x, x[:, :1], batch_size=batch, epochs=1, verbose=0, callbacks=[times])
-step = None if times.warm is None else (times.seconds - times.warm) / (options.steps - WARM_STEPS)
-result = {"first_step_seconds": times.first, "step_seconds": step, "process_seconds": time.process_time()}
+model.fit(x, x[:, :1], batch_size=batch, epochs=1, verbose=0, callbacks=[Times()])
+step = (seen["last"] - seen["warm"]) / (options.steps - WARM_STEPS) if "warm" in seen else None
+result = {"first_step_seconds": seen["first"], "step_seconds": step, "process_seconds": time.process_time()}
 (options.folder / "result.json").write_text(json.dumps(result))
