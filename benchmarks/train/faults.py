@@ -275,6 +275,11 @@ def is_kept(result: Measured, spread: float) -> bool:
     return _has_other_plan(result) and result["deviation"] is not None and result["deviation"] <= spread
 
 
+def _is_disturbed(result: Measured) -> bool:
+    """Whether the fault ended a process: a backup may fit on a disk that is nearly full."""
+    return result.get("attempts", len(result["codes"])) > 1
+
+
 def _has_other_plan(result: Measured) -> bool:
     return any(changes for changes in result.get("changes", ())) or result.get("fault") == "limit"
 
@@ -290,7 +295,8 @@ COLUMNS = (
 
 def report(measured: Sequence[tuple[Case, Measured]], spread: float) -> Section:
     """Return the table of all runs by fault; `spread` is the deviation among plain runs."""
-    known = [(case, result | {"fault": case.fault}) for case, result in measured if "ends" in result]
+    ended = [(case, result | {"fault": case.fault}) for case, result in measured if "ends" in result]
+    known = [(case, result) for case, result in ended if _is_disturbed(result)]
     cells = []
     for fault, words in FAULTS.items():
         ours = [result for case, result in known if (case.fault, case.keeper) == (fault, LOWTIDE)]
@@ -312,6 +318,9 @@ def report(measured: Sequence[tuple[Case, Measured]], spread: float) -> Section:
     ]
     notes = [_note(case, result) for case, result in known if case.keeper == LOWTIDE and not is_kept(result, spread)]
     notes += [f"{case.name}: {result['failed']}" for case, result in measured if "failed" in result]
+    if len(known) < len(ended):
+        names = ", ".join(case.name for case, result in ended if not _is_disturbed(result))
+        notes.append(f"left out, because the fault had no effect: {names}")
     notes.append(f"relative deviation among plain runs with and without oneDNN's kernels: {spread:.1e}")
     return Section("Faults", COLUMNS, cells, bars, notes)
 
