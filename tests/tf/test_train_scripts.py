@@ -237,7 +237,7 @@ def test_another_scripts_run_and_a_strategy_are_refused(tmp_path, monkeypatch):
         fit(tmp_path / "mirrored", None)
 
 
-def test_each_plan_is_told_and_saved_once(tmp_path):
+def test_each_step_that_fits_is_told_and_saved_once(tmp_path):
     def script(folder, kill):
         keep = lt.KeepGoing(folder)
         keep.session().settings = keep.session().settings.changed(budget_bytes=512 << 20)
@@ -248,7 +248,7 @@ def test_each_plan_is_told_and_saved_once(tmp_path):
 
     run(script, tmp_path)
     assert [event.planned_bytes for event in History(tmp_path).read() if isinstance(event, Planned)] == [None, None]
-    assert sorted(path.name for path in (tmp_path / "plans").iterdir()) == ["attempt-1-1.plan", "attempt-1-2.plan"]
+    assert sorted(path.name for path in (tmp_path / "tides").iterdir()) == ["attempt-1-1.tide", "attempt-1-2.tide"]
 
     # A restart splits batches as before, also if that is not needed.
     part = Planned(attempt=1, predicted_bytes=1, budget_bytes=512 << 20, pieces=4, training=0, batch_size=20)

@@ -11,6 +11,7 @@ from typing import Any
 import keras
 from keras.src.trainers.data_adapters.array_slicing import train_validation_split
 
+from lowtide.errors import LowtideError
 from lowtide.run.train.fit_hook import has_inner_fit
 from lowtide.run.train.history import LeftTraining, TrainingEnded, TrainingStarted
 from lowtide.tf.trace import keras_models
@@ -31,6 +32,7 @@ class FitTraining:
     """One call of `fit`."""
 
     def __init__(self, session: RunSession, model: keras.Model, arguments: Mapping[str, Any]) -> None:
+        _check_strategy(model)
         self.session = session
         self.model = model
         self.number = session.begin_training(model)
@@ -46,7 +48,7 @@ class FitTraining:
         split_validation(self.arguments)
         names = ("x", "y", "sample_weight", "batch_size", "shuffle", "class_weight", "steps_per_epoch")
         self.data = training_data(**{name: self.arguments[name] for name in names}, seed=session.data_seed(self.number))
-        self.adapter = ResumableAdapter(self.data, strategy=model._distribute_strategy)
+        self.adapter = ResumableAdapter(self.data)
         self.budget = StepBudget(session, model, self.data, self.number)
         self.checkpointer = Checkpointer(
             session, self.number, self.data, lambda: find_variables(model), lambda: self.callbacks.with_state()
@@ -275,6 +277,17 @@ class _Callbacks(keras.callbacks.CallbackList):
     def on_train_end(self, logs: Any = None) -> None:
         super().on_train_end(logs)
         self._training.end()
+
+
+def _check_strategy(model: keras.Model) -> None:
+    """Refuse a model of a distribution strategy: its variables and its data are spread over devices."""
+    strategy = model._distribute_strategy
+    if strategy is not None:
+        raise LowtideError(
+            "a training under a distribution strategy cannot be continued after a restart",
+            given=type(strategy).__name__,
+            cure="train without the strategy, or without lowtide train and lt.KeepGoing",
+        )
 
 
 def list_callbacks(given: Any) -> list[Any]:

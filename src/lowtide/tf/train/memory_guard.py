@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
+import time
+
 from lowtide.run.machine import group_bytes, machine_bytes
-from lowtide.tf.memory_meter import MemoryReading
+from lowtide.tf.memory_meter import MemoryMeter
 from lowtide.tf.record.device import limit_bytes
 from lowtide.tf.watch.watch import Watch
 from lowtide.tide.growth import MemoryGrowth, find_growth
 from lowtide.units import format_bytes
 
 _MOST_SAMPLES = 512
+# The share of the time that readings may take, and the most steps between two of them.
+_SHARE, _MOST_BETWEEN = 0.005, 64
 # Readings between two looks for growth.
 _LOOK_EVERY = 32
 # Smaller growth is noise: the allocator's figure is exact, that of the process is not.
@@ -32,16 +37,20 @@ class MemoryGuard:
         self._first: dict[str, int] = {}
         self._steps = 0
         self._readings = 0
-        self._every = 1
+        self._next, self._between = 0, 1
+        self._began, self._spent = time.perf_counter(), 0.0
+        self._meter = MemoryMeter()
         self._watch: Watch | None = None
 
-    def after_step(self, reading: MemoryReading) -> str | None:
+    def after_step(self) -> str | None:
         """Return where memory is about to run out that a new process would have again, and what grows; else None."""
         self._steps += 1
         if self._watch is not None:
             self._watch.step()
-        if self._steps % self._every:
+        if self._steps < self._next:
             return None
+        started = time.perf_counter()
+        reading = self._meter.read()
         found = None
         for place, used in (("the device", reading.allocator_bytes), ("the host", reading.process_bytes)):
             limit = self._limits[place]
@@ -52,7 +61,17 @@ class MemoryGuard:
         self._readings += 1
         if self._readings % _LOOK_EVERY == 0:
             self._look()
+        self._wait(started)
         return found
+
+    def _wait(self, started: float) -> None:
+        """Choose the step of the next reading, so that readings take a small share of the time."""
+        ended = time.perf_counter()
+        self._spent += ended - started
+        step_seconds = (ended - self._began) / self._steps
+        due = self._spent / _SHARE / max(step_seconds, 1e-9)
+        self._between = min(max(math.ceil(due) - self._steps, 1), _MOST_BETWEEN)
+        self._next = self._steps + self._between
 
     def stop(self) -> None:
         """End the search for what grows."""
@@ -64,12 +83,11 @@ class MemoryGuard:
         growth = self._growth[place]
         if growth is None or used - self._first[place] < _WORTH_SHARE * limit:
             return None
-        steps = max(_LAST_STEPS, 2 * self._every)
+        steps = max(_LAST_STEPS, 2 * self._between)
         if used + max(steps * growth.bytes_per_step, _LAST_SHARE * limit) <= limit:
             return None
-        causes = (
-            [] if self._watch is None else [f"{each.name}: {each.what}, by {each.who}" for each in self._watch.findings]
-        )
+        findings = [] if self._watch is None else self._watch.findings
+        causes = [f"{each.name}: {each.what}, by {each.who}" for each in findings]
         why = f" ({'; '.join(causes)})" if causes else ""
         return (
             f"memory on {place} grows by {format_bytes(round(growth.bytes_per_step))} in each step and has reached"
@@ -81,8 +99,6 @@ class MemoryGuard:
             self._growth[place] = find_growth(samples, self._least[place])
             if len(samples) > _MOST_SAMPLES:
                 del samples[::2]
-        if max(map(len, self._samples.values())) > _MOST_SAMPLES // 2:
-            self._every *= 2
         if self._watch is None and any(growth is not None for growth in self._growth.values()):
             # What grows is only searched for once something does.
             self._watch = Watch(quiet=True)

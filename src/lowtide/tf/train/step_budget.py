@@ -9,7 +9,6 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from lowtide.errors import LowtideError
 from lowtide.planning.allowance import MICROBATCH
 from lowtide.run.machine import group_bytes, machine_bytes, resident_bytes
 from lowtide.run.train.history import Planned
@@ -93,8 +92,8 @@ class StepBudget:
         spec = data.element_spec
         try:
             return predict(self.model, *(spec if isinstance(spec, tuple) else (spec,)), batch_size=data.batch_size)
-        except LowtideError:
-            # It is planned at its first batch, or runs as it is.
+        except Exception:
+            # Whatever is wrong, the training itself says so. It is planned at its first batch, or runs as it is.
             return None
 
     def _report_fit(self, tide: Tide, budget: int) -> None:

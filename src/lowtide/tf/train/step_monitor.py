@@ -43,7 +43,7 @@ class StepMonitor:
         session = self.session
         session.steps_done += steps
         self._durations.append(time.perf_counter() - self._started)
-        problem = self._guard.after_step(self._meter.read())
+        problem = self._guard.after_step()
         self._leave_if_stopped()
         if problem is not None:
             self._restart(problem)
