@@ -7,12 +7,26 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import lowtide
 
 SOURCE = Path(lowtide.__file__).parents[1]
 TIMEOUT_SECONDS = 600
+
+
+class Run(NamedTuple):
+    """What a command left: its exit code and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+
+def command_environment(**more: str) -> dict[str, str]:
+    """The environment of a command as a person has it, without the settings of the tests."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    return {**kept, "PYTHONPATH": str(SOURCE), "PYTHONIOENCODING": "utf-8", **more}
 
 
 def child_environment(limit_mib: int | None = None, **settings: str) -> dict[str, str]:

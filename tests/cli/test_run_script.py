@@ -11,25 +11,15 @@ import textwrap
 import time
 import zipfile
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 import lowtide
+from tests.children import Run
+from tests.children import command_environment as environment
 
 ROOT = str(Path(lowtide.__file__).parents[1])
 RULE = "─"
-
-
-class Run(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-def environment(**more: str) -> dict[str, str]:
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
-    return {**kept, "PYTHONPATH": ROOT, "PYTHONIOENCODING": "utf-8", **more}
 
 
 def run(*command: str, stdin: str = "", **more: str) -> Run:

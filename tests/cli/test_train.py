@@ -14,16 +14,14 @@ import textwrap
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
-import lowtide
 from lowtide.run.train.history import AttemptEnded, AttemptStarted, Decided, History, RunEnded
 from lowtide.run.train.run_directory import RunDirectory
+from tests.children import Run
+from tests.children import command_environment as environment
 from tests.unit.test_heap import dump_bytes
-
-ROOT = str(Path(lowtide.__file__).parents[1])
 
 # What the part of lowtide in the script's process does, without TensorFlow.
 HEAD = """
@@ -71,17 +69,6 @@ ALLOCATOR = (
     "/job:localhost/replica:0/task:0/device:CPU:0 by allocator cpu_bfc"
 )
 """
-
-
-class Run(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-def environment(**more: str) -> dict[str, str]:
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
-    return {**kept, "PYTHONPATH": ROOT, "PYTHONIOENCODING": "utf-8", **more}
 
 
 def command(*arguments: str) -> list[str]:

@@ -6,16 +6,16 @@ import time
 
 from lowtide.atlas.index.columns import trim_memory
 
-# It takes at most one part of so many of the time. Its own processor time counts: on a busy machine, where it is needed
-# most, it waits longer for a processor.
+# After memory was returned, wait for 20 times the processor time that this took. Elapsed time would be wrong: it grows
+# on a busy machine, where memory must be returned most often.
 _PAUSE = 20
 
 
 class FreedMemory:
-    """What the threads of a pipeline have freed, and the C library keeps for each of them.
+    """Memory that the threads of a pipeline have freed and that the C library keeps for each thread.
 
-    Images are decoded in whichever thread is free, on a busy machine in more of them. Each thread's part keeps what its
-    largest image took.
+    Any thread may decode an image, and on a busy machine more threads do. For each, the C library keeps the memory of
+    the largest image.
     """
 
     def __init__(self) -> None:

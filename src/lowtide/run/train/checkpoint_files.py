@@ -36,7 +36,7 @@ class Damaged:
 
 
 def checkpoint_name(steps_done: int, *, is_end: bool = False) -> str:
-    """Return the name of the checkpoint after so many steps of the run; names sort by age."""
+    """Return the name of the checkpoint that is written after `steps_done` steps. Sorted names are in order of age."""
     return f"{steps_done:012}{_END if is_end else ''}"
 
 

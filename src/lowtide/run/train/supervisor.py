@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from types import FrameType
 
@@ -44,7 +43,8 @@ from lowtide.run.train.history import (
     RunEnded,
     TrainingStarted,
 )
-from lowtide.run.train.narrator import STOPPED, Narrator
+from lowtide.run.train.history_tail import HistoryTail
+from lowtide.run.train.narrator import STOPPED
 from lowtide.run.train.run_directory import RunDirectory, TrainingRecord
 from lowtide.run.train.settings import CHECKPOINT_SECONDS, VARIABLE, AttemptSettings, read_settings
 
@@ -53,7 +53,6 @@ FAILED = "failed"
 _MEMORY = (DEVICE_MEMORY, HOST_MEMORY, RESTART)
 _SETTINGS = "settings.json"
 _CPU_LIMIT = "TF_CPU_BFC_MEM_LIMIT_IN_MB"
-_TAIL_SECONDS = 0.2
 # A crash handler may take two minutes to write what the process knew.
 _FRESH_SECONDS = 300.0
 
@@ -107,7 +106,7 @@ class _Supervisor:
     ) -> None:
         self.directory = directory
         self.record = record
-        self.tail = _Tail(directory, on_event)
+        self.tail = HistoryTail(directory, on_event)
         self.on_shortage = on_shortage
         self.recorder = recorder
         self.stdout_to_stderr = stdout_to_stderr
@@ -285,63 +284,6 @@ class _Supervisor:
         if not any(isinstance(event, TrainingStarted) for event in self.tail.events):
             text = "the script did not train: no call of fit and no lt.Training"
             self.tail.add(Note(attempt=attempt, text=text))
-
-
-class _Tail:
-    """The history of a run, read as it grows: both by this process and by the script's."""
-
-    def __init__(self, directory: RunDirectory, on_event: Callable[[Event], None]) -> None:
-        self.history = directory.history
-        self.events, self._offset = self.history.read_from(0)
-        self._log = directory.log
-        self._narrator = Narrator(directory.folder)
-        self._on_event = on_event
-        self._lock = threading.Lock()
-        for event in self.events:
-            self._narrator.lines(event)
-
-    def add(self, event: Event) -> None:
-        """Add an event to the history, and pass on all that are new."""
-        try:
-            self.history.append(event)
-        except OSError:
-            # The disk is full; the run goes on without a record.
-            with self._lock:
-                self._pass_on(event)
-        self.read()
-
-    def read(self) -> None:
-        """Pass on all new events."""
-        with self._lock:
-            found, self._offset = self.history.read_from(self._offset)
-            for event in found:
-                self._pass_on(event)
-
-    @contextmanager
-    def following(self) -> Iterator[None]:
-        """Pass on events as they are added by another process."""
-        ended = threading.Event()
-
-        def follow() -> None:
-            while not ended.wait(_TAIL_SECONDS):
-                self.read()
-
-        follower = threading.Thread(target=follow, daemon=True)
-        follower.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            follower.join()
-            self.read()
-
-    def _pass_on(self, event: Event) -> None:
-        self.events.append(event)
-        when = datetime.fromtimestamp(event.time).strftime("%Y-%m-%d %H:%M:%S")
-        with suppress(OSError), self._log.open("a", encoding="utf-8") as log:
-            for line in self._narrator.lines(event):
-                log.write(f"{when}  {line}\n")
-        self._on_event(event)
 
 
 @contextmanager
