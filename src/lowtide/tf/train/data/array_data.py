@@ -13,6 +13,8 @@ from keras.src.trainers.data_adapters.array_data_adapter import ArrayDataAdapter
 
 from lowtide.tf.train.data.training_data import Passes, TrainingData
 
+_WAITING_BATCHES = 2
+
 
 class ArrayData(TrainingData):
     """Arrays, tensors, data frames and sparse matrices, batched and shuffled as Keras does."""
@@ -75,11 +77,12 @@ def _make_dataset(adapter: ArrayDataAdapter, order: tf.Variable, first_batch: tf
         .flat_map(lambda _: tf.data.Dataset.range(first_batch, batches))
         .map(find_samples)
     )
-    dataset = tf.data.Dataset.zip((samples, tf.data.Dataset.from_tensors(inputs).repeat()))
-    dataset = dataset.map(grab_batch, num_parallel_calls=tf.data.AUTOTUNE)
+    dataset = tf.data.Dataset.zip((samples, tf.data.Dataset.from_tensors(inputs).repeat())).map(grab_batch)
     options = tf.data.Options()
     # As in Keras: they would serialize the pipeline with the arrays.
     options.experimental_optimization.apply_default_optimizations = False
     options.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
-    return dataset.with_options(options).prefetch(tf.data.AUTOTUNE)
+    # A fixed number, where Keras has AUTOTUNE: the step is planned around the batches that wait when the first one has
+    # arrived, and AUTOTUNE adds up to two of them later.
+    return dataset.with_options(options).prefetch(_WAITING_BATCHES)
