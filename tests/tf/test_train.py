@@ -153,6 +153,15 @@ def test_a_step_that_does_not_fit_is_planned_before_it_runs(tmp_path):
     assert [event.cause for event in ended.of(AttemptEnded)] == ["finished"]
 
 
+def test_a_step_that_goes_on_after_its_memory_was_refused_is_ended(tmp_path):
+    ended = train(tmp_path, "refused_loop.py", options=("--budget", "40MiB"))
+    assert ended.code == 0, ended.stderr
+    assert ended.result == {"steps": 5}
+    first, last = ended.of(AttemptEnded)
+    assert (first.cause, last.cause) == ("device memory", "finished")
+    assert first.words.startswith("ResourceExhaustedError: the step was still running 15 seconds after")
+
+
 def test_keep_going_continues_a_script_that_is_started_again(tmp_path):
     codes = []
     # After SIGINT the script trains again in the same process, as a notebook may.

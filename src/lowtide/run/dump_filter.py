@@ -44,7 +44,8 @@ _DUMP = re.compile(
     rb"|     Summary of in-use Chunks|\d+ Chunks of size |Sum Total of in-use chunks|Total size in pool: "
     rb"|total_region_allocated_bytes_: |Stats: |[*x_]+\s*\Z|<allocator contains no memory>"
 )
-_FAILURE = re.compile(rb"Allocator \(.*\) ran out of memory trying to allocate .*\(rounded to \d+\)")
+REFUSAL = re.compile(rb"Allocator \(.*\) ran out of memory trying to allocate .*\(rounded to \d+\)")
+"""What the allocator says of a request that it has refused."""
 _ADVICE = re.compile(rb"If the cause is memory fragmentation |Current allocation summary follows\.")
 _STATISTIC = re.compile(rb"[A-Z][A-Za-z]+: +-?\d[\d.]*(?:B|[KMGTPE]iB)?\s*\Z")
 # Lines without a header that belong to the message before them: the node of a failed op, and TensorFlow's hint.
@@ -141,7 +142,7 @@ class DumpFilter:
         message = line[record.end() :]
         if record["profiler"]:
             return line[: record.start()]
-        if _FAILURE.match(message):
+        if REFUSAL.match(message):
             self._continuation = _Continuation.FAILURE
             return line
         if not _DUMP.match(message):
@@ -166,7 +167,7 @@ class DumpFilter:
 
 
 def _silenced_continuation(message: bytes) -> _Continuation:
-    if _FAILURE.match(message):
+    if REFUSAL.match(message):
         return _Continuation.FAILURE
     return _Continuation.FIELDS if _BEFORE_PROTOCOL_BUFFER in message else _Continuation.SILENCED
 

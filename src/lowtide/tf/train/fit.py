@@ -18,6 +18,7 @@ from lowtide.tf.trace import keras_models
 from lowtide.tf.train.checkpoint import Checkpointer, Position
 from lowtide.tf.train.data.adapter import ResumableAdapter
 from lowtide.tf.train.data.choose import training_data
+from lowtide.tf.train.refused_requests import RefusedRequests
 from lowtide.tf.train.session import RunSession
 from lowtide.tf.train.state import find_variables
 from lowtide.tf.train.step_budget import StepBudget
@@ -55,6 +56,7 @@ class FitTraining:
         )
         self.callbacks = _Callbacks(self, verbose=self.arguments["verbose"])
         self.monitor = StepMonitor(session, self.number, self.epochs, self._save)
+        self._refusals: RefusedRequests | None = None
 
     def run(self, original: Callable[..., Any]) -> Any:
         """Train with Keras's `fit` from where the run is, and return the history of all epochs."""
@@ -62,13 +64,18 @@ class FitTraining:
             if self.checkpointer.has_ended(self.epochs):
                 return self._return_result()
             with self.session.catching_signals():
-                return original(self.model, **self._arguments_from_here())
+                arguments = self._arguments_from_here()
+                if self.session.is_supervised:
+                    self._refusals = RefusedRequests(self.session, lambda: self.monitor.step_began)
+                return original(self.model, **arguments)
         except SystemExit as end:
             if not end.code:
                 self.session.add(LeftTraining(attempt=self.session.attempt, training=self.number))
             raise
         finally:
             self.monitor.stop()
+            if self._refusals is not None:
+                self._refusals.stop()
 
     def _arguments_from_here(self) -> dict[str, Any]:
         """Return the arguments of `fit` with which it continues where the run is."""

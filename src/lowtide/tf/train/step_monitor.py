@@ -31,18 +31,21 @@ class StepMonitor:
         self._guard = MemoryGuard()
         self._random_note = RandomNote(session.note)
         self._durations: list[float] = []
-        self._started = 0.0
+        self.step_began: float | None = None
+        """The time at which the running step began; None between two steps."""
         self._scalars: Any = None
 
     def begin_step(self) -> None:
         """Note the time."""
-        self._started = time.perf_counter()
+        self.step_began = time.perf_counter()
 
     def end_step(self, steps: int) -> None:
         """Count steps that are done, and save, or end the process, if it is time."""
         session = self.session
         session.steps_done += steps
-        self._durations.append(time.perf_counter() - self._started)
+        if self.step_began is not None:
+            self._durations.append(time.perf_counter() - self.step_began)
+            self.step_began = None
         problem = self._guard.after_step()
         self._leave_if_stopped()
         if problem is not None:
