@@ -18,7 +18,7 @@ from lowtide.tf.trace import keras_models
 from lowtide.tf.train.checkpoint import Checkpointer, Position
 from lowtide.tf.train.data.adapter import ResumableAdapter
 from lowtide.tf.train.data.choose import training_data
-from lowtide.tf.train.refused_requests import RefusedRequests
+from lowtide.tf.train.refusal_watch import RefusalWatch
 from lowtide.tf.train.session import RunSession
 from lowtide.tf.train.state import find_variables
 from lowtide.tf.train.step_budget import StepBudget
@@ -56,7 +56,7 @@ class FitTraining:
         )
         self.callbacks = _Callbacks(self, verbose=self.arguments["verbose"])
         self.monitor = StepMonitor(session, self.number, self.epochs, self._save)
-        self._refusals: RefusedRequests | None = None
+        self._refusals: RefusalWatch | None = None
 
     def run(self, original: Callable[..., Any]) -> Any:
         """Train with Keras's `fit` from where the run is, and return the history of all epochs."""
@@ -66,7 +66,7 @@ class FitTraining:
             with self.session.catching_signals():
                 arguments = self._arguments_from_here()
                 if self.session.is_supervised:
-                    self._refusals = RefusedRequests(self.session, lambda: self.monitor.step_began)
+                    self._refusals = RefusalWatch(self.session, lambda: self.monitor.step_began)
                 return original(self.model, **arguments)
         except SystemExit as end:
             if not end.code:

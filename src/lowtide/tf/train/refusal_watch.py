@@ -17,7 +17,7 @@ _PATIENCE_SECONDS = 15
 _POLL_SECONDS = 1.0
 
 
-class RefusedRequests:
+class RefusalWatch:
     """Reads the attempt's log while a training runs.
 
     `step_began` returns the time at which the running step began, None between two steps. If the same step is still
