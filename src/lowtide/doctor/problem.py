@@ -1,0 +1,60 @@
+"""What a rule finds."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from pathlib import Path
+
+Span = tuple[int, int]
+"""Two offsets of characters in the text of a source: the first one, and the one after the last."""
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A text that takes the place of a part of the source."""
+
+    span: Span
+    text: str
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A mistake in a module, as its rule describes it."""
+
+    node: ast.AST
+    """Where it is."""
+    message: str
+    """What is wrong with this code, and what it costs: one sentence without a full stop."""
+    advice: str
+    """What to write instead."""
+    edits: tuple[Edit, ...] = ()
+    """A change after which the program computes the same without the mistake; empty if there is none that is safe."""
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A mistake in a file."""
+
+    code: str
+    path: Path
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    message: str
+    advice: str
+    cell: int | None = None
+    """The number of the notebook's code cell, in which lines are counted; None in other files."""
+    edits: tuple[Edit, ...] = ()
+
+    @property
+    def is_fixable(self) -> bool:
+        """Whether `lowtide doctor --fix` can correct it."""
+        return bool(self.edits)
+
+    @property
+    def place(self) -> str:
+        """The place as editors and terminals understand it."""
+        cell = "" if self.cell is None else f":cell {self.cell}"
+        return f"{self.path}{cell}:{self.line}:{self.column}"

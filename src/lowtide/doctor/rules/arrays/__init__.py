@@ -1,0 +1,1 @@
+"""Whole arrays where batches would do: in constants, in graphs, in lists."""

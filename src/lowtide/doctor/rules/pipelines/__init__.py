@@ -1,0 +1,1 @@
+"""Input pipelines that hold more than they need, or wait where they could prepare."""

@@ -1,0 +1,1 @@
+"""Training loops that keep what each step made."""
