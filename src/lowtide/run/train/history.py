@@ -82,6 +82,9 @@ class CheckpointWritten(Event):
     steps_done: int
     bytes: int
     seconds: float
+    """How long it took, from the state that it has until it was complete."""
+    blocked_seconds: float | None = None
+    """How long the training waited for it; None in a history that does not say so."""
 
 
 @dataclass(frozen=True, kw_only=True)
