@@ -46,10 +46,8 @@ class _Write:
     checkpoint: UnfinishedCheckpoint
     event: CheckpointWritten
     """What to say of it, but for its size and its times."""
-    called: float
-    """When the training asked for it,"""
-    started: float
-    """and when the one before it was complete."""
+    began: float
+    """The time of its state, as `time.monotonic` says it."""
 
     def finish(self, pieces: Iterable[Piece], blocked_seconds: float | None = None) -> int:
         """Write the variables, complete the checkpoint and tell of it; returns its size.
@@ -61,10 +59,9 @@ class _Write:
         path = self.checkpoint.finish()
         prune(path.parent)
         size, now = sum(file.stat().st_size for file in path.rglob("*") if file.is_file()), time.monotonic()
-        blocked = now - self.called if blocked_seconds is None else blocked_seconds
-        self.session.add(
-            replace(self.event, time=time.time(), bytes=size, seconds=now - self.started, blocked_seconds=blocked)
-        )
+        seconds = now - self.began
+        blocked = seconds if blocked_seconds is None else blocked_seconds
+        self.session.add(replace(self.event, time=time.time(), bytes=size, seconds=seconds, blocked_seconds=blocked))
         return size
 
 
@@ -97,9 +94,8 @@ class Checkpointer:
         In the background only a copy of the variables is made before the method returns, and a thread writes the copy.
         Where there is no room for the copy, or it is not worth it, the checkpoint is complete when the method returns.
         """
-        session, called = self.session, time.monotonic()
+        session, began = self.session, time.monotonic()
         session.writer.wait()
-        started = time.monotonic()
         checkpoint = UnfinishedCheckpoint(
             session.directory.checkpoints, checkpoint_name(session.steps_done, is_end=position.is_end)
         )
@@ -111,14 +107,14 @@ class Checkpointer:
             attempt=session.attempt, name=checkpoint.path.name, reason=reason, epoch=position.epoch, step=position.step,
             steps_done=session.steps_done, bytes=0, seconds=0.0,
         )  # fmt: skip
-        write = _Write(session, checkpoint, event, called, started)
+        write = _Write(session, checkpoint, event, began)
         if copied is not None:
-            session.writer.start(partial(write.finish, copied, time.monotonic() - called), session.steps_done)
+            session.writer.start(partial(write.finish, copied, time.monotonic() - began), session.steps_done)
         else:
             size = write.finish(pieces_of(variables))
             if position.is_end:
                 session.results.add(Result(checkpoint.path, self.training, session.models[self.training], size))
-        session.saved(time.monotonic() - called)
+        session.saved(time.monotonic() - began)
 
     def _save_state(self, position: Position, folder: Path) -> None:
         """Write everything but the variables."""
@@ -147,7 +143,7 @@ class Checkpointer:
     def read(self, path: Path) -> Position:
         """Return the position of a checkpoint, and let the session count from its steps."""
         state = load_state(path)
-        self.session.steps_done = int(state["steps_done"])
+        self.session.continue_after(int(state["steps_done"]))
         return Position(**{name: state[name] for name in Position.__dataclass_fields__ if name != "is_end"})
 
     def find_end(self) -> Path | None:

@@ -138,6 +138,10 @@ class RunSession:
         seed = context.global_seed()
         return (self.settings.seed if seed is None else int(seed)) + training
 
+    def continue_after(self, steps_done: int) -> None:
+        """Count steps from those of a checkpoint on."""
+        self.steps_done = self._steps_when_saved = steps_done
+
     def saved(self, blocked_seconds: float) -> None:
         """Say that a checkpoint has the state of now, and how long the training has waited for it."""
         self._saved, self._blocked_seconds, self._steps_when_saved = time.monotonic(), blocked_seconds, self.steps_done

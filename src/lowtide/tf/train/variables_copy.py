@@ -24,8 +24,8 @@ LEAST_BYTES = 16 << 20
 _HOST_SHARE = 0.5
 # TensorFlow copies arrays with another alignment.
 _ALIGNMENT = 64
-# Types of arrays that NumPy shares with other libraries; bfloat16 is none of NumPy's own.
-_SHARED_KINDS = "biufc"
+# Types of arrays that NumPy shares with other libraries; bfloat16 is not NumPy's own.
+_NUMPYS_OWN, _SHARED_KINDS = 1, "biufc"
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,10 @@ class CopiedPiece:
 
     def read(self) -> tf.Tensor:
         """Return the value, which takes nothing from TensorFlow's allocator if it is of a common type."""
-        if self.value.dtype.kind in _SHARED_KINDS:
+        dtype = self.value.dtype
+        if dtype.isbuiltin == _NUMPYS_OWN and dtype.kind in _SHARED_KINDS:
             return tf.experimental.dlpack.from_dlpack(self.value.__dlpack__())
-        if self.value.dtype == tf.bfloat16.as_numpy_dtype:
+        if dtype == tf.bfloat16.as_numpy_dtype:
             words = tf.experimental.dlpack.from_dlpack(self.value.view(np.uint16).__dlpack__())
             return tf.bitcast(words, tf.bfloat16)
         return tf.convert_to_tensor(self.value)
