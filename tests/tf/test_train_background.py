@@ -12,7 +12,7 @@ import train_programs
 
 import lowtide as lt
 from lowtide.run.train.checkpoint_files import find_damage, newest_checkpoint
-from lowtide.run.train.history import CheckpointWritten, History
+from lowtide.run.train.history import CheckpointWritten, History, Note
 from lowtide.tf.train import checkpoint, session, variables_copy
 from lowtide.tf.train.plain_data import load_state
 from lowtide.tf.train.variables import PREFIX, save_pieces, save_variables
@@ -167,14 +167,20 @@ def test_a_failure_in_the_background_ends_the_training_after_the_next_step(tmp_p
     assert list((tmp_path / "checkpoints").iterdir()) == []
 
 
-def test_a_checkpoint_is_complete_though_the_script_fails(tmp_path, monkeypatch):
-    held = Held(monkeypatch)
+@pytest.mark.parametrize("error", [None, OSError("the write's")])
+def test_a_checkpoint_is_waited_for_though_the_script_fails(tmp_path, monkeypatch, error):
+    held = Held(monkeypatch, error)
 
     def on_step(steps, model):
         if steps == 5:
             threading.Timer(0.1, held.released.set).start()
             raise RuntimeError("the script's own")
 
-    with pytest.raises(RuntimeError):
+    with pytest.raises(RuntimeError, match="the script's own"):
         train(tmp_path, on_step)
-    assert newest_checkpoint(tmp_path / "checkpoints")[0].name == f"{4:012}"
+    found, _ = newest_checkpoint(tmp_path / "checkpoints")
+    notes = [event.text for event in History(tmp_path).read() if isinstance(event, Note)]
+    if error is None:
+        assert (found.name, notes) == (f"{4:012}", [])
+    else:
+        assert (found, notes) == (None, ["the checkpoint of step 4 was not written: the write's"])

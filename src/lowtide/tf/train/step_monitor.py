@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import Any, Protocol
 
@@ -75,7 +76,13 @@ class StepMonitor:
 
     def stop(self) -> None:
         """End what runs beside the training."""
-        self.session.writer.join()
+        session = self.session
+        try:
+            session.writer.wait()
+        except Exception as error:
+            # The training ends with an error of its own, or the script has left its loop. The history may not grow.
+            with contextlib.suppress(OSError):
+                session.note(f"the checkpoint of step {session.writer.failed_steps:,} was not written: {error}")
         self._guard.stop()
         self._random_note.stop()
 
