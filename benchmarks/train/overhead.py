@@ -1,4 +1,4 @@
-"""What it costs: checkpoints, supervision, and a restart; in processor time, and for checkpoints also in time waited."""
+"""What checkpoints, supervision and a restart cost: processor time, and time that the training waits."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _cost_of_checkpoints(runs: TrainRuns) -> tuple[list[list[str]], list[Bar]]:
             lambda given=given: _checkpoints("--checkpoint-steps", str(CHECKPOINT_STEPS), arguments=given),
             by_lowtide=True,
         )
-        if "failed" in measured or "failed" in never:
+        if any(not each or "failed" in each for each in (measured, never)):
             continue
         waited, whole = (statistics.median(measured[name]) for name in ("blocked_seconds", "checkpoint_seconds"))
         processor = (measured["process_seconds"] - never["process_seconds"]) / len(measured["checkpoint_seconds"])
