@@ -47,8 +47,10 @@ class CopiedPiece:
             return tf.experimental.dlpack.from_dlpack(self.value.__dlpack__())
         if dtype == tf.bfloat16.as_numpy_dtype:
             words = tf.experimental.dlpack.from_dlpack(self.value.view(np.uint16).__dlpack__())
-            return tf.bitcast(words, tf.bfloat16)
-        return tf.convert_to_tensor(self.value)
+            with tf.device("CPU:0"):
+                return tf.bitcast(words, tf.bfloat16)
+        with tf.device("CPU:0"):
+            return tf.convert_to_tensor(self.value)
 
 
 def should_copy(variables: Sequence[Any]) -> bool:
