@@ -14,7 +14,7 @@ import tensorflow as tf
 
 import lowtide as lt
 from lowtide.run.train.checkpoint_files import checkpoint_name, end_checkpoints, write_checkpoint
-from lowtide.run.train.history import History, Planned
+from lowtide.run.train.history import CheckpointWritten, History, Planned
 from lowtide.tf.train import session
 from lowtide.tf.train.results import Result, Results
 
@@ -135,6 +135,15 @@ def test_a_training_goes_on_with_more_epochs_and_another_batch_size(tmp_path, ca
 
     run(edited, tmp_path / "edited", (3,))
     assert "an epoch has 2 steps, and had 4" in capfd.readouterr().err
+
+
+def test_steps_between_checkpoints_count_on_after_a_restart(tmp_path):
+    def script(folder, kill):
+        compiled(network()).fit(X, Y, batch_size=2, verbose=0, callbacks=[lt.KeepGoing(folder, steps=4), kill])
+
+    run(script, tmp_path, (6,))
+    written = [event.steps_done for event in History(tmp_path).read() if isinstance(event, CheckpointWritten)]
+    assert written == [4, 8, 10]
 
 
 class Gan(keras.Model):

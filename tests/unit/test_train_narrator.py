@@ -116,7 +116,7 @@ def test_an_epoch_has_what_is_known_of_it():
         device_bytes=5 * GIB,
     )
     assert narrator.lines(whole) == (
-        "epoch 3/10  loss 0.3123  accuracy 0.91  rate 1e-05  38.4 ms/step  5 GiB of 8 GiB  checkpoint 2 min 00 s ago",
+        "epoch 3/10  loss 0.3123  accuracy 0.91  rate 1e-05  38.4 ms/step  5 GiB of 8 GiB  checkpoint 2 min 01 s ago",
     )
     ended = history.RunEnded(attempt=1, status="finished", exit_code=0)
     assert narrator.lines(ended) == ("finished after 300 steps in 1 attempt",)

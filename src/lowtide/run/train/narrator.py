@@ -48,7 +48,9 @@ class Narrator:
                 self._budget_bytes = event.budget_bytes
                 return (_plan_line(event), *event.notes)
             case CheckpointWritten():
-                self._checkpoint_time, self._steps_done = event.time, event.steps_done
+                # It has the state of when it was begun; steps that were done meanwhile are known already.
+                self._checkpoint_time = event.time - event.seconds
+                self._steps_done = max(self._steps_done, event.steps_done)
                 return ()
             case EpochEnded():
                 self._steps_done = event.steps_done

@@ -175,10 +175,10 @@ class FitTraining:
 
     # -- helpers -------------------------------------------------------------------------------------------------
 
-    def _save(self, reason: str) -> None:
+    def _save(self, reason: str, *, in_background: bool = False) -> None:
         self.callbacks.finish_dispatched()
         self.position.logs = numbers(self._logs)
-        self.checkpointer.save(self.position, reason)
+        self.checkpointer.save(self.position, reason, in_background=in_background)
 
     def _skip_steps(self) -> None:
         """Let Keras count through the steps that the run has done, without running them."""
