@@ -105,6 +105,16 @@ def test_a_killed_run_ends_as_an_undisturbed_one(tmp_path, undisturbed, data, mo
     assert ended.samples[-len(plain.samples) + started[1].steps_done :] == plain.samples[started[1].steps_done :]
 
 
+@pytest.mark.parametrize("data", ["arrays", "dataset"])
+def test_a_seeded_script_has_the_results_of_plain_python(tmp_path, undisturbed, data):
+    arguments = (data, "--model", "mlp")
+    plain = tmp_path / "result.json"
+    subprocess.run([sys.executable, str(PROGRAMS / "fit_program.py"), str(plain), *arguments], check=True)
+    assert json.loads(plain.read_text()) == undisturbed[arguments].result
+    samples = [json.loads(line) for line in Path(f"{plain}.samples").read_text().splitlines()]
+    assert samples == undisturbed[arguments].samples
+
+
 def test_a_checkpoint_of_a_newer_version_is_refused_at_once(tmp_path):
     assert train(tmp_path, "fit_program.py", "arrays", "--fault", "SIGTERM@3").code == 128 + signal.SIGTERM
     for manifest in (tmp_path / "run" / "checkpoints").glob("*/manifest.json"):
@@ -117,7 +127,7 @@ def test_a_checkpoint_of_a_newer_version_is_refused_at_once(tmp_path):
 
 
 def test_each_sample_is_trained_once_in_each_epoch(undisturbed):
-    run = undisturbed[("arrays", "--model", "mlp")]
+    run = undisturbed[("dataset", "--model", "mlp")]
     assert run.epochs() == [list(range(SAMPLES))] * 3
     assert len({tuple(batch) for batch in run.samples}) == len(run.samples)
     assert [event.epoch for event in run.of(EpochEnded)] == [0, 1, 2]

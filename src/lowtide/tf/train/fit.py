@@ -47,7 +47,8 @@ class FitTraining:
         self._has_told_inner_fit = False
         split_validation(self.arguments)
         names = ("x", "y", "sample_weight", "batch_size", "shuffle", "class_weight", "steps_per_epoch")
-        self.data = training_data(**{name: self.arguments[name] for name in names}, seed=session.data_seed(self.number))
+        given = {name: self.arguments[name] for name in names}
+        self.data = training_data(**given, seed=session.data_seed(self.number), as_keras=session.is_seeded_by_script)
         self.adapter = ResumableAdapter(self.data)
         self.budget = StepBudget(session, model, self.data, self.number)
         self.checkpointer = Checkpointer(

@@ -135,6 +135,13 @@ class RunSession:
         seed = context.global_seed()
         return (self.settings.seed if seed is None else int(seed)) + training
 
+    @property
+    def is_seeded_by_script(self) -> bool:
+        """Whether the script has set TensorFlow's global seed."""
+        seed = context.global_seed()
+        # A supervised process begins with the seed of the run.
+        return seed is not None and not (self.is_supervised and int(seed) == self.settings.seed)
+
     def saved(self, seconds: float) -> None:
         """Say that a checkpoint was written, and how long it took."""
         self._saved, self._save_seconds, self._steps_when_saved = time.monotonic(), seconds, self.steps_done
