@@ -6,6 +6,7 @@ A process that is killed is an exception here, after which the run is opened aga
 import itertools
 import re
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import keras
 import numpy as np
@@ -135,6 +136,19 @@ def test_a_training_goes_on_with_more_epochs_and_another_batch_size(tmp_path, ca
 
     run(edited, tmp_path / "edited", (3,))
     assert "an epoch has 2 steps, and had 4" in capfd.readouterr().err
+
+
+def test_a_fit_beside_another_one_is_refused(tmp_path):
+    class FitInThread(keras.callbacks.Callback):
+        def on_train_begin(self, logs=None):
+            with ThreadPoolExecutor(1) as pool, pytest.raises(lt.LowtideError, match="one fit at a time"):
+                pool.submit(fit, lt.KeepGoing(tmp_path)).result()
+
+    def fit(*callbacks):
+        compiled(network()).fit(X, Y, batch_size=5, verbose=0, callbacks=[*callbacks])
+
+    run(lambda folder, kill: fit(lt.KeepGoing(folder), FitInThread()), tmp_path)
+    assert len(end_checkpoints(tmp_path / "checkpoints")) == 1
 
 
 class Gan(keras.Model):

@@ -47,6 +47,7 @@ class RunSession:
         self.is_supervised = is_supervised
         self.models: list[int] = []
         """For each training that has begun in this process, the first one of the same model."""
+        self._is_fitting = threading.Lock()
         self._lines: list[Line] = []
         self._first_trainings: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self.plans = 0
@@ -157,6 +158,20 @@ class RunSession:
     def is_worth_saving(self) -> bool:
         """Whether a checkpoint at the end of an epoch costs little of the time since the last one."""
         return self._save_seconds <= (time.monotonic() - self._saved) * _CHECKPOINT_SHARE
+
+    @contextmanager
+    def one_fit(self) -> Iterator[None]:
+        """Refuse a `fit` while another thread is in one: a restart could not tell which of them a checkpoint is of."""
+        if not self._is_fitting.acquire(blocking=False):
+            raise LowtideError(
+                "a run can continue one fit at a time",
+                given="fit in several threads",
+                cure="fit one model after the other, or begin a run for each in a process of its own",
+            )
+        try:
+            yield
+        finally:
+            self._is_fitting.release()
 
     @contextmanager
     def catching_signals(self) -> Iterator[None]:
