@@ -151,6 +151,17 @@ def test_a_fit_beside_another_one_is_refused(tmp_path):
     assert len(end_checkpoints(tmp_path / "checkpoints")) == 1
 
 
+def test_a_backup_of_keras_that_is_newer_than_the_checkpoint_is_not_used(tmp_path):
+    def script(folder, kill):
+        model = compiled(network())
+        backup = keras.callbacks.BackupAndRestore(folder.parent / f"{folder.name}-backup")
+        kept = [backup, lt.KeepGoing(folder, steps=6), kill]
+        return model.fit(X, Y, batch_size=5, epochs=4, verbose=0, callbacks=kept).history, bits(model)
+
+    # Epochs of four steps: the backup is of step 8, and the checkpoint of an earlier one.
+    check_same(script, tmp_path, 9)
+
+
 class Gan(keras.Model):
     """As in many examples: two models, two optimizers, and the one of `compile` that nothing uses."""
 

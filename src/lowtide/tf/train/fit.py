@@ -106,6 +106,8 @@ class FitTraining:
             self.checkpointer.restore_variables(path)
             self.checkpointer.restore_data(path)
             self.checkpointer.restore_rest(path)
+            # Keras's BackupAndRestore has set it, perhaps to a later epoch.
+            self.model._initial_epoch = None
             self._metric_values = [variable.numpy() for variable in self.model.metrics_variables]
             if self._first.step:
                 self._skip_steps()
