@@ -147,6 +147,16 @@ def test_a_checkpoint_is_written_beside_the_training_if_the_budget_has_room(tmp_
     assert (written["every 4 steps"], written["end of the training"]) == (is_beside, False)
 
 
+@pytest.mark.parametrize("data", ["arrays", "dataset"])
+def test_a_seeded_script_has_the_results_of_plain_python(tmp_path, undisturbed, data):
+    arguments = (data, "--model", "mlp")
+    plain = tmp_path / "result.json"
+    subprocess.run([sys.executable, str(PROGRAMS / "fit_program.py"), str(plain), *arguments], check=True)
+    assert json.loads(plain.read_text()) == undisturbed[arguments].result
+    samples = [json.loads(line) for line in Path(f"{plain}.samples").read_text().splitlines()]
+    assert samples == undisturbed[arguments].samples
+
+
 def test_a_checkpoint_of_a_newer_version_is_refused_at_once(tmp_path):
     assert train(tmp_path, "fit_program.py", "arrays", "--fault", "SIGTERM@3").code == 128 + signal.SIGTERM
     for manifest in (tmp_path / "run" / "checkpoints").glob("*/manifest.json"):
@@ -159,7 +169,7 @@ def test_a_checkpoint_of_a_newer_version_is_refused_at_once(tmp_path):
 
 
 def test_each_sample_is_trained_once_in_each_epoch(undisturbed):
-    run = undisturbed[("arrays", "--model", "mlp")]
+    run = undisturbed[("dataset", "--model", "mlp")]
     assert run.epochs() == [list(range(SAMPLES))] * 3
     assert len({tuple(batch) for batch in run.samples}) == len(run.samples)
     assert [event.epoch for event in run.of(EpochEnded)] == [0, 1, 2]

@@ -6,6 +6,7 @@ A process that is killed is an exception here, after which the run is opened aga
 import itertools
 import re
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import keras
 import numpy as np
@@ -144,6 +145,30 @@ def test_steps_between_checkpoints_count_on_after_a_restart(tmp_path):
     run(script, tmp_path, (6,))
     written = [event.steps_done for event in History(tmp_path).read() if isinstance(event, CheckpointWritten)]
     assert written == [4, 8, 10]
+
+
+def test_a_fit_beside_another_one_is_refused(tmp_path):
+    class FitInThread(keras.callbacks.Callback):
+        def on_train_begin(self, logs=None):
+            with ThreadPoolExecutor(1) as pool, pytest.raises(lt.LowtideError, match="one fit at a time"):
+                pool.submit(fit, lt.KeepGoing(tmp_path)).result()
+
+    def fit(*callbacks):
+        compiled(network()).fit(X, Y, batch_size=5, verbose=0, callbacks=[*callbacks])
+
+    run(lambda folder, kill: fit(lt.KeepGoing(folder), FitInThread()), tmp_path)
+    assert len(end_checkpoints(tmp_path / "checkpoints")) == 1
+
+
+def test_a_backup_of_keras_that_is_newer_than_the_checkpoint_is_not_used(tmp_path):
+    def script(folder, kill):
+        model = compiled(network())
+        backup = keras.callbacks.BackupAndRestore(folder.parent / f"{folder.name}-backup")
+        kept = [backup, lt.KeepGoing(folder, steps=6), kill]
+        return model.fit(X, Y, batch_size=5, epochs=4, verbose=0, callbacks=kept).history, bits(model)
+
+    # Epochs of four steps: the backup is of step 8, and the checkpoint of an earlier one.
+    check_same(script, tmp_path, 9)
 
 
 class Gan(keras.Model):

@@ -122,6 +122,21 @@ def test_an_epoch_has_what_is_known_of_it():
     assert narrator.lines(ended) == ("finished after 300 steps in 1 attempt",)
 
 
+def test_a_step_is_told_from_the_first_one():
+    narrator = Narrator(Path("a"))
+
+    def say_plan(**fields):
+        return (
+            narrator.lines(history.Planned(attempt=1, **PLAN | fields))[0].partition(" fits")[0].partition(" needs")[0]
+        )
+
+    narrator.lines(history.AttemptStarted(attempt=1, command=("train.py",), budget_bytes=8 * GIB))
+    assert say_plan(batch_size=64, planned_bytes=7 * GIB) == "the step"
+    narrator.lines(history.TrainingEnded(attempt=1, training=0, steps_done=3))
+    assert say_plan(batch_size=16) == "the step for a batch of 16"
+    assert say_plan(batch_size=None) == "another step"
+
+
 @pytest.mark.parametrize(
     ("seconds", "words"),
     [(0.00082, "0.82 ms"), (0.2031, "203 ms"), (0.9996, "1 s"), (1.04, "1.04 s"), (1234.6, "1,235 s")],

@@ -49,6 +49,7 @@ class RunSession:
         self.is_supervised = is_supervised
         self.models: list[int] = []
         """For each training that has begun in this process, the first one of the same model."""
+        self._is_fitting = threading.Lock()
         self._lines: list[Line] = []
         self._first_trainings: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self.plans = 0
@@ -138,6 +139,13 @@ class RunSession:
         seed = context.global_seed()
         return (self.settings.seed if seed is None else int(seed)) + training
 
+    @property
+    def is_seeded_by_script(self) -> bool:
+        """Whether the script has set TensorFlow's global seed."""
+        seed = context.global_seed()
+        # A supervised process begins with the seed of the run.
+        return seed is not None and not (self.is_supervised and int(seed) == self.settings.seed)
+
     def continue_after(self, steps_done: int) -> None:
         """Count steps from those of a checkpoint on."""
         self.steps_done = self._steps_when_saved = steps_done
@@ -169,6 +177,20 @@ class RunSession:
     def steps_of_failure(self, error: BaseException) -> int:
         """Return the steps after which an error occurred; for a checkpoint in the background, those of its state."""
         return self.writer.failed_steps if error is self.writer.failure else self.steps_done
+
+    @contextmanager
+    def one_fit(self) -> Iterator[None]:
+        """Refuse a `fit` while another thread is in one: a restart could not tell which of them a checkpoint is of."""
+        if not self._is_fitting.acquire(blocking=False):
+            raise LowtideError(
+                "a run can continue one fit at a time",
+                given="fit in several threads",
+                cure="fit one model after the other, or begin a run for each in a process of its own",
+            )
+        try:
+            yield
+        finally:
+            self._is_fitting.release()
 
     @contextmanager
     def catching_signals(self) -> Iterator[None]:
