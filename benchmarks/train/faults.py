@@ -68,7 +68,13 @@ class Case:
 
     @property
     def arguments(self) -> list[str]:
-        return [self.program, self.data, "--fault", f"{self.fault}@{self.step}", "--number", str(self.number)]
+        given = [self.program, self.data, "--fault", f"{self.fault}@{self.step}", "--number", str(self.number)]
+        return [*given, "--background"] if self.is_in_background else given
+
+    @property
+    def is_in_background(self) -> bool:
+        """Whether checkpoints are written in the background, for which these models are too small otherwise."""
+        return self.keeper == LOWTIDE and random.Random(f"background {self.number}").random() < 0.5
 
 
 def cases(count: int, peers: int) -> list[Case]:
@@ -318,6 +324,12 @@ def report(measured: Sequence[tuple[Case, Measured]], spread: float) -> Section:
     ]
     notes = [_note(case, result) for case, result in known if case.keeper == LOWTIDE and not is_kept(result, spread)]
     notes += [f"{case.name}: {result['failed']}" for case, result in measured if "failed" in result]
+    killed = [result for result in ours if result["fault"] == "checkpoint"]
+    if killed:
+        beside = sum("lowtide checkpoint" in (result["happened"] or "") for result in killed)
+        notes.append(
+            f"of {len(killed)} SIGKILLs inside a checkpoint {beside} hit one that was written in the background"
+        )
     if len(known) < len(ended):
         names = ", ".join(case.name for case, result in ended if not _is_disturbed(result))
         notes.append(f"left out, because the fault had no effect: {names}")

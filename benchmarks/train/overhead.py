@@ -1,10 +1,10 @@
-"""What it costs: checkpoints, supervision, and a restart; in processor time, except for checkpoints."""
+"""What checkpoints, supervision and a restart cost: processor time, and time that the training waits."""
 
 from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks.common.cache import Measured
@@ -19,25 +19,17 @@ MOST_CHECKPOINT_SHARE = 0.01
 # Neighbouring measurements of the same script differ by about as much.
 MOST_SUPERVISION_SHARE = 0.03
 ROUNDS = 3
+# A checkpoint every CHECKPOINT_STEPS is complete before the next one begins.
+LARGE_STEPS, CHECKPOINT_STEPS = 220, 50
 _NEVER = ("--checkpoint-minutes", "10000")
 
 
 def measure(runs: TrainRuns) -> Section:
-    checkpoints = runs.once("checkpoints of 300 MB", _checkpoints, by_lowtide=True)
+    cells, bars = _cost_of_checkpoints(runs)
     plain = _rounds(runs, "plain", _plain, by_lowtide=False)
     allocator = _rounds(runs, "plain, the same allocator", lambda: _plain(AMPLE_BYTES), by_lowtide=False)
     supervised = _rounds(runs, "supervised", _supervised, by_lowtide=True)
     restarted = _rounds(runs, "restarted", _restarted, by_lowtide=True)
-    seconds = checkpoints.get("checkpoint_seconds", [])
-    cells, bars = [], []
-    if seconds:
-        share = statistics.median(seconds) / INTERVAL_SECONDS
-        cells.append(
-            ["checkpoint of 300 MB", _seconds(statistics.median(seconds)), f"{percent(share, digits=2)} of 5 minutes"]
-        )
-        bars.append(
-            Bar("checkpoints every 5 minutes take at most 1%", percent(share, digits=2), share <= MOST_CHECKPOINT_SHARE)
-        )
     if plain and supervised:
         one, other = (_median(rows, "step_seconds") for rows in (plain, supervised))
         share = other / one - 1
@@ -64,20 +56,52 @@ def measure(runs: TrainRuns) -> Section:
     return Section("Cost", ("what", "time", "relative"), cells, bars)
 
 
+def _cost_of_checkpoints(runs: TrainRuns) -> tuple[list[list[str]], list[Bar]]:
+    """Return rows and bars for checkpoints in the background and in the foreground."""
+    cells, shares = [], []
+    never = runs.once("no checkpoints", lambda: _checkpoints(*_NEVER), by_lowtide=True)
+    for where, given in (("background", []), ("foreground", ["--foreground"])):
+        measured = runs.once(
+            f"checkpoints of 300 MB in the {where}",
+            lambda given=given: _checkpoints("--checkpoint-steps", str(CHECKPOINT_STEPS), arguments=given),
+            by_lowtide=True,
+        )
+        if any(not each or "failed" in each for each in (measured, never)):
+            continue
+        waited, whole = (statistics.median(measured[name]) for name in ("blocked_seconds", "checkpoint_seconds"))
+        processor = (measured["process_seconds"] - never["process_seconds"]) / len(measured["checkpoint_seconds"])
+        shares.append(waited / INTERVAL_SECONDS)
+        words = f"checkpoint of 300 MB in the {where}"
+        cells.append(
+            [f"{words}: the training waits", _seconds(waited), f"{percent(shares[-1], digits=2)} of 5 minutes"]
+        )
+        cells.append([f"{words}: until it is on disk", _seconds(whole), ""])
+        cells.append([f"{words}: processor time of the process", _seconds(processor), ""])
+    if not shares:
+        return cells, []
+    most = max(shares)
+    words = "checkpoints every 5 minutes take at most 1%, also in the foreground"
+    return cells, [Bar(words, percent(most, digits=2), most <= MOST_CHECKPOINT_SHARE)]
+
+
 def _rounds(runs: TrainRuns, name: str, work: Callable[[], Measured], *, by_lowtide: bool) -> list[Measured]:
     found = [runs.once(f"{name}, round {number}", work, by_lowtide=by_lowtide) for number in range(ROUNDS)]
     return [each for each in found if each and "failed" not in each]
 
 
-def _checkpoints() -> Measured:
+def _checkpoints(*options: str, arguments: Sequence[str] = ()) -> Measured:
     with folder_for_runs() as folder:
-        arguments = ["large", "--steps", "40"]
-        ended = run(_command(folder, arguments, "--checkpoint-steps", "10"), folder)
+        ended = run(_command(folder, ["large", "--steps", str(LARGE_STEPS), *arguments], *options), folder)
         events = History(folder / "run").read()
-        written = [event for event in events if isinstance(event, CheckpointWritten)]
-        if ended.code or not written:
+        # All but that of the end, for which the script waits.
+        written = [event for event in events if isinstance(event, CheckpointWritten)][:-1]
+        if ended.code:
             return {"failed": ended.last_line}
-        return {"checkpoint_seconds": [each.seconds for each in written], "bytes": written[-1].bytes}
+        return {
+            "checkpoint_seconds": [each.seconds for each in written],
+            "blocked_seconds": [each.blocked_seconds for each in written],
+            "process_seconds": _result(folder)["process_seconds"],
+        }
 
 
 def _plain(limit_bytes: int | None = None) -> Measured:

@@ -14,6 +14,7 @@ from lowtide.run.train.history import (
     CheckpointWritten,
     EpochEnded,
     Event,
+    Failed,
     History,
     Note,
     Planned,
@@ -105,6 +106,57 @@ def test_a_killed_run_ends_as_an_undisturbed_one(tmp_path, undisturbed, data, mo
     assert ended.samples[-len(plain.samples) + started[1].steps_done :] == plain.samples[started[1].steps_done :]
 
 
+@pytest.mark.parametrize("fault", ["SIGKILL@os.mkdir", "SIGKILL@open", "SIGKILL@os.rename", "SIGTERM@open"])
+def test_a_run_that_is_killed_while_a_checkpoint_is_written_beside_it(tmp_path, undisturbed, fault):
+    plain = undisturbed[("arrays", "--model", "wide")]
+    arguments = ("arrays", "--model", "wide", "--fault", fault)
+    ended = train(tmp_path, "fit_program.py", *arguments, options=("--checkpoint-steps", "4"))
+    if fault.startswith("SIGTERM"):
+        assert ended.code == 128 + signal.SIGTERM
+        ended = train(tmp_path, "fit_program.py", *arguments, options=("--checkpoint-steps", "4"))
+    assert ended.code == 0, ended.stderr
+    assert ended.result == plain.result
+    starts = [event.steps_done for event in ended.of(TrainingStarted)]
+    written = [event for event in ended.of(CheckpointWritten) if event.attempt == 1]
+    if fault.startswith("SIGKILL"):
+        assert (starts, [event.steps_done for event in written]) == ([0, 4], [4])
+    else:
+        # The checkpoint that was being written is completed before the last one.
+        assert [event.steps_done for event in written][:2] == [4, 8]
+        assert written[-1].reason == "before the process ends"
+        assert starts == [0, written[-1].steps_done]
+    assert ended.samples[-len(plain.samples) + starts[1] :] == plain.samples[starts[1] :]
+
+
+def test_a_disk_that_is_full_for_a_checkpoint_in_the_background(tmp_path):
+    arguments = ("arrays", "--model", "wide", "--fault", "ENOSPC@4")
+    ended = train(tmp_path, "fit_program.py", *arguments, options=("--checkpoint-steps", "4"))
+    assert ended.code == 1
+    assert "the same failure occurred twice at the same step" in ended.stderr
+    assert [(event.error, event.steps_done) for event in ended.of(Failed)] == [("OSError", 4)] * 2
+    assert list((tmp_path / "run" / "checkpoints").iterdir()) == []
+
+
+@pytest.mark.parametrize(("budget", "is_beside"), [("60MiB", False), ("120MiB", True)])
+def test_a_checkpoint_is_written_beside_the_training_if_the_budget_has_room(tmp_path, budget, is_beside):
+    options = ("--checkpoint-steps", "4", "--budget", budget)
+    ended = train(tmp_path, "fit_program.py", "arrays", "--model", "wide", "--epochs", "2", options=options)
+    assert ended.code == 0, ended.stderr
+    assert [event.planned_bytes for event in ended.of(Planned)] == [None]
+    written = {event.reason: event.blocked_seconds < event.seconds for event in ended.of(CheckpointWritten)}
+    assert (written["every 4 steps"], written["end of the training"]) == (is_beside, False)
+
+
+@pytest.mark.parametrize("data", ["arrays", "dataset"])
+def test_a_seeded_script_has_the_results_of_plain_python(tmp_path, undisturbed, data):
+    arguments = (data, "--model", "mlp")
+    plain = tmp_path / "result.json"
+    subprocess.run([sys.executable, str(PROGRAMS / "fit_program.py"), str(plain), *arguments], check=True)
+    assert json.loads(plain.read_text()) == undisturbed[arguments].result
+    samples = [json.loads(line) for line in Path(f"{plain}.samples").read_text().splitlines()]
+    assert samples == undisturbed[arguments].samples
+
+
 def test_a_checkpoint_of_a_newer_version_is_refused_at_once(tmp_path):
     assert train(tmp_path, "fit_program.py", "arrays", "--fault", "SIGTERM@3").code == 128 + signal.SIGTERM
     for manifest in (tmp_path / "run" / "checkpoints").glob("*/manifest.json"):
@@ -117,7 +169,7 @@ def test_a_checkpoint_of_a_newer_version_is_refused_at_once(tmp_path):
 
 
 def test_each_sample_is_trained_once_in_each_epoch(undisturbed):
-    run = undisturbed[("arrays", "--model", "mlp")]
+    run = undisturbed[("dataset", "--model", "mlp")]
     assert run.epochs() == [list(range(SAMPLES))] * 3
     assert len({tuple(batch) for batch in run.samples}) == len(run.samples)
     assert [event.epoch for event in run.of(EpochEnded)] == [0, 1, 2]
@@ -167,7 +219,11 @@ def test_keep_going_continues_a_script_that_is_started_again(tmp_path):
     # After SIGINT the script trains again in the same process, as a notebook may.
     for stop in ("SIGTERM@6", "SIGINT@9", "SIGTERM@0"):
         command = [sys.executable, str(PROGRAMS / "keep_going.py"), str(tmp_path / "run"), stop]
-        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+        # Under a shell's `&` the tests ignore SIGINT, and so would the script.
+        ended = subprocess.run(
+            command, capture_output=True, text=True, check=False,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )  # fmt: skip
         codes.append(ended.returncode)
         assert "steps 12" in ended.stdout or stop == "SIGTERM@6"
     assert codes == [128 + signal.SIGTERM, 0, 0], ended.stderr

@@ -158,6 +158,9 @@ def train(data, epoch=0, step=0, save=None):
                 break
             drawn[epoch, number] = first_of(batch)
             number += 1
+        if data.steps is not None:
+            # As Keras does.
+            data.make_unused_iterator()
         data.end_epoch()
         epoch, step = epoch + 1, 0
         if save is not None and epoch < EPOCHS:
@@ -389,6 +392,26 @@ def test_fit_trains_on_the_same_batches(kind):
     expected_data.end_epoch()
     assert model.samples.numpy().tolist() == [each for batch in train(expected_data).values() for each in batch]
     assert seen.seen == [data.steps, *range(EPOCHS)]
+
+
+# Of a pipeline of unknown length an epoch is never cut short.
+AS_KERAS = [kind for kind in KINDS if not kind.startswith(("PyDataset", "feed with", "unknown length"))]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", AS_KERAS)
+def test_a_seeded_script_trains_on_the_batches_of_plain_keras(kind):
+    samples = []
+    for is_plain in (True, False):
+        model = Recorder()
+        model.compile()
+        keras.utils.set_random_seed(5)
+        given = KINDS[kind]()
+        if not is_plain:
+            given = {"x": ResumableAdapter(training_data(**given, seed=11, as_keras=True))}
+        model.fit(**given, epochs=EPOCHS, verbose=0)
+        samples.append(model.samples.numpy().tolist())
+    assert samples[0] == samples[1]
 
 
 def test_fit_starts_at_a_position():

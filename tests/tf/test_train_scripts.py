@@ -6,6 +6,7 @@ A process that is killed is an exception here, after which the run is opened aga
 import itertools
 import re
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import keras
 import numpy as np
@@ -14,7 +15,7 @@ import tensorflow as tf
 
 import lowtide as lt
 from lowtide.run.train.checkpoint_files import checkpoint_name, end_checkpoints, write_checkpoint
-from lowtide.run.train.history import History, Planned
+from lowtide.run.train.history import CheckpointWritten, History, Planned
 from lowtide.tf.train import session
 from lowtide.tf.train.results import Result, Results
 
@@ -135,6 +136,39 @@ def test_a_training_goes_on_with_more_epochs_and_another_batch_size(tmp_path, ca
 
     run(edited, tmp_path / "edited", (3,))
     assert "an epoch has 2 steps, and had 4" in capfd.readouterr().err
+
+
+def test_steps_between_checkpoints_count_on_after_a_restart(tmp_path):
+    def script(folder, kill):
+        compiled(network()).fit(X, Y, batch_size=2, verbose=0, callbacks=[lt.KeepGoing(folder, steps=4), kill])
+
+    run(script, tmp_path, (6,))
+    written = [event.steps_done for event in History(tmp_path).read() if isinstance(event, CheckpointWritten)]
+    assert written == [4, 8, 10]
+
+
+def test_a_fit_beside_another_one_is_refused(tmp_path):
+    class FitInThread(keras.callbacks.Callback):
+        def on_train_begin(self, logs=None):
+            with ThreadPoolExecutor(1) as pool, pytest.raises(lt.LowtideError, match="one fit at a time"):
+                pool.submit(fit, lt.KeepGoing(tmp_path)).result()
+
+    def fit(*callbacks):
+        compiled(network()).fit(X, Y, batch_size=5, verbose=0, callbacks=[*callbacks])
+
+    run(lambda folder, kill: fit(lt.KeepGoing(folder), FitInThread()), tmp_path)
+    assert len(end_checkpoints(tmp_path / "checkpoints")) == 1
+
+
+def test_a_backup_of_keras_that_is_newer_than_the_checkpoint_is_not_used(tmp_path):
+    def script(folder, kill):
+        model = compiled(network())
+        backup = keras.callbacks.BackupAndRestore(folder.parent / f"{folder.name}-backup")
+        kept = [backup, lt.KeepGoing(folder, steps=6), kill]
+        return model.fit(X, Y, batch_size=5, epochs=4, verbose=0, callbacks=kept).history, bits(model)
+
+    # Epochs of four steps: the backup is of step 8, and the checkpoint of an earlier one.
+    check_same(script, tmp_path, 9)
 
 
 class Gan(keras.Model):

@@ -2,7 +2,7 @@
 
 `python train_programs.py continue FOLDER` restores and trains on; `devices FOLDER` saves and restores replicas; `full
 FOLDER` saves to a disk without room; `memory FOLDER` says what writing and restoring a variable in copy-on-read mode
-takes from the allocator.
+takes from the allocator; `copy FOLDER` says the same of a copy of variables.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from lowtide.run.machine import resident_bytes
 from lowtide.tf.trace.keras_models import prepare
 from lowtide.tf.train.plain_data import load_state
 from lowtide.tf.train.state import find_variables, restore_random
-from lowtide.tf.train.variables import restore_variables, save_variables
+from lowtide.tf.train.variables import restore_variables, save_pieces, save_variables
+from lowtide.tf.train.variables_copy import copy_variables
 
 layers = keras.layers
 ROWS, FEATURES = 16, 6
@@ -133,6 +135,24 @@ def measure_memory(folder: Path) -> dict[str, int]:
     return figures
 
 
+def measure_copy(folder: Path) -> dict[str, int]:
+    variables = [tf.Variable(tf.random.normal((1000, 51, 1028)), name="large")]
+    variables += [tf.Variable(tf.random.normal((256, 1024))) for _ in range(30)]
+    variables.append(tf.Variable(tf.random.normal((1024, 1024), dtype=tf.bfloat16)))
+    in_use = tf.config.experimental.get_memory_info("CPU:0")["current"]
+    resident = resident_bytes()
+    copied: list[Any] = []
+    figures = {
+        "copy": peak_above(lambda: copied.extend(copy_variables(variables) or ())),
+        "held by the copy": tf.config.experimental.get_memory_info("CPU:0")["current"] - in_use,
+        "resident with the copy": resident_bytes() - resident,
+        "save": peak_above(lambda: save_pieces(copied, folder)),
+        "variable": 1000 * 51 * 1028 * 4,
+    }
+    copied.clear()
+    return {**figures, "resident after it": resident_bytes() - resident}
+
+
 def continue_on_two_devices(folder: Path) -> bool:
     devices = [tf.config.LogicalDeviceConfiguration()] * 2
     tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], devices)
@@ -170,6 +190,7 @@ def peak_above(call: Any) -> int:
 if __name__ == "__main__":
     parts: dict[str, Callable[[Path], Any]] = {
         "continue": restored_training,
+        "copy": measure_copy,
         "devices": continue_on_two_devices,
         "full": save_to_full_disk,
         "memory": measure_memory,

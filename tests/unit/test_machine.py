@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lowtide.run.machine import count_group_kills, group_bytes
+from lowtide.run.machine import available_bytes, count_group_kills, group_bytes
 
 BOTH = "5:cpu,cpuacct:/x\n4:memory:/jobs/7\n0::/\n"
 
@@ -43,6 +43,25 @@ def test_version_1_has_other_names(tmp_path, write):
     assert group_bytes(tmp_path, BOTH) == 4_000_000
     write("memory/jobs/7/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n")
     assert count_group_kills(tmp_path, BOTH) == 3
+
+
+def test_what_is_available_is_the_least_of_the_machine_and_its_groups(tmp_path, write):
+    memory = tmp_path / "meminfo"
+    assert available_bytes(tmp_path, "", memory) is None
+    memory.write_text("MemTotal:  9000 kB\nMemFree:  10 kB\nMemAvailable:  5000 kB\n")
+    assert available_bytes(tmp_path, "0::/jobs/7\n", memory) == 5000 << 10
+    write("jobs/7/memory.max", "max\n")
+    write("jobs/7/memory.current", "900000\n")
+    write("jobs/memory.max", "4000000\n")
+    write("jobs/memory.current", "3000000\n")
+    assert available_bytes(tmp_path, "0::/jobs/7\n", memory) == 1_000_000
+    # Pages of files are given up when memory is needed.
+    write("jobs/memory.stat", "anon 100\ninactive_file 500000\n")
+    assert available_bytes(tmp_path, "0::/jobs/7\n", memory) == 1_500_000
+    write("memory/x/memory.limit_in_bytes", "2000000\n")
+    write("memory/x/memory.usage_in_bytes", "1900000\n")
+    write("memory/x/memory.stat", "inactive_file 1\ntotal_inactive_file 50000\n")
+    assert available_bytes(tmp_path, "4:memory:/x\n", memory) == 150_000
 
 
 def test_kills_are_those_of_the_innermost_group(tmp_path, write):

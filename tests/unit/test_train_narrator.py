@@ -116,10 +116,25 @@ def test_an_epoch_has_what_is_known_of_it():
         device_bytes=5 * GIB,
     )
     assert narrator.lines(whole) == (
-        "epoch 3/10  loss 0.3123  accuracy 0.91  rate 1e-05  38.4 ms/step  5 GiB of 8 GiB  checkpoint 2 min 00 s ago",
+        "epoch 3/10  loss 0.3123  accuracy 0.91  rate 1e-05  38.4 ms/step  5 GiB of 8 GiB  checkpoint 2 min 01 s ago",
     )
     ended = history.RunEnded(attempt=1, status="finished", exit_code=0)
     assert narrator.lines(ended) == ("finished after 300 steps in 1 attempt",)
+
+
+def test_a_step_is_told_from_the_first_one():
+    narrator = Narrator(Path("a"))
+
+    def say_plan(**fields):
+        return (
+            narrator.lines(history.Planned(attempt=1, **PLAN | fields))[0].partition(" fits")[0].partition(" needs")[0]
+        )
+
+    narrator.lines(history.AttemptStarted(attempt=1, command=("train.py",), budget_bytes=8 * GIB))
+    assert say_plan(batch_size=64, planned_bytes=7 * GIB) == "the step"
+    narrator.lines(history.TrainingEnded(attempt=1, training=0, steps_done=3))
+    assert say_plan(batch_size=16) == "the step for a batch of 16"
+    assert say_plan(batch_size=None) == "another step"
 
 
 @pytest.mark.parametrize(

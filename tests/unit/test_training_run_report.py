@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,9 +19,15 @@ from lowtide.run.train.run_directory import RunDirectory
 from lowtide.sources.graphs.files import RUN_HISTORY, find_files
 from lowtide.view.page_data import training_run as page
 from lowtide.view.page_data.training_run import training_run_data
-from lowtide.view.reports.training_run import CAUSE_COLOURS, CAUSES, TrainingRunReport, read_run_report
+from lowtide.view.reports.training_run import (
+    CAUSE_COLOURS,
+    CAUSES,
+    TrainingRunReport,
+    describe_checkpoint,
+    read_run_report,
+)
 from lowtide.view.terminal.training_run import TerminalTrainingRun
-from tests.training_runs import BEGAN, GIB, ended, epoch, finished_run, long_run, started, write_run
+from tests.training_runs import BEGAN, GIB, checkpoint, ended, epoch, finished_run, long_run, started, write_run
 
 
 @pytest.fixture
@@ -66,6 +73,13 @@ def test_the_attempts_of_a_run(report_of) -> None:
     assert report.state_line == "Finished after 600 steps in 4 attempts, 9 min 03 s"
     assert report.progress_line == "6 of 6 epochs, loss 0.3, accuracy 0.9, val_loss 0.36"
     assert report.checkpoint_line == "step 600: 100 MiB, written in 0.4 s, end of an epoch"
+
+
+def test_a_checkpoint_beside_the_training_says_how_long_the_training_waited(report_of) -> None:
+    last = checkpoint(1, 10, 600)
+    for blocked, words in ((None, ""), (0.1, ", of which the training waited 0.1 s"), (0.5, "")):
+        line = describe_checkpoint(replace(last, blocked_seconds=blocked))
+        assert line == f"100 MiB, written in 0.4 s{words}, 5 minutes"
 
 
 def test_the_page_gets_times_amounts_and_columns(report_of) -> None:

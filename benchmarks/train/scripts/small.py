@@ -1,6 +1,6 @@
 """Trains a small model, as a script of a user; a fault happens once.
 
-small.py FOLDER PROGRAM DATA [--fault NAME@STEP] [--backup DIR]
+small.py FOLDER PROGRAM DATA [--fault NAME@STEP] [--backup DIR] [--background]
 
 FOLDER/samples.jsonl gets a line for each step: the process, the number of updates that the weights have seen, the
 samples of the batch, and the loss if it is a loop. FOLDER/result.json gets the history, FOLDER/weights.npz the weights.
@@ -29,6 +29,7 @@ parser.add_argument("--fault", default="", help="a name of FAULTS, with the step
 parser.add_argument("--number", type=int, default=0, help="seed of what is random about the fault")
 parser.add_argument("--disk", type=Path, help="the folder that becomes full")
 parser.add_argument("--backup", type=Path, help="use keras.callbacks.BackupAndRestore")
+parser.add_argument("--background", action="store_true", help="write checkpoints of any size in the background")
 options = parser.parse_args()
 keras.utils.set_random_seed(5)
 
@@ -46,6 +47,12 @@ def record(updates, values, *loss):
     line = [os.getpid(), int(updates), [known[value.tobytes()] for value in values.numpy()], *map(float, loss)]
     with open(options.folder / "samples.jsonl", "a") as file:
         file.write(json.dumps(line) + "\n")
+
+
+if options.background:
+    from lowtide.tf.train import variables_copy
+
+    variables_copy.LEAST_BYTES = 0
 
 
 # -- faults ------------------------------------------------------------------------------------------------------------
@@ -104,7 +111,7 @@ def kill_while_writing():
             return
         left -= 1
         if left == 0:
-            marker.write_text(f"{event} {Path(arguments[0]).name}")
+            marker.write_text(f"{event} {Path(arguments[0]).name}, in {threading.current_thread().name}")
             if delay:
                 threading.Timer(delay, kill).start()
             else:

@@ -1,6 +1,6 @@
 """Trains a small or a large model, and says what its steps cost in processor time.
 
-timed.py FOLDER SIZE --steps N [--kill STEP]
+timed.py FOLDER SIZE --steps N [--kill STEP] [--foreground]
 
 FOLDER/result.json gets the processor time of this process at its first step and of a step after that.
 """
@@ -20,8 +20,13 @@ parser.add_argument("folder", type=Path)
 parser.add_argument("size", choices=["small", "large"])
 parser.add_argument("--steps", type=int, required=True)
 parser.add_argument("--kill", type=int, help="SIGKILL after this step, once")
+parser.add_argument("--foreground", action="store_true", help="write no checkpoint in the background")
 options = parser.parse_args()
 keras.utils.set_random_seed(1)
+if options.foreground:
+    from lowtide.tf.train import variables_copy
+
+    variables_copy.LEAST_BYTES = 1 << 60
 # Steps whose time is not that of the others.
 WARM_STEPS = 50
 

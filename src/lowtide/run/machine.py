@@ -35,6 +35,32 @@ def group_bytes(root: Path = _CONTROL_GROUPS, membership: str | None = None) -> 
     return min(limits, default=None)
 
 
+def available_bytes(
+    root: Path = _CONTROL_GROUPS, membership: str | None = None, memory: str | Path = "/proc/meminfo"
+) -> int | None:
+    """Return what processes can still take of this machine and of this process's control groups, without swapping.
+
+    `memory` is the kernel's file about the machine's memory. None if the system does not report it.
+    """
+    free = _number(memory, "MemAvailable:")
+    if free is None:
+        return None
+    return min([free << 10, *(left for group in _memory_groups(root, membership) for left in _left_in_group(group))])
+
+
+def _left_in_group(group: Path) -> Iterator[int]:
+    """Yield what a control group has left, in either version; nothing if it has no limit."""
+    versions = (
+        ("memory.max", "memory.current", "inactive_file"),
+        ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+    )
+    for limit, usage, cache in versions:
+        most, used = (_read_text(group / name).strip() for name in (limit, usage))
+        if most.isdigit() and used.isdigit():
+            # The kernel gives up pages of files that were not used lately.
+            yield int(most) - int(used) + (_number(group / "memory.stat", cache) or 0)
+
+
 def count_group_kills(root: Path = _CONTROL_GROUPS, membership: str | None = None) -> int | None:
     """Return how many processes of this process's control group the kernel has killed; None if not known."""
     for group in _memory_groups(root, membership):

@@ -1,15 +1,18 @@
 """Trains a small model with `fit`, as a script that knows nothing of lowtide; a fault can be ordered.
 
-fit_program.py RESULT DATA [--kill STEP] [--epochs N]
+fit_program.py RESULT DATA [--fault NAME@PLACE] [--epochs N]
 
 RESULT gets the weights' digest, the history and, for each epoch, the samples in the order in which they were trained.
 """
 
 import argparse
+import errno
 import hashlib
 import json
 import os
 import signal
+import sys
+import threading
 from pathlib import Path
 
 import keras
@@ -19,9 +22,14 @@ import tensorflow as tf
 parser = argparse.ArgumentParser()
 parser.add_argument("result", type=Path)
 parser.add_argument("data", choices=["arrays", "dataset", "feed", "sequence"])
-parser.add_argument("--fault", default="", help="SIGKILL@7 sends a signal after step 7, once")
+parser.add_argument(
+    "--fault",
+    default="",
+    help="SIGKILL@7 sends a signal after step 7, once; SIGKILL@open during a checkpoint in the background after that of"
+    " step 4, at such a call for one of its files; ENOSPC@4 fills the disk for those from step 4 on",
+)
 parser.add_argument("--epochs", type=int, default=3)
-parser.add_argument("--model", default="mlp", choices=["mlp", "cnn", "lstm"])
+parser.add_argument("--model", default="mlp", choices=["mlp", "cnn", "lstm", "wide"])
 options = parser.parse_args()
 keras.utils.set_random_seed(5)
 
@@ -56,6 +64,10 @@ def layers():
     elif options.model == "lstm":
         yield keras.layers.Reshape((8, 8))
         yield keras.layers.LSTM(8)
+    elif options.model == "wide":
+        # 25 MiB with the slots of Adam.
+        yield keras.layers.Flatten()
+        yield keras.layers.Dense(32768, activation="relu")
     else:
         yield keras.layers.Flatten()
         yield keras.layers.Dense(16, activation="relu")
@@ -75,11 +87,41 @@ class Fault(keras.callbacks.Callback):
     """Sends a signal to this process after a step, in the first process only."""
 
     def on_train_batch_end(self, batch, logs=None):
-        name, _, step = options.fault.partition("@")
-        marker = Path(f"{options.result}.fault")
-        if name and int(self.model.optimizer.iterations) == int(step) and not marker.exists():
-            marker.touch()
-            os.kill(os.getpid(), getattr(signal, name))
+        if place.isdigit() and int(self.model.optimizer.iterations) == int(place):
+            send_signal()
+
+
+name, _, place = options.fault.partition("@")
+marker = Path(f"{options.result}.fault")
+
+
+def send_signal():
+    if name.startswith("SIG") and not marker.exists():
+        marker.touch()
+        os.kill(os.getpid(), getattr(signal, name))
+
+
+def watch(event, arguments):
+    """Send the signal within a checkpoint in the background."""
+    if event == place and threading.current_thread().name == "lowtide checkpoint":
+        path = Path(str(arguments[0]))
+        number = next((part.removesuffix(".part") for part in path.parts if part.endswith(".part")), "")
+        if number.isdigit() and int(number) > 4:
+            send_signal()
+
+
+def save_or_fail(pieces, folder):
+    if threading.current_thread().name == "lowtide checkpoint" and int(folder.stem) >= int(place):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
+    save_pieces(pieces, folder)
+
+
+if name and not place.isdigit():
+    sys.addaudithook(watch)
+if name == "ENOSPC":
+    from lowtide.tf.train import checkpoint
+
+    save_pieces, checkpoint.save_pieces = checkpoint.save_pieces, save_or_fail
 
 
 def dataset():

@@ -11,7 +11,8 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,32 +46,55 @@ def steps_of(path: Path) -> int:
     return int(path.name.removesuffix(_END))
 
 
-def write_checkpoint(parent: Path, name: str, write: Callable[[Path], object]) -> Path:
-    """Let `write` fill a new folder, and give it its final name once it is complete and on disk.
+class UnfinishedCheckpoint:
+    """A checkpoint that is being written; it is in `path` once it is finished.
 
-    A checkpoint of the same name is replaced, and those of later steps are removed: they are damaged, and the run was
-    continued without them. If anything fails, what was there before is still there.
+    If anything fails before, its folder is removed, and what was there before is still there.
     """
-    parent.mkdir(parents=True, exist_ok=True)
-    part, final = parent / f"{name}{_PART}", parent / name
-    _remove_parts(parent)
-    try:
-        part.mkdir()
-        write(part)
-        _seal(part)
-        if final.exists():
-            # A folder that is not empty cannot be replaced by renaming.
-            final.rename(parent / f"{name}.old{_PART}")
-        part.rename(final)
-    except BaseException:
-        shutil.rmtree(part, ignore_errors=True)
-        raise
-    _sync(parent)
-    for path in _names(parent):
-        if steps_of(path) > steps_of(final):
-            remove_checkpoint(path)
-    _remove_parts(parent)
-    return final
+
+    def __init__(self, parent: Path, name: str) -> None:
+        parent.mkdir(parents=True, exist_ok=True)
+        _remove_parts(parent)
+        self._part = parent / f"{name}{_PART}"
+        self.path = parent / name
+
+    @contextmanager
+    def filling(self) -> Iterator[Path]:
+        """Yield the folder, to write files into it."""
+        try:
+            self._part.mkdir(exist_ok=True)
+            yield self._part
+        except BaseException:
+            shutil.rmtree(self._part, ignore_errors=True)
+            raise
+
+    def finish(self) -> Path:
+        """Give the folder its final name once it is on disk, and return its path.
+
+        A checkpoint of the same name is replaced, and those of later steps are removed: they are damaged, and the run
+        was continued without them.
+        """
+        final, parent = self.path, self.path.parent
+        with self.filling() as part:
+            _seal(part)
+            if final.exists():
+                # A folder that is not empty cannot be replaced by renaming.
+                final.rename(parent / f"{final.name}.old{_PART}")
+            part.rename(final)
+        _sync(parent)
+        for path in _names(parent):
+            if steps_of(path) > steps_of(final):
+                remove_checkpoint(path)
+        _remove_parts(parent)
+        return final
+
+
+def write_checkpoint(parent: Path, name: str, write: Callable[[Path], object]) -> Path:
+    """Let `write` fill the folder of a new checkpoint, and finish it."""
+    checkpoint = UnfinishedCheckpoint(parent, name)
+    with checkpoint.filling() as folder:
+        write(folder)
+    return checkpoint.finish()
 
 
 def prune(parent: Path, kept: int = KEPT) -> None:

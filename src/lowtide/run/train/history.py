@@ -82,6 +82,9 @@ class CheckpointWritten(Event):
     steps_done: int
     bytes: int
     seconds: float
+    """How long it took, from the time of its state until it was complete."""
+    blocked_seconds: float | None = None
+    """How much of that the training waited; None if the history is older than checkpoints in the background."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,21 +34,27 @@ class Narrator:
         self._steps_done = 0
         self._budget_bytes: int | None = None
         self._checkpoint_time: float | None = None
+        self._has_plan = False
+        """Whether a step of this attempt was planned or found to fit."""
 
     def lines(self, event: Event) -> tuple[str, ...]:
         """Return what to print for an event; nothing for those that other lines include."""
         match event:
             case AttemptStarted():
                 self._attempt, self._budget_bytes = event.attempt, event.budget_bytes
+                self._has_plan = False
                 return (_attempt_line(event),)
             case TrainingStarted():
                 self._steps_done = event.steps_done
                 return _training_lines(event)
             case Planned():
                 self._budget_bytes = event.budget_bytes
-                return (_plan_line(event), *event.notes)
+                is_first, self._has_plan = not self._has_plan, True
+                return (_plan_line(event, _step_words(event.batch_size, is_first=is_first)), *event.notes)
             case CheckpointWritten():
-                self._checkpoint_time, self._steps_done = event.time, event.steps_done
+                # It has the state of when it was begun; steps that were done meanwhile are known already.
+                self._checkpoint_time = event.time - event.seconds
+                self._steps_done = max(self._steps_done, event.steps_done)
                 return ()
             case EpochEnded():
                 self._steps_done = event.steps_done
@@ -107,13 +113,20 @@ def _training_lines(event: TrainingStarted) -> tuple[str, ...]:
     return (f"{which}{size}{again}",)
 
 
-def _plan_line(event: Planned) -> str:
+def _step_words(batch_size: int | None, *, is_first: bool) -> str:
+    """Name a step: after the first one come others, as for the last batch of an epoch, which may be smaller."""
+    if is_first:
+        return "the step"
+    return "another step" if batch_size is None else f"the step for a batch of {batch_size}"
+
+
+def _plan_line(event: Planned, step: str) -> str:
     needs, budget = format_bytes(event.predicted_bytes), format_bytes(event.budget_bytes)
     if event.planned_bytes is None:
-        return f"the step fits as it is: {needs} of {budget}"
+        return f"{step} fits as it is: {needs} of {budget}"
     pieces = "" if event.pieces < 2 else f", in {event.pieces} micro-batches"
     return (
-        f"the step needs {needs} as it is written; planned for {budget}: {format_bytes(event.planned_bytes)}"
+        f"{step} needs {needs} as it is written; planned for {budget}: {format_bytes(event.planned_bytes)}"
         f"{pieces}, {event.slowdown - 1:+.0%} time"
     )
 

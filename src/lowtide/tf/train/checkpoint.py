@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
-from lowtide.run.train.checkpoint_files import checkpoint_name, find_damage, prune, write_checkpoint
+from lowtide.run.train.checkpoint_files import UnfinishedCheckpoint, checkpoint_name, find_damage, prune
 from lowtide.run.train.history import CheckpointWritten
 from lowtide.tf.train.callbacks import capture_callbacks, prepare_callbacks, restore_callbacks
 from lowtide.tf.train.data.training_data import TrainingData
@@ -18,7 +19,8 @@ from lowtide.tf.train.plain_data import load_state, save_state
 from lowtide.tf.train.results import Result
 from lowtide.tf.train.session import RunSession
 from lowtide.tf.train.state import capture_random, restore_random
-from lowtide.tf.train.variables import match_variables, restore_variables, save_variables
+from lowtide.tf.train.variables import Piece, match_variables, pieces_of, restore_variables, save_pieces
+from lowtide.tf.train.variables_copy import copy_variables, should_copy
 
 _DATA = "data"
 
@@ -34,6 +36,33 @@ class Position:
     is_stopping: bool = False
     """Whether a callback has asked to stop after this epoch."""
     logs: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Write:
+    """A checkpoint whose files are written except for the variables."""
+
+    session: RunSession
+    checkpoint: UnfinishedCheckpoint
+    event: CheckpointWritten
+    """What to say of it, but for its size and its times."""
+    began: float
+    """The time of its state, as `time.monotonic` says it."""
+
+    def finish(self, pieces: Iterable[Piece], blocked_seconds: float | None = None) -> int:
+        """Write the variables, complete the checkpoint and tell of it; returns its size.
+
+        `blocked_seconds` is how long the training has waited; None if it waits for this method too.
+        """
+        with self.checkpoint.filling() as folder:
+            save_pieces(pieces, folder)
+        path = self.checkpoint.finish()
+        prune(path.parent)
+        size, now = sum(file.stat().st_size for file in path.rglob("*") if file.is_file()), time.monotonic()
+        seconds = now - self.began
+        blocked = seconds if blocked_seconds is None else blocked_seconds
+        self.session.add(replace(self.event, time=time.time(), bytes=size, seconds=seconds, blocked_seconds=blocked))
+        return size
 
 
 class Checkpointer:
@@ -59,45 +88,53 @@ class Checkpointer:
         self._find_callbacks = find_callbacks
         self._describe = describe
 
-    def save(self, position: Position, reason: str) -> None:
-        """Write a checkpoint of the state between two steps."""
-        session = self.session
-        started = time.monotonic()
+    def save(self, position: Position, reason: str, *, in_background: bool = False) -> None:
+        """Write a checkpoint of the state between two steps, after the one before it is complete.
 
-        def write(folder: Path) -> None:
-            save_variables(self._find_variables(), folder)
-            data = None
-            if self._data is not None:
-                (folder / _DATA).mkdir()
-                data = self._data.save(folder / _DATA)
-            content = {
-                "training": self.training,
-                "steps_done": session.steps_done,
-                **vars(position),
-                "data": data,
-                "steps": None if self._data is None else self._data.steps,
-                "callbacks": capture_callbacks(self._find_callbacks()),
-                "random": capture_random(),
-                "model": session.models[self.training],
-                "description": self._describe(),
-                "lines": session.lines,
-            }
-            save_state(folder, content)
-
-        parent = session.directory.checkpoints
-        path = write_checkpoint(parent, checkpoint_name(session.steps_done, is_end=position.is_end), write)
-        prune(parent)
-        seconds = time.monotonic() - started
-        session.saved(seconds)
-        size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-        if position.is_end:
-            session.results.add(Result(path, self.training, session.models[self.training], size))
-        session.add(
-            CheckpointWritten(
-                attempt=session.attempt, name=path.name, reason=reason, epoch=position.epoch, step=position.step,
-                steps_done=session.steps_done, bytes=size, seconds=seconds,
-            )
+        In the background only a copy of the variables is made before the method returns, and a thread writes the copy.
+        Where there is no room for the copy, or it is not worth it, the checkpoint is complete when the method returns.
+        """
+        session, began = self.session, time.monotonic()
+        session.writer.wait()
+        checkpoint = UnfinishedCheckpoint(
+            session.directory.checkpoints, checkpoint_name(session.steps_done, is_end=position.is_end)
+        )
+        with checkpoint.filling() as folder:
+            self._save_state(position, folder)
+            variables = self._find_variables()
+            copied = copy_variables(variables) if in_background and should_copy(variables) else None
+        event = CheckpointWritten(
+            attempt=session.attempt, name=checkpoint.path.name, reason=reason, epoch=position.epoch, step=position.step,
+            steps_done=session.steps_done, bytes=0, seconds=0.0,
         )  # fmt: skip
+        write = _Write(session, checkpoint, event, began)
+        if copied is not None:
+            session.writer.start(partial(write.finish, copied, time.monotonic() - began), session.steps_done)
+        else:
+            size = write.finish(pieces_of(variables))
+            if position.is_end:
+                session.results.add(Result(checkpoint.path, self.training, session.models[self.training], size))
+        session.saved(time.monotonic() - began)
+
+    def _save_state(self, position: Position, folder: Path) -> None:
+        """Write everything but the variables."""
+        session, data = self.session, None
+        if self._data is not None:
+            (folder / _DATA).mkdir()
+            data = self._data.save(folder / _DATA)
+        content = {
+            "training": self.training,
+            "steps_done": session.steps_done,
+            **vars(position),
+            "data": data,
+            "steps": None if self._data is None else self._data.steps,
+            "callbacks": capture_callbacks(self._find_callbacks()),
+            "random": capture_random(),
+            "model": session.models[self.training],
+            "description": self._describe(),
+            "lines": session.lines,
+        }
+        save_state(folder, content)
 
     def find(self) -> Path | None:
         """Return the checkpoint to continue this training from; None if it starts at its beginning."""
@@ -106,7 +143,7 @@ class Checkpointer:
     def read(self, path: Path) -> Position:
         """Return the position of a checkpoint, and let the session count from its steps."""
         state = load_state(path)
-        self.session.steps_done = int(state["steps_done"])
+        self.session.continue_after(int(state["steps_done"]))
         return Position(**{name: state[name] for name in Position.__dataclass_fields__ if name != "is_end"})
 
     def find_end(self) -> Path | None:

@@ -48,7 +48,8 @@ class FitTraining:
         self._has_told_inner_fit = False
         split_validation(self.arguments)
         names = ("x", "y", "sample_weight", "batch_size", "shuffle", "class_weight", "steps_per_epoch")
-        self.data = training_data(**{name: self.arguments[name] for name in names}, seed=session.data_seed(self.number))
+        given = {name: self.arguments[name] for name in names}
+        self.data = training_data(**given, seed=session.data_seed(self.number), as_keras=session.is_seeded_by_script)
         self.adapter = ResumableAdapter(self.data)
         self.budget = StepBudget(session, model, self.data, self.number)
         self.checkpointer = Checkpointer(
@@ -112,6 +113,8 @@ class FitTraining:
             self.checkpointer.restore_variables(path)
             self.checkpointer.restore_data(path)
             self.checkpointer.restore_rest(path)
+            # Keras's BackupAndRestore has set it, perhaps to a later epoch.
+            self.model._initial_epoch = None
             self._metric_values = [variable.numpy() for variable in self.model.metrics_variables]
             if self._first.step:
                 self._skip_steps()
@@ -175,10 +178,10 @@ class FitTraining:
 
     # -- helpers -------------------------------------------------------------------------------------------------
 
-    def _save(self, reason: str) -> None:
+    def _save(self, reason: str, *, in_background: bool = False) -> None:
         self.callbacks.finish_dispatched()
         self.position.logs = numbers(self._logs)
-        self.checkpointer.save(self.position, reason)
+        self.checkpointer.save(self.position, reason, in_background=in_background)
 
     def _skip_steps(self) -> None:
         """Let Keras count through the steps that the run has done, without running them."""

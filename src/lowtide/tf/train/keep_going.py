@@ -52,7 +52,10 @@ def run_fit(original: Callable[..., Any], model: keras.Model, arguments: dict[st
     for each in found:
         each.is_of_a_run = True
     session = found[0].session() if found else supervised_session()
-    return NOT_OF_A_RUN if session is None else FitTraining(session, model, arguments).run(original)
+    if session is None:
+        return NOT_OF_A_RUN
+    with session.one_fit():
+        return FitTraining(session, model, arguments).run(original)
 
 
 let_fits_belong(lambda: run_fit)

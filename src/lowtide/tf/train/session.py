@@ -18,10 +18,12 @@ from typing import Any
 from tensorflow.python.eager import context
 
 from lowtide.errors import LowtideError
+from lowtide.program.machine import processor_count
 from lowtide.run.train.checkpoint_files import newest_checkpoint
 from lowtide.run.train.history import Event, Failed, Note, Planned
 from lowtide.run.train.run_directory import RunDirectory, TrainingRecord, new_record, this_script
 from lowtide.run.train.settings import CHECKPOINT_SECONDS, AttemptSettings
+from lowtide.tf.train.background_writer import BackgroundWriter
 from lowtide.tf.train.plain_data import load_state
 from lowtide.tf.train.results import Results
 from lowtide.tf.train.script_line import Line, calling_line
@@ -47,6 +49,7 @@ class RunSession:
         self.is_supervised = is_supervised
         self.models: list[int] = []
         """For each training that has begun in this process, the first one of the same model."""
+        self._is_fitting = threading.Lock()
         self._lines: list[Line] = []
         self._first_trainings: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self.plans = 0
@@ -61,9 +64,10 @@ class RunSession:
             self.note(f"checkpoint {each.path.name} is damaged ({each.problem}); {instead}")
         if self.found is not None:
             self.found_state = load_state(self.found)
+        self.writer = BackgroundWriter()
         self._saved = time.monotonic()
         self._steps_when_saved = 0
-        self._save_seconds = 0.0
+        self._blocked_seconds = 0.0
 
     @property
     def found_training(self) -> int:
@@ -135,21 +139,58 @@ class RunSession:
         seed = context.global_seed()
         return (self.settings.seed if seed is None else int(seed)) + training
 
-    def saved(self, seconds: float) -> None:
-        """Say that a checkpoint was written, and how long it took."""
-        self._saved, self._save_seconds, self._steps_when_saved = time.monotonic(), seconds, self.steps_done
+    @property
+    def is_seeded_by_script(self) -> bool:
+        """Whether the script has set TensorFlow's global seed."""
+        seed = context.global_seed()
+        # A supervised process begins with the seed of the run.
+        return seed is not None and not (self.is_supervised and int(seed) == self.settings.seed)
+
+    def continue_after(self, steps_done: int) -> None:
+        """Count steps from those of a checkpoint on."""
+        self.steps_done = self._steps_when_saved = steps_done
+
+    def saved(self, blocked_seconds: float) -> None:
+        """Say that a checkpoint has the state of now, and how long the training has waited for it."""
+        self._saved, self._blocked_seconds, self._steps_when_saved = time.monotonic(), blocked_seconds, self.steps_done
 
     def reason_to_save(self) -> str | None:
         """Return why a checkpoint is due after a step; None if it is not."""
         every = self.settings.checkpoint_steps
         if every is not None and self.steps_done - self._steps_when_saved >= every:
             return f"every {format_count(every, 'step')}"
+        if self.writer.is_writing:
+            return None
         seconds = self.settings.checkpoint_seconds
         return f"every {seconds / 60:g} minutes" if time.monotonic() - self._saved >= seconds else None
 
     def is_worth_saving(self) -> bool:
-        """Whether a checkpoint at the end of an epoch costs little of the time since the last one."""
-        return self._save_seconds <= (time.monotonic() - self._saved) * _CHECKPOINT_SHARE
+        """Whether a checkpoint at the end of an epoch costs little of the time since the last one.
+
+        The training has waited for that one, and was without one of its processors while it was written.
+        """
+        if self.writer.is_writing:
+            return False
+        cost = self._blocked_seconds + self.writer.seconds / processor_count()
+        return cost <= (time.monotonic() - self._saved) * _CHECKPOINT_SHARE
+
+    def steps_of_failure(self, error: BaseException) -> int:
+        """Return the steps after which an error occurred; for a checkpoint in the background, those of its state."""
+        return self.writer.failed_steps if error is self.writer.failure else self.steps_done
+
+    @contextmanager
+    def one_fit(self) -> Iterator[None]:
+        """Refuse a `fit` while another thread is in one: a restart could not tell which of them a checkpoint is of."""
+        if not self._is_fitting.acquire(blocking=False):
+            raise LowtideError(
+                "a run can continue one fit at a time",
+                given="fit in several threads",
+                cure="fit one model after the other, or begin a run for each in a process of its own",
+            )
+        try:
+            yield
+        finally:
+            self._is_fitting.release()
 
     @contextmanager
     def catching_signals(self) -> Iterator[None]:
@@ -222,6 +263,7 @@ def open_session(folder: str | os.PathLike[str], *, seconds: float | None, steps
 
 def close_session(session: RunSession) -> None:
     """Let the next training of this process begin where the run is, as another process would."""
+    session.writer.join()
     session.directory.unlock()
     for path in [path for path, each in _sessions.items() if each is session]:
         del _sessions[path]
@@ -260,7 +302,7 @@ def add_failure(error: BaseException, *, is_memory: bool) -> None:
         error=type(error).__name__,
         message=str(error)[:2000],
         is_memory=is_memory,
-        steps_done=0 if _supervised is None else _supervised.steps_done,
+        steps_done=0 if _supervised is None else _supervised.steps_of_failure(error),
     )
     RunDirectory(_settings.folder).history.append(failed)
 

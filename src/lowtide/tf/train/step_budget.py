@@ -10,6 +10,7 @@ import keras
 import tensorflow as tf
 
 from lowtide.planning.allowance import MICROBATCH
+from lowtide.planning.plan import Plan
 from lowtide.run.machine import group_bytes, machine_bytes, resident_bytes
 from lowtide.run.train.history import Planned
 from lowtide.tf.plan.fit_in import Fitted, fit_in
@@ -34,7 +35,7 @@ class StepBudget:
         self.model = model
         self._fitted = _fitted.get(model)
         # Earlier calls of `fit` have reported these.
-        self._plans_seen = 0 if self._fitted is None else len(self._fitted.plans)
+        self._reported = [] if self._fitted is None else [*self._fitted.plans]
         self.can_plan = not model.run_eagerly and (model in _fitted or "make_train_function" not in vars(model))
         """Whether the steps can be planned: not if they have no graph, or the script has done that itself."""
         if self.can_plan and self._fitted is None:
@@ -45,10 +46,15 @@ class StepBudget:
     def report(self) -> None:
         """Add plans to the history that were made since the last call."""
         fitted = self._fitted
-        if fitted is None or len(fitted.plans) == self._plans_seen:
+        if fitted is None:
             return
-        self._plans_seen = len(fitted.plans)
-        plan = fitted.plans[-1]
+        # A model that was compiled again begins with no plans.
+        new = [plan for plan in fitted.plans if not any(plan is each for each in self._reported)]
+        for plan in new:
+            self._report_plan(plan)
+        self._reported = [*self._reported, *new]
+
+    def _report_plan(self, plan: Plan) -> None:
         folder = self.session.directory.plans
         folder.mkdir(exist_ok=True)
         self.session.plans += 1

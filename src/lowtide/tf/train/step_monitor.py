@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import tensorflow as tf
 
@@ -19,10 +19,16 @@ from lowtide.tf.train.session import RunSession
 _MIB = 1 << 20
 
 
-class StepMonitor:
-    """Follows the steps of one training; `save` writes a checkpoint of the training, with a reason."""
+class Save(Protocol):
+    """Writes a checkpoint of a training."""
 
-    def __init__(self, session: RunSession, training: int, epochs: int | None, save: Callable[[str], None]) -> None:
+    def __call__(self, reason: str, *, in_background: bool = False) -> None: ...
+
+
+class StepMonitor:
+    """Follows the steps of one training; `save` writes a checkpoint of the training."""
+
+    def __init__(self, session: RunSession, training: int, epochs: int | None, save: Save) -> None:
         self.session = session
         self.training = training
         self.epochs = epochs
@@ -43,6 +49,7 @@ class StepMonitor:
         """Count steps that are done, and save, or end the process, if it is time."""
         session = self.session
         session.steps_done += steps
+        session.writer.check()
         if self.step_began is not None:
             self._durations.append(time.perf_counter() - self.step_began)
             self.step_began = None
@@ -52,7 +59,7 @@ class StepMonitor:
             self._restart(problem)
         reason = session.reason_to_save()
         if reason is not None:
-            self._save(reason)
+            self._save(reason, in_background=True)
 
     def end_epoch(self, epoch: int, logs: dict[str, float]) -> None:
         """Report an epoch that is done, and save unless it was the last one."""
@@ -68,10 +75,17 @@ class StepMonitor:
         self._durations = []
         self._leave_if_stopped()
         if session.is_worth_saving() and epoch + 1 != self.epochs:
-            self._save("end of an epoch")
+            self._save("end of an epoch", in_background=True)
 
     def stop(self) -> None:
         """End what runs beside the training."""
+        session = self.session
+        try:
+            session.writer.wait()
+        except Exception as error:
+            # The training ends with an error of its own, or the script has left its loop. The history may not grow.
+            with contextlib.suppress(OSError):
+                session.note(f"the checkpoint of step {session.writer.failed_steps:,} was not written: {error}")
         self._guard.stop()
         self._random_note.stop()
 

@@ -120,7 +120,7 @@ class Training:
                 checkpoint=None if self._checkpoint is None else self._checkpoint.name, can_plan=False,
             )
         )  # fmt: skip
-        monitor = StepMonitor(session, self.number, epochs, self.save)
+        monitor = StepMonitor(session, self.number, epochs, self._save)
         with session.catching_signals():
             try:
                 while position.epoch < epochs:
@@ -135,8 +135,11 @@ class Training:
 
     def save(self, reason: str = "requested by the script") -> None:
         """Write a checkpoint now; between two steps, so before the next batch is requested."""
+        self._save(reason)
+
+    def _save(self, reason: str, *, in_background: bool = False) -> None:
         self._position.logs = numbers(self.logs)
-        self._checkpointer.save(self._position, reason)
+        self._checkpointer.save(self._position, reason, in_background=in_background)
 
     def _epoch(self, monitor: StepMonitor) -> Iterator[Any]:
         position = self._position

@@ -11,10 +11,10 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import tensorflow as tf
 
@@ -26,11 +26,37 @@ _PIECE_BYTES = 16 << 20
 # Keras numbers names over all objects of a process.
 _NUMBER = re.compile(r"_\d+(?=_|/|$)")
 
+_AnyPiece = TypeVar("_AnyPiece", bound="Piece")
+
+
+class Piece(Protocol):
+    """What is written at once: a variable, or some rows of a large one."""
+
+    @property
+    def name(self) -> str:
+        """The position and the path of the variable."""
+
+    @property
+    def layout(self) -> str:
+        """The rows in the notation of SaveV2: all sizes, and for each axis "start,length" or "-"."""
+
+    @property
+    def bytes(self) -> int:
+        """The size of the value."""
+
+    def read(self) -> tf.Tensor:
+        """Return the value."""
+
 
 def save_variables(variables: Sequence[Any], folder: Path) -> None:
     """Write variables of TensorFlow and Keras to a folder, each under its position and its path."""
+    save_pieces(pieces_of(variables), folder)
+
+
+def save_pieces(pieces: Iterable[Piece], folder: Path) -> None:
+    """Write the pieces of variables to a folder."""
     try:
-        _save(variables, folder)
+        _save(pieces, folder)
     except tf.errors.ResourceExhaustedError as error:
         # TensorFlow reports a full disk by the error for memory that runs out.
         for number in (errno.ENOSPC, errno.EDQUOT):
@@ -39,12 +65,14 @@ def save_variables(variables: Sequence[Any], folder: Path) -> None:
         raise
 
 
-def _save(variables: Sequence[Any], folder: Path) -> None:
-    if not variables:
-        return
-    names = [f"{position:03}/{_path(variable)}" for position, variable in enumerate(variables)]
+def pieces_of(variables: Sequence[Any]) -> Iterator[VariablePiece]:
+    """Yield the pieces of variables that a checkpoint consists of."""
+    return _pieces(variables, [f"{position:03}/{_path(variable)}" for position, variable in enumerate(variables)])
+
+
+def _save(pieces: Iterable[Piece], folder: Path) -> None:
     parts: list[str] = []
-    for group in _groups(_pieces(variables, names)):
+    for group in _groups(pieces):
         parts.append(str(folder / f"{PREFIX}-{len(parts):05}"))
         tf.raw_ops.SaveV2(
             prefix=parts[-1],
@@ -52,9 +80,10 @@ def _save(variables: Sequence[Any], folder: Path) -> None:
             shape_and_slices=[piece.layout for piece in group],
             tensors=[piece.read() for piece in group],
         )
-    tf.raw_ops.MergeV2Checkpoints(
-        checkpoint_prefixes=parts, destination_prefix=str(folder / PREFIX), delete_old_dirs=False
-    )
+    if parts:
+        tf.raw_ops.MergeV2Checkpoints(
+            checkpoint_prefixes=parts, destination_prefix=str(folder / PREFIX), delete_old_dirs=False
+        )
 
 
 def restore_variables(variables: Sequence[Any], folder: Path) -> None:
@@ -81,8 +110,8 @@ def match_variables(variables: Sequence[Any], folder: Path) -> bool:
 
 
 @dataclass(frozen=True)
-class _Piece:
-    """A variable, or some rows of a large one."""
+class VariablePiece:
+    """A piece whose value is that of the variable."""
 
     variable: Any
     name: str
@@ -97,7 +126,6 @@ class _Piece:
 
     @property
     def layout(self) -> str:
-        """The rows in the notation of SaveV2: all sizes, and for each axis "start,length" or "-"."""
         if self.rows is None:
             return ""
         start, stop = self.rows
@@ -126,21 +154,21 @@ class _Piece:
         tf.raw_ops.DisableCopyOnRead(resource=self.variable.handle)
 
 
-def _pieces(variables: Sequence[Any], names: Sequence[str]) -> Iterator[_Piece]:
+def _pieces(variables: Sequence[Any], names: Sequence[str]) -> Iterator[VariablePiece]:
     for variable, name in zip(variables, names, strict=True):
-        whole = _Piece(_tensorflow_variable(variable), name)
+        whole = VariablePiece(_tensorflow_variable(variable), name)
         if whole.bytes <= _PIECE_BYTES:
             yield whole
             continue
         rows = whole.variable.shape[0]
         count = max(_PIECE_BYTES * rows // whole.bytes, 1)
         for start in range(0, rows, count):
-            yield _Piece(whole.variable, name, (start, min(start + count, rows)))
+            yield VariablePiece(whole.variable, name, (start, min(start + count, rows)))
 
 
-def _groups(pieces: Iterator[_Piece]) -> Iterator[list[_Piece]]:
+def _groups(pieces: Iterable[_AnyPiece]) -> Iterator[list[_AnyPiece]]:
     """Yield pieces that are written together."""
-    group: list[_Piece] = []
+    group: list[_AnyPiece] = []
     held = 0
     for piece in pieces:
         if group and held + piece.bytes > _PIECE_BYTES:

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, TypeVar
 
-from lowtide.progress import format_duration
 from lowtide.run.train.decisions import FINISHED
 from lowtide.run.train.history import CheckpointWritten
 from lowtide.units import format_bytes, format_count
@@ -19,6 +18,7 @@ from lowtide.view.reports.training_run import (
     STATES,
     ShownAttempt,
     TrainingRunReport,
+    describe_checkpoint,
     numbers_of,
 )
 
@@ -63,10 +63,8 @@ def _answers(report: TrainingRunReport) -> list[AnswerCard]:
         answers.append(AnswerCard("Memory", format_bytes(highest), of))
     checkpoint = report.checkpoint
     if checkpoint is not None:
-        written = f"{format_bytes(checkpoint.bytes)}, written in {format_duration(checkpoint.seconds)}"
-        answers.append(
-            AnswerCard("Last checkpoint", f"step {checkpoint.steps_done:,}", f"{written}, {checkpoint.reason}")
-        )
+        step = f"step {checkpoint.steps_done:,}"
+        answers.append(AnswerCard("Last checkpoint", step, describe_checkpoint(checkpoint)))
     return answers
 
 

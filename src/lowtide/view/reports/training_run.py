@@ -237,8 +237,7 @@ class TrainingRunReport:
         last = self.checkpoint
         if last is None:
             return None
-        written = f"{format_bytes(last.bytes)}, written in {format_duration(last.seconds)}"
-        return f"step {last.steps_done:,}: {written}, {last.reason}"
+        return f"step {last.steps_done:,}: {describe_checkpoint(last)}"
 
     @property
     def metrics(self) -> list[str]:
@@ -298,6 +297,14 @@ def _state(events: Sequence[Event], directory: RunDirectory) -> str:
     # Without a supervisor, nothing follows the end of the last training.
     is_supervised = any(isinstance(event, AttemptStarted) and event.attempt == last.attempt for event in events)
     return LOST if is_supervised else FINISHED
+
+
+def describe_checkpoint(checkpoint: CheckpointWritten) -> str:
+    """Return the size of a checkpoint, how long it took, and why it was written."""
+    parts = [format_bytes(checkpoint.bytes), f"written in {format_duration(checkpoint.seconds)}"]
+    if checkpoint.blocked_seconds is not None and checkpoint.blocked_seconds < checkpoint.seconds:
+        parts.append(f"of which the training waited {format_duration(checkpoint.blocked_seconds)}")
+    return ", ".join([*parts, checkpoint.reason])
 
 
 def _collect(events: Sequence[Event]) -> list[ShownAttempt]:

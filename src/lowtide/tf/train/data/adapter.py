@@ -32,13 +32,19 @@ class ResumableAdapter(DataAdapter):
         self.position = (epoch, step)
         self._is_building = strategy is not None
         self._is_within_epoch = False
+        self._has_iterator = False
 
     def get_tf_dataset(self) -> Any:
         return _CurrentEpoch(self)
 
     def iterator(self) -> tf.data.Iterator:
         """The iterator of the current epoch."""
-        return iter(make_example(self.data.element_spec)) if self._is_building else self.data.iterator()
+        if self._is_building:
+            return iter(make_example(self.data.element_spec))
+        if self._has_iterator:
+            self.data.make_unused_iterator()
+        self._has_iterator = True
+        return self.data.iterator()
 
     @property
     def num_batches(self) -> int | None:
@@ -60,6 +66,7 @@ class ResumableAdapter(DataAdapter):
         if not self._is_building:
             self.data.begin_epoch(*self.position)
             self._is_within_epoch = True
+            self._has_iterator = False
 
     def on_epoch_end(self) -> None:
         # Keras also calls this once before the first epoch, after it has built the model.

@@ -1,4 +1,4 @@
-"""Arrays: the order of a pass depends on the seed and the number of the pass alone."""
+"""Arrays: the order of a pass depends on the seed and the number of the pass alone, or is that of Keras."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import numpy.typing as npt
 import tensorflow as tf
 from keras.src.trainers.data_adapters import array_slicing
 from keras.src.trainers.data_adapters.array_data_adapter import ArrayDataAdapter
+from tensorflow.python.data.ops import zip_op
 
+from lowtide.tf.train.data.stages import Stages
 from lowtide.tf.train.data.training_data import Passes, TrainingData
 
 _WAITING_BATCHES = 2
@@ -19,9 +21,12 @@ _WAITING_BATCHES = 2
 class ArrayData(TrainingData):
     """Arrays, tensors, data frames and sparse matrices, batched and shuffled as Keras does."""
 
-    def __init__(self, adapter: ArrayDataAdapter, shuffle: bool | str, steps_per_epoch: int | None, seed: int) -> None:
+    def __init__(
+        self, adapter: ArrayDataAdapter, shuffle: bool | str, steps_per_epoch: int | None, seed: int, *, as_keras: bool
+    ) -> None:
         self._count = adapter._num_samples
         self._shuffle, self._seed = shuffle, seed
+        self._keras_order = find_keras_order(adapter) if shuffle and as_keras else None
         # Variables, so that one pipeline serves all epochs: each iterator reads them when its first batch is requested.
         with tf.device("CPU:0"):
             self._order = tf.Variable(np.zeros(self._count, np.int64), trainable=False, name="order_of_samples")
@@ -36,6 +41,8 @@ class ArrayData(TrainingData):
 
     def _find_order(self, number: int) -> npt.NDArray[np.int64]:
         """The samples of a pass in their order."""
+        if self._keras_order is not None:
+            return self._keras_order
         order = np.arange(self._count, dtype=np.int64)
         random = np.random.Generator(np.random.Philox(np.random.SeedSequence([self._seed, number])))
         if self._shuffle == "batch":
@@ -47,6 +54,20 @@ class ArrayData(TrainingData):
         elif self._shuffle:
             random.shuffle(order)
         return order
+
+
+def find_keras_order(adapter: ArrayDataAdapter) -> npt.NDArray[np.int64] | None:
+    """The order of the samples in `fit`, which is the same in each epoch if TensorFlow's global seed is set.
+
+    None if Keras builds its pipeline in another way than known here.
+    """
+    # The order depends on the number of samples alone.
+    placeholder = np.zeros(adapter._num_samples, np.bool_)
+    shuffled = ArrayDataAdapter(placeholder, batch_size=adapter.batch_size, shuffle=adapter._shuffle)
+    inputs = [each._inputs()[0] for each in Stages(shuffled.get_tf_dataset()).of(zip_op._ZipDataset)]
+    if [each.element_spec.dtype for each in inputs] != [tf.int64]:
+        return None
+    return np.concatenate(list(inputs[0].as_numpy_iterator()))
 
 
 def _make_dataset(adapter: ArrayDataAdapter, order: tf.Variable, first_batch: tf.Variable) -> tf.data.Dataset:

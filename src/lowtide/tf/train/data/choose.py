@@ -30,8 +30,12 @@ def training_data(
     class_weight: Mapping[int, float] | None = None,
     steps_per_epoch: int | None = None,
     seed: int,
+    as_keras: bool = False,
 ) -> TrainingData:
-    """Make training data from the arguments of `keras.Model.fit`; `seed` determines the orders that Keras draws."""
+    """Make training data from the arguments of `keras.Model.fit`; `seed` determines the orders that Keras draws.
+
+    With `as_keras` arrays get the order that `fit` gives them under TensorFlow's global seed.
+    """
     # Keras warns if it is asked to shuffle other kinds of data.
     is_py_dataset = isinstance(x, keras.utils.PyDataset)
     has_order = x.num_batches is not None if is_py_dataset else can_convert_arrays((x, y, sample_weight))
@@ -45,7 +49,7 @@ def training_data(
         class_weight=class_weight,
     )
     if isinstance(adapter, ArrayDataAdapter):
-        return ArrayData(adapter, shuffle, steps_per_epoch, seed)
+        return ArrayData(adapter, shuffle, steps_per_epoch, seed, as_keras=as_keras)
     if isinstance(adapter, PyDatasetAdapter):
         return PyDatasetData(adapter, steps_per_epoch, bool(shuffle), seed)
     if isinstance(adapter, TFDatasetAdapter) and isinstance(adapter.get_tf_dataset(), tf.data.Dataset):

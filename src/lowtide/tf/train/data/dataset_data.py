@@ -38,6 +38,8 @@ class _Saved:
     """and at the position."""
     generators: dict[str, Any] | None
     """The random generators of Python and NumPy before this pass."""
+    unused: int
+    """The number of iterators that were made and not used."""
 
 
 class DatasetData(TrainingData):
@@ -55,6 +57,7 @@ class DatasetData(TrainingData):
         self._first_start: list[bytes] | None = None
         self._start_of_pass: list[bytes] = []
         self._generators: dict[str, Any] | None = None
+        self._unused = 0
         self._saved: _Saved | None = None
         self.note = _describe_limits(self._stages)
 
@@ -72,6 +75,11 @@ class DatasetData(TrainingData):
         # The functions go on drawing where they are after the skipped batches.
         set_generators(saved.generators)
         return self._begin(first)
+
+    def make_unused_iterator(self) -> None:
+        if self.passes.steps_per_epoch is None:
+            iter(self._dataset)
+            self._unused += 1
 
     def _begin(self, first: int) -> tf.data.Iterator:
         """Begin a pass, and skip its first batches."""
@@ -106,6 +114,8 @@ class DatasetData(TrainingData):
         if not self._counters.has_all:
             for _ in range(made, number):
                 skip(iter(self._dataset), ALL if self._stages.starts_inputs_late else 0)
+            for _ in range(saved.unused):
+                iter(self._dataset)
 
     def save(self, folder: Path) -> dict[str, Any]:
         if self._saved is not None:
@@ -121,7 +131,10 @@ class DatasetData(TrainingData):
         _write(folder / _COUNTERS, [*(now if self._first_start is None else self._first_start), *start, *now])
         if state is not None:
             _write(folder / _ITERATOR, [state])
-        return {"pass": self._pass, "has_iterator": state is not None, "generators": self._generators}
+        return {
+            "pass": self._pass, "has_iterator": state is not None, "generators": self._generators,
+            "unused": self._unused,
+        }  # fmt: skip
 
     def restore(self, folder: Path, state: Mapping[str, Any]) -> None:
         self._stages.unlock_caches()
@@ -129,7 +142,8 @@ class DatasetData(TrainingData):
         counters = _read(folder / _COUNTERS)
         size = len(counters) // 3
         first, start, now = (counters[part * size : (part + 1) * size] for part in range(3))
-        self._saved = _Saved(state["pass"], iterator, first, start, now, state["generators"])
+        self._saved = _Saved(state["pass"], iterator, first, start, now, state["generators"], state["unused"])
+        self._unused = self._saved.unused
         self._iterator = None
 
 

@@ -46,7 +46,7 @@ class Stages:
     @property
     def seeded(self) -> list[tf.data.Dataset]:
         """The stages that draw a new seed for each iterator."""
-        return self._of(shuffle_op._ShuffleDataset, random_op._RandomDataset)
+        return self.of(shuffle_op._ShuffleDataset, random_op._RandomDataset)
 
     @property
     def feeds(self) -> list[Any]:
@@ -61,13 +61,13 @@ class Stages:
     @property
     def can_count_seeds(self) -> bool:
         """Whether iterators that only count seeds are cheap."""
-        shuffles = self._of(shuffle_op._ShuffleDataset)
+        shuffles = self.of(shuffle_op._ShuffleDataset)
         return sum(int(each._buffer_size) for each in shuffles) <= _MOST_COUNTED_PLACES
 
     @property
     def starts_inputs_late(self) -> bool:
         """Whether some inputs get an iterator only after others have ended."""
-        return bool(self._of(repeat_op._RepeatDataset, concatenate_op._ConcatenateDataset))
+        return bool(self.of(repeat_op._RepeatDataset, concatenate_op._ConcatenateDataset))
 
     @property
     def caches_an_order(self) -> bool:
@@ -82,7 +82,7 @@ class Stages:
         The state has the contents of a cache in memory; a cache in a file is written from the beginning. A restored
         iterator of `sample_from_datasets` does not end if one of its datasets had ended (TensorFlow 2.21).
         """
-        large = self._of(cache_op.CacheDataset, directed_interleave_op._DirectedInterleaveDataset)
+        large = self.of(cache_op.CacheDataset, directed_interleave_op._DirectedInterleaveDataset)
         return not large and self.can_count_seeds and not self.generates
 
     @property
@@ -109,16 +109,17 @@ class Stages:
 
     def unlock_caches(self) -> None:
         """Remove the lock files that a process which ended while it wrote a cache has left."""
-        for each in self._of(cache_op.CacheDataset):
+        for each in self.of(cache_op.CacheDataset):
             if prefix := tf.compat.as_str(each._filename.numpy()):
                 for path in tf.io.gfile.glob(f"{prefix}_*.lockfile"):
                     tf.io.gfile.remove(path)
 
     @property
     def _memory_caches(self) -> list[tf.data.Dataset]:
-        return [each for each in self._of(cache_op.CacheDataset) if not each._filename.numpy()]
+        return [each for each in self.of(cache_op.CacheDataset) if not each._filename.numpy()]
 
-    def _of(self, *types: type) -> list[tf.data.Dataset]:
+    def of(self, *types: type) -> list[tf.data.Dataset]:
+        """The stages of some types."""
         return [each for each in self._all if isinstance(each, types)]
 
     def _find_ops(self) -> Iterator[str]:

@@ -78,6 +78,9 @@ class TrainingData(ABC):
     def end_epoch(self) -> None:  # noqa: B027  (most kinds of data have nothing to do)
         """The epoch has ended; Keras also calls this once before the first epoch."""
 
+    def make_unused_iterator(self) -> None:  # noqa: B027
+        """Do what Keras does at the end of an epoch: it makes an iterator, which may draw seeds, and drops it."""
+
     def iterator(self) -> tf.data.Iterator:
         """The iterator of the current epoch; the same object until the next `begin_epoch`."""
         if self._iterator is None:
