@@ -174,6 +174,18 @@ def _without_broken_cells(source: Code) -> tuple[Code, list[Mistake]]:
     return replace(source, text="\n".join(lines)), broken
 
 
+def find_broken_parts(sources: Sequence[Code]) -> set[tuple[int, int]]:
+    """Return the numbers of the sources, and of their cells, that do not parse."""
+    found = set()
+    for number, source in enumerate(sources):
+        lines = source.text.split("\n")
+        begins = [cell.first_line - 1 for cell in source.cells] if source.is_notebook else [0]
+        for cell, (begin, end) in enumerate(zip(begins, [*begins[1:], len(lines)], strict=True)):
+            if not _parses("\n".join(lines[begin:end]) + "\n"):
+                found.add((number, cell))
+    return found
+
+
 def _parses(text: str) -> bool:
     try:
         parse(text)
