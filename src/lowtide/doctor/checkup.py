@@ -15,7 +15,7 @@ from lowtide.doctor.check import check_source, unreadable
 from lowtide.doctor.original import Original
 from lowtide.doctor.problem import Mistake, Region, Replacement
 from lowtide.doctor.settings import DoctorSettings
-from lowtide.doctor.source import FileText, parse_source, read_text
+from lowtide.doctor.source import FileText, decode, parse_source
 from lowtide.errors import LowtideError
 
 # A process takes about 0.2 s to start, in which this many bytes are checked.
@@ -54,10 +54,18 @@ def check_path(path: Path, settings: DoctorSettings) -> list[Mistake]:
     """Return the mistakes in a file; one of code LT000 if it cannot be read."""
     try:
         if path.stat().st_size > _LARGEST_BYTES:
-            raise LowtideError(f"the file is larger than {_LARGEST_BYTES >> 20} MiB")
-        return check_text(path, read_text(path), settings)
+            found = [unreadable(path, f"the file is larger than {_LARGEST_BYTES >> 20} MiB, and was not read")]
+        else:
+            return check_content(path, path.read_bytes(), settings)
     except OSError as error:
         found = [unreadable(path, f"the file cannot be read: {error.strerror}")]
+    return [each for each in found if settings.wants(each.code)]
+
+
+def check_content(path: Path, content: bytes, settings: DoctorSettings) -> list[Mistake]:
+    """Return the mistakes in the content of a file of this name; one of code LT000 if it is not code."""
+    try:
+        return check_text(path, decode(content, path), settings)
     except LowtideError as error:
         found = [unreadable(path, error.problem, error.cure)]
     except Exception as error:
