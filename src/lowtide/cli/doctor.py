@@ -69,7 +69,9 @@ def command(
     if is_fix:
         from lowtide.cli.doctor_fix import fix
 
-        return fix(checkup, tasks, [str(path) for path in paths], is_agreed=yes)
+        left, has_failed = fix(checkup, tasks, is_agreed=yes)
+        show(left, [str(path) for path in paths])
+        return 1 if left.mistakes or has_failed else 0
     _emit(checkup, form, [str(path) for path in paths])
     return 1 if checkup.mistakes else 0
 
@@ -88,9 +90,16 @@ def _explain(code: str, form: str) -> int:
         return 0
     from rich.console import Console
 
-    from lowtide.view.doctor.explanation import TerminalExplanation, TerminalRules
+    from lowtide.view.doctor.explanation import TerminalExplanation, render_rules
 
-    Console().print(TerminalRules(rules) if code.lower() == "all" else TerminalExplanation(rules[0]))
+    console = Console()
+    if code.lower() == "all":
+        for line in render_rules(rules):
+            console.print(line, soft_wrap=True)
+    elif console.is_terminal:
+        console.print(TerminalExplanation(rules[0]))
+    else:
+        click.echo(rules[0].to_markdown(), nl=False)
     return 0
 
 
@@ -165,12 +174,7 @@ def _check_standard_input(options: tuple[tuple[str, ...], tuple[str, ...]]) -> t
 def _emit(checkup: Checkup, form: str, arguments: Sequence[str]) -> None:
     """Print the problems."""
     if form == "text":
-        from rich.console import Console
-
-        from lowtide.view.doctor.terminal import TerminalCheckup
-
-        if checkup.files:
-            Console().print(TerminalCheckup(checkup, arguments))
+        show(checkup, arguments)
     elif form == "json":
         from lowtide.view.doctor.json_report import checkup_to_dict
 
@@ -187,6 +191,21 @@ def _emit(checkup: Checkup, form: str, arguments: Sequence[str]) -> None:
             from lowtide.view.doctor.sarif import render_sarif
 
             click.echo(json.dumps(render_sarif(checkup, rules, _version(), _site()), indent=2))
+
+
+def show(checkup: Checkup, arguments: Sequence[str]) -> None:
+    """Print the problems as text."""
+    from rich.console import Console
+
+    from lowtide.view.doctor.terminal import TerminalCheckup, render_text
+
+    console = Console()
+    if not checkup.files:
+        return
+    if console.is_terminal:
+        console.print(TerminalCheckup(checkup, arguments))
+    else:
+        click.echo(render_text(checkup, arguments), nl=False)
 
 
 def _version() -> str:

@@ -14,36 +14,31 @@ from lowtide.doctor.correction import correct_file
 from lowtide.errors import LowtideError
 from lowtide.units import format_count
 from lowtide.view.doctor.diff import render_diff
-from lowtide.view.doctor.terminal import TerminalCheckup
 
 if TYPE_CHECKING:
     from lowtide.doctor.checkup import Task
     from lowtide.doctor.correction import Correction
 
 
-def fix(checkup: Checkup, tasks: Sequence[Task], arguments: Sequence[str], *, is_agreed: bool) -> int:
-    """Show a diff, ask unless that `is_agreed`, write, and print what is left; returns the exit code."""
+def fix(checkup: Checkup, tasks: Sequence[Task], *, is_agreed: bool) -> tuple[Checkup, bool]:
+    """Show a diff, ask unless that `is_agreed`, and write; returns what is left, and whether a correction failed."""
     corrections, has_failed = _correct(checkup, tasks)
     console = Console()
     for correction in corrections:
         for line in render_diff(correction.diff()):
             console.print(line, soft_wrap=True)
     if corrections and not is_agreed and not _ask(corrections):
-        return 1
+        return checkup, has_failed
     written = [each for each in corrections if _write(each)]
-    if written:
-        click.echo(f"corrected {_describe(written)}")
-        changed = {each.path for each in written}
-        again = check_files([task for task in tasks if task[0] in changed])
-        left = [each for each in checkup.mistakes if each.path not in changed]
-        order = {path: number for number, (path, _) in enumerate(tasks)}
-        left = sorted([*left, *again.mistakes], key=lambda each: order[each.path])
-        checkup = Checkup(checkup.files, tuple(left))
-    elif checkup.mistakes and not has_failed:
-        click.echo("nothing can be corrected without a person", err=True)
-    if checkup.files:
-        console.print(TerminalCheckup(checkup, arguments))
-    return 1 if checkup.mistakes or has_failed else 0
+    if not written:
+        return checkup, has_failed or bool(corrections)
+    click.echo(f"corrected {_describe(written)}")
+    changed = {each.path for each in written}
+    again = check_files([task for task in tasks if task[0] in changed])
+    order = {path: number for number, (path, _) in enumerate(tasks)}
+    left = [*(each for each in checkup.mistakes if each.path not in changed), *again.mistakes]
+    left.sort(key=lambda each: order[each.path])
+    return Checkup(checkup.files, tuple(left)), has_failed or len(written) < len(corrections)
 
 
 def _correct(checkup: Checkup, tasks: Sequence[Task]) -> tuple[list[Correction], bool]:

@@ -151,7 +151,8 @@ def _describe_error(source: Code, error: BaseException, lines_before: int = 0) -
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     message = f"the {'file' if cell is None else 'cell'} does not parse as Python {version}: {reason}"
     advice = "correct the file, or exclude it" if cell is None else "correct the cell; the others were checked"
-    return Mistake(UNREADABLE, source.path, line, column, line, column, message, advice, cell)
+    excerpt = (getattr(error, "text", None) or "").split("\n")[0]
+    return Mistake(UNREADABLE, source.path, line, column, line, column + 1, message, advice, cell, (), excerpt)
 
 
 def _without_broken_cells(source: Code) -> tuple[Code, list[Mistake]]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markdown import Markdown
 from rich.padding import Padding
 from rich.syntax import Syntax
-from rich.table import Table
 from rich.text import Text
 
 from lowtide.doctor.explanation import Explanation
@@ -17,7 +17,7 @@ _WIDEST = 110
 
 
 class TerminalExplanation:
-    """An explanation with its examples; where the output is no terminal, it is Markdown."""
+    """An explanation with its examples; `Explanation.to_markdown` is the same for files and pipes."""
 
     def __init__(self, rule: Explanation) -> None:
         self.rule = rule
@@ -25,10 +25,6 @@ class TerminalExplanation:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the mistake, why it is one, and the examples."""
         rule = self.rule
-        if not console.is_terminal:
-            for line in rule.to_markdown().rstrip("\n").split("\n"):
-                yield Text(line, no_wrap=True, overflow="ignore")
-            return
         yield Text()
         yield Padding(Text.assemble((rule.code, "bold cyan"), (f"  {rule.name}", "bold")), (0, 0, 0, 2))
         yield Text()
@@ -41,23 +37,11 @@ class TerminalExplanation:
         yield Text()
 
 
-class TerminalRules:
-    """A table of rules."""
-
-    def __init__(self, rules: Sequence[Explanation]) -> None:
-        self.rules = rules
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield a line for each rule: its code, its mistake, and whether --fix corrects it; by groups."""
-        group = None
-        for rule in self.rules:
-            if rule.group != group:
-                group = rule.group
-                yield Text()
-                yield Text(group, "bold")
-            table = Table.grid(padding=(0, 2, 0, 0))
-            name = f"{rule.name} (--fix)" if rule.is_fixable else rule.name
-            table.add_row(Text(rule.code, "cyan"), Text(name))
-            yield table
+def render_rules(rules: Sequence[Explanation]) -> Iterator[Text]:
+    """Yield a line for each rule, by groups: its code, its mistake, and whether --fix corrects it."""
+    for group, members in groupby(rules, key=lambda rule: rule.group):
+        yield Text(group, "bold")
+        for rule in members:
+            yield Text.assemble((rule.code, "cyan"), f"  {rule.name}", (" (--fix)" * rule.is_fixable, "green"))
         yield Text()
-        yield Text("lowtide doctor --explain CODE explains one", "dim")
+    yield Text("lowtide doctor --explain CODE explains one", "dim")

@@ -1,4 +1,4 @@
-"""What the doctor found, as text."""
+"""What the doctor found, as text: for a terminal, and for files and pipes, where each line stays whole."""
 
 from __future__ import annotations
 
@@ -29,19 +29,25 @@ class TerminalCheckup:
         self.arguments = arguments
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the problems and the summary; on a terminal with the lines of code, wrapped to its width."""
-        for mistake in self.checkup.mistakes:
-            yield from _wrapped(mistake) if console.is_terminal else _plain(mistake)
-        style = "bold" if self.checkup.mistakes else "bold green"
-        sign = "" if self.checkup.mistakes else "✓ "
+        """Yield the problems with the lines of code, wrapped to the width of the terminal, and the summary."""
+        mistakes = self.checkup.mistakes
+        for mistake in mistakes:
+            yield from _wrapped(mistake)
+        sign, style = ("", "bold") if mistakes else ("✓ ", "bold green")
         yield Text(f"{sign}{summary_line(self.checkup, self.arguments)}", style)
+        if mistakes:
+            yield Text(f"lowtide doctor --explain {mistakes[-1].code} says why it is a problem", "dim")
 
 
-def _plain(mistake: Mistake) -> Iterator[Text]:
-    """Yield two lines, however long, that other programs can search."""
-    yield Text(f"{mistake.place}  {mistake.code}  {mistake.message}", no_wrap=True, overflow="ignore")
-    indent = " " * (cell_len(mistake.place) + _MARGIN)
-    yield Text(f"{indent}{mistake.advice}", no_wrap=True, overflow="ignore")
+def render_text(checkup: Checkup, arguments: Sequence[str] = ()) -> str:
+    """Return the same without colours and code, with two lines for each problem, however long they are."""
+    return "".join(f"{line}\n" for line in [*_plain(checkup), summary_line(checkup, arguments)])
+
+
+def _plain(checkup: Checkup) -> Iterator[str]:
+    for mistake in checkup.mistakes:
+        yield f"{mistake.place}  {mistake.code}  {mistake.message}"
+        yield " " * (cell_len(mistake.place) + _MARGIN) + mistake.advice
 
 
 def _wrapped(mistake: Mistake) -> RenderResult:
