@@ -13,7 +13,7 @@ from pathlib import Path
 
 from lowtide.doctor.check import check_source, unreadable
 from lowtide.doctor.original import Original
-from lowtide.doctor.problem import Mistake, Region, Replacement
+from lowtide.doctor.problem import FileRegion, Mistake, Replacement
 from lowtide.doctor.settings import DoctorSettings
 from lowtide.doctor.source import FileText, decode, parse_source
 from lowtide.errors import LowtideError
@@ -90,7 +90,7 @@ def _locate(mistake: Mistake, original: Original) -> Mistake:
     """Add where a mistake is in the file. Edits that cannot be made there are left out."""
     begin = original.find(mistake.cell, mistake.line, mistake.column)
     end = original.find(mistake.cell, mistake.end_line, mistake.end_column)
-    region: Region | None = None
+    region: FileRegion | None = None
     if begin is not None:
         region = original.region((begin, begin if end is None else max(begin, end)))
     edits = [original.locate(edit) for edit in mistake.edits]

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from lowtide.doctor.notebook_cells import CellText, find_code_cells
-from lowtide.doctor.problem import Edit, Region, Span
+from lowtide.doctor.problem import Edit, FileRegion, Span
 from lowtide.doctor.source import Code
 
 _LINE = re.compile(r"[^\r\n]*(\r\n|\n|\r|\Z)")
 
 
 @dataclass(frozen=True)
-class _Line:
+class _OriginalLine:
     """A line of code: where it begins in the text that contains it, and what is before it in its line there."""
 
     begin: int
@@ -48,11 +48,11 @@ class Original:
             return Edit((span[0], span[1]), begin.cell.encode(edit.text))
         return Edit((span[0], span[1]), edit.text.replace("\n", begin.line_end + begin.indent))
 
-    def region(self, span: Span) -> Region:
+    def region(self, span: Span) -> FileRegion:
         """Return the lines and columns of a part of the file."""
         numbers = [bisect_right(self._file_starts, offset) for offset in span]
         columns = [offset - self._file_starts[number - 1] + 1 for offset, number in zip(span, numbers, strict=True)]
-        return Region(numbers[0], columns[0], numbers[1], columns[1])
+        return FileRegion(numbers[0], columns[0], numbers[1], columns[1])
 
     def find(self, cell: int | None, line: int, column: int) -> int | None:
         """Return the offset in the file of a position as mistakes have it; None if it is not in the file as it is."""
@@ -68,7 +68,7 @@ class Original:
         return number, offset - self._code_starts[number - 1]
 
     @staticmethod
-    def _offset(line: _Line, column: int) -> int | None:
+    def _offset(line: _OriginalLine, column: int) -> int | None:
         offset = line.begin + column
         return offset if line.cell is None else line.cell.file_offset(offset)
 
@@ -84,7 +84,7 @@ class Original:
         return [begin for begin, _, _ in _split(self.text)]
 
     @cached_property
-    def _lines(self) -> dict[int, _Line]:
+    def _lines(self) -> dict[int, _OriginalLine]:
         """The lines of the source that are in the file as they are, by number."""
         code = self.source.text.split("\n")
         if self.source.is_notebook:
@@ -95,15 +95,15 @@ class Original:
             begin, line, end = original
             if line.endswith(text):
                 indent = line[: len(line) - len(text)]
-                found[number] = _Line(begin + len(indent), indent, end or "\n")
+                found[number] = _OriginalLine(begin + len(indent), indent, end or "\n")
         return found
 
-    def _lines_of_cells(self, code: list[str]) -> dict[int, _Line]:
+    def _lines_of_cells(self, code: list[str]) -> dict[int, _OriginalLine]:
         found = {}
         for place, cell in zip(self.source.cells, find_code_cells(self.text), strict=True):
             for number, (begin, line, _) in enumerate(_split(cell.text), place.first_line):
                 if code[number - 1] == line:
-                    found[number] = _Line(begin, "", "\n", cell)
+                    found[number] = _OriginalLine(begin, "", "\n", cell)
         return found
 
 

@@ -33,7 +33,7 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Region:
+class FileRegion:
     """A part of a file; lines and columns are counted from 1, and the last column is the one after the part."""
 
     line: int
@@ -46,7 +46,7 @@ class Region:
 class Replacement:
     """A text that takes the place of a part of a file."""
 
-    region: Region
+    region: FileRegion
     text: str
 
 
@@ -67,7 +67,7 @@ class Mistake:
     edits: tuple[Edit, ...] = ()
     excerpt: str = ""
     """The first line of it, as it is in the file."""
-    region: Region | None = None
+    region: FileRegion | None = None
     """Where it is in the file as a text; differs from the lines of cells in a notebook. None if that is unknown."""
     replacements: tuple[Replacement, ...] = ()
     """The edits, as changes of the file as a text."""

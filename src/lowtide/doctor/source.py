@@ -135,7 +135,10 @@ def _without_magics(text: str) -> list[str]:
     found = []
     continues = False
     for line in lines:
-        if continues or _MAGIC.match(line):
+        if continues:
+            continues = line.rstrip().endswith("\\")
+            found.append("#" + line[1:])
+        elif _MAGIC.match(line):
             continues = line.rstrip().endswith("\\")
             indent = line[: len(line) - len(line.lstrip())]
             found.append(f"{indent}pass  #" + line[len(indent) + 7 :] if indent else "#" + line[1:])

@@ -10,7 +10,7 @@ from typing import Any
 from lowtide.doctor.check import UNREADABLE
 from lowtide.doctor.checkup import Checkup
 from lowtide.doctor.explanation import Explanation
-from lowtide.doctor.problem import Mistake, Region
+from lowtide.doctor.problem import FileRegion, Mistake
 from lowtide.view.doctor.paths import uri_of
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -84,7 +84,7 @@ def _fix(mistake: Mistake) -> dict[str, Any]:
     return {"description": {"text": mistake.advice}, "artifactChanges": [change]}
 
 
-def _region(region: Region) -> dict[str, int]:
+def _region(region: FileRegion) -> dict[str, int]:
     return {
         "startLine": region.line,
         "startColumn": region.column,
