@@ -5,10 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
-from multiprocessing import get_context
 from pathlib import Path
 
 from lowtide.doctor.check import check_source, unreadable
@@ -110,6 +107,11 @@ def _check_all(tasks: Sequence[Task]) -> Iterator[tuple[int, list[Mistake]]]:
         for number, (path, settings) in enumerate(tasks):
             yield number, check_path(path, settings)
         return
+    # Late, because a few files are checked in less time than these take to import.
+    from concurrent.futures import ProcessPoolExecutor, as_completed
+    from concurrent.futures.process import BrokenProcessPool
+    from multiprocessing import get_context
+
     # A forked child would share the threads' locks of this process, which may draw a bar at this moment.
     pool = ProcessPoolExecutor(count, get_context("spawn"), _begin_process)
     try:

@@ -13,12 +13,12 @@ from rich.text import Text
 from lowtide.doctor.check import UNREADABLE
 from lowtide.doctor.checkup import Checkup
 from lowtide.doctor.problem import Mistake
-from lowtide.view.axis import BUDGET_COLOUR
 from lowtide.view.doctor.lines import summary_line
 
 # A place that is longer stands on a line of its own on a terminal.
 _LONGEST_PLACE = 32
 _MARGIN = 2
+_CODE, _ERROR, _MARK = "bold cyan", "bold red", "red"
 
 
 class TerminalCheckup:
@@ -52,7 +52,7 @@ def _plain(checkup: Checkup) -> Iterator[str]:
 
 def _wrapped(mistake: Mistake) -> RenderResult:
     place = Text(mistake.place, "bold")
-    style = BUDGET_COLOUR if mistake.code == UNREADABLE else "bold cyan"
+    style = _ERROR if mistake.code == UNREADABLE else _CODE
     message = Text.assemble((mistake.code, style), f"  {mistake.message}")
     below: list[Text] = [message, Text(mistake.advice, "dim"), *_code(mistake)]
     if cell_len(mistake.place) <= _LONGEST_PLACE:
@@ -77,5 +77,5 @@ def _code(mistake: Mistake) -> list[Text]:
     end = len(code) if mistake.end_line > mistake.line else begin + mistake.end_column - mistake.column
     # Wide characters take two columns.
     margin, width = cell_len(code[:begin]), max(1, cell_len(code[begin:end]))
-    marks = Text(" " * margin + "^" * width, BUDGET_COLOUR, no_wrap=True, overflow="crop")
+    marks = Text(" " * margin + "^" * width, _MARK, no_wrap=True, overflow="crop")
     return [Text(code, no_wrap=True, overflow="ellipsis"), marks]
