@@ -22,6 +22,7 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
         ("measure.md", lambda names: names["tide"].peak_bytes > 0),
         ("graph.md", lambda names: 0 < len(names["products"]) < len(names["graph"])),
         ("feed.md", lambda names: (names["bookmark"].epoch, len(names["part"])) == (2, 8)),
+        ("doctor.md", lambda names: "data" in names),
         ("train.md", lambda names: (names["training"].epoch, names["training"].steps_done) == (2, 16)),
         ("watch.md", lambda names: names["released"].held_bytes >= 0),
     ],
@@ -58,7 +59,7 @@ def test_links_between_documents_lead_somewhere(path):
         assert (path.parent / target).exists(), target
 
 
-@pytest.mark.parametrize("verb", ["predict", "plan", "run", "train", "graph"])
+@pytest.mark.parametrize("verb", ["predict", "plan", "run", "train", "doctor", "graph"])
 def test_the_table_of_options_is_complete(verb):
     command = import_module(f"lowtide.cli.{verb}").command
     text = (DOCUMENTS / f"{verb}.md").read_text(encoding="utf-8")

@@ -14,7 +14,7 @@ import click
 import lowtide
 from lowtide.errors import LowtideError
 
-_VERBS = ("predict", "plan", "run", "train", "explain", "view", "graph")
+_VERBS = ("predict", "plan", "run", "train", "doctor", "explain", "view", "graph")
 
 
 class _Verbs(click.Group):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from lowtide.doctor.problem import Edit
 
@@ -18,3 +18,20 @@ def apply_edits(text: str, edits: Iterable[Edit]) -> str:
         parts += [text[position:begin], edit.text]
         position = end
     return "".join([*parts, text[position:]])
+
+
+def choose_edits(corrections: Iterable[Sequence[Edit]]) -> list[Edit]:
+    """Return the edits of the corrections that do not overlap with an earlier one: each is applied whole or not."""
+    chosen: list[Edit] = []
+    for edits in corrections:
+        if not any(_overlap(edit, other) for edit in edits for other in chosen):
+            chosen += [edit for edit in edits if edit not in chosen]
+    return chosen
+
+
+def _overlap(edit: Edit, other: Edit) -> bool:
+    if edit == other:
+        return False
+    (begin, end), (other_begin, other_end) = edit.span, other.span
+    # Two texts may be inserted at one place.
+    return begin < other_end and other_begin < end

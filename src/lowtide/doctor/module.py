@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import warnings
 from collections.abc import Iterator
 from functools import cached_property
 from typing import TypeVar
@@ -23,12 +24,19 @@ _TRACED_METHODS = frozenset({"call", "train_step", "test_step", "predict_step", 
 _MAPS = frozenset({"map", "flat_map", "interleave", "filter", "scan", "take_while", "window", "reduce"})
 
 
+def parse(text: str) -> ast.Module:
+    """Return the syntax tree of a text, without the warnings of Python's compiler about it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(text)
+
+
 class Module:
     """One source, parsed."""
 
     def __init__(self, source: Code) -> None:
         self.source = source
-        self.tree = ast.parse(source.text, filename=str(source.path))
+        self.tree = parse(source.text)
         self.scopes = Scopes(self.tree)
         self.values = ValueFinder(self.scopes)
 
@@ -177,7 +185,8 @@ class Module:
 
     @cached_property
     def _lines(self) -> list[str]:
-        return self.source.text.splitlines(keepends=True)
+        # As Python counts lines: other characters that end lines, such as a form feed, do not.
+        return [f"{line}\n" for line in self.source.text.split("\n")]
 
     @cached_property
     def _line_starts(self) -> list[int]:
@@ -185,6 +194,10 @@ class Module:
         for line in self._lines:
             starts.append(starts[-1] + len(line))
         return starts
+
+    def line(self, number: int) -> str:
+        """Return a line of the text, counted from 1, without its end."""
+        return self._lines[number - 1].rstrip("\n")
 
     def offset(self, line: int, byte_column: int) -> int:
         """Return the offset in the text of a position as syntax trees have it."""

@@ -33,6 +33,24 @@ class Problem:
 
 
 @dataclass(frozen=True)
+class FileRegion:
+    """A part of a file; lines and columns are counted from 1, and the last column is the one after the part."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """A text that takes the place of a part of a file."""
+
+    region: FileRegion
+    text: str
+
+
+@dataclass(frozen=True)
 class Mistake:
     """A mistake in a file."""
 
@@ -47,6 +65,12 @@ class Mistake:
     cell: int | None = None
     """The number of the notebook's code cell, in which lines are counted; None in other files."""
     edits: tuple[Edit, ...] = ()
+    excerpt: str = ""
+    """The first line of it, as it is in the file."""
+    region: FileRegion | None = None
+    """Where it is in the file as a text; differs from the lines of cells in a notebook. None if that is unknown."""
+    replacements: tuple[Replacement, ...] = ()
+    """The edits, as changes of the file as a text."""
 
     @property
     def is_fixable(self) -> bool:

@@ -6,6 +6,7 @@ import json
 import re
 import tokenize
 from bisect import bisect_right
+from codecs import BOM_UTF8
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -29,6 +30,8 @@ class CodeCell:
     """The line of the source's text with which the part begins, counted from 1."""
     file_line: int | None = None
     """The line of the file that this is; None in a notebook, where lines are counted in each cell."""
+    indent: int = 0
+    """How many characters of each line of the file are left out, because the block is indented."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,11 @@ class Code:
         """Whether the lines are those of cells."""
         return self.path.suffix == ".ipynb"
 
+    @property
+    def indent(self) -> int:
+        """How many characters of each line are left out of the text; those of an indented block in a Markdown file."""
+        return self.cells[0].indent if self.cells else 0
+
     def find_place(self, line: int) -> tuple[int | None, int]:
         """Return the number of the cell of a line, None outside of notebooks, and the line to show."""
         if not self.cells:
@@ -54,40 +62,66 @@ class Code:
         return cell.number, line - cell.first_line + 1
 
 
+@dataclass(frozen=True)
+class FileText:
+    """The whole text of a file, with its own line ends, and its encoding."""
+
+    text: str
+    encoding: str
+
+
 def read_source(path: Path) -> list[Code]:
     """Return the code of a file; a Markdown file has one source for each block, because its blocks are independent."""
+    return parse_source(path, read_text(path).text)
+
+
+def read_text(path: Path) -> FileText:
+    """Return the text of a file: Python names its encoding in the file, other files are in UTF-8."""
     try:
-        if path.suffix == ".ipynb":
-            return [_read_notebook(path)]
-        if path.suffix == ".md":
-            return _read_markdown(path)
-        with tokenize.open(path) as file:
-            return [Code(path, file.read())]
+        return decode(path.read_bytes(), path)
     except OSError as error:
-        raise LowtideError(f"cannot read the file: {error.strerror}", given=path) from error
+        raise LowtideError(f"the file cannot be read: {error.strerror}", given=path) from error
+
+
+def decode(content: bytes, path: Path) -> FileText:
+    """Return the text of the content of a file."""
+    try:
+        encoding = "utf-8-sig" if content.startswith(BOM_UTF8) else "utf-8"
+        if path.suffix not in (".ipynb", ".md"):
+            encoding, _ = tokenize.detect_encoding(BytesIO(content).readline)
+        return FileText(content.decode(encoding, "replace" if path.suffix == ".md" else "strict"), encoding)
     except (SyntaxError, UnicodeDecodeError) as error:
         raise LowtideError("the file is not text in the encoding that it names", given=path) from error
 
 
-def parse_text(text: str, name: str = "<text>") -> Code:
-    """Return the source of a text, as if it were a file of this name."""
-    encoding, _ = tokenize.detect_encoding(BytesIO(text.encode()).readline)
-    assert encoding
-    return Code(Path(name), text)
+def parse_source(path: Path, text: str) -> list[Code]:
+    """Return the code in the text of a file of this name."""
+    if path.suffix == ".ipynb":
+        return [_read_notebook(path, text)]
+    text = with_plain_line_ends(text)
+    return _read_markdown(path, text) if path.suffix == ".md" else [Code(path, text)]
 
 
-def _read_notebook(path: Path) -> Code:
+def with_plain_line_ends(text: str) -> str:
+    """Return a text whose lines all end as Python's do."""
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def _read_notebook(path: Path, text: str) -> Code:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        found = [cell for cell in content["cells"] if cell.get("cell_type") == "code"]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        content = json.loads(text)
+        texts = ["".join(cell.get("source", ())) for cell in content["cells"] if cell.get("cell_type") == "code"]
+        metadata = content.get("metadata", {})
+        language = (metadata.get("language_info") or {}).get("name", "python")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise LowtideError("the file is not a notebook", given=path) from error
+    if str(language).lower() not in ("python", "ipython"):
+        return Code(path, "")
     lines: list[str] = []
     cells = []
-    for number, cell in enumerate(found, 1):
-        text = "".join(cell.get("source", ()))
+    for number, cell in enumerate(texts, 1):
         cells.append(CodeCell(number, len(lines) + 1))
-        lines += _without_magics(text)
+        lines += _without_magics(with_plain_line_ends(cell))
     return Code(path, "\n".join(lines) + "\n", tuple(cells))
 
 
@@ -101,7 +135,10 @@ def _without_magics(text: str) -> list[str]:
     found = []
     continues = False
     for line in lines:
-        if continues or _MAGIC.match(line):
+        if continues:
+            continues = line.rstrip().endswith("\\")
+            found.append("#" + line[1:])
+        elif _MAGIC.match(line):
             continues = line.rstrip().endswith("\\")
             indent = line[: len(line) - len(line.lstrip())]
             found.append(f"{indent}pass  #" + line[len(indent) + 7 :] if indent else "#" + line[1:])
@@ -112,18 +149,18 @@ def _without_magics(text: str) -> list[str]:
     return found
 
 
-def _read_markdown(path: Path) -> list[Code]:
+def _read_markdown(path: Path, content: str) -> list[Code]:
     found: list[Code] = []
     block: list[str] | None = None
     indent = 0
-    for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").split("\n"), 1):
+    for number, line in enumerate(content.split("\n"), 1):
         if block is None:
             if match := _BLOCK_BEGIN.match(line):
                 block, indent, begin = [], len(match[1]), number + 1
         elif _BLOCK_END.match(line):
             text = "\n".join(_without_magics("\n".join(block))) + "\n"
-            found.append(Code(path, text, (CodeCell(len(found) + 1, 1, begin),)))
+            found.append(Code(path, text, (CodeCell(len(found) + 1, 1, begin, indent),)))
             block = None
         else:
-            block.append(line[indent:] if not line[:indent].strip() else line)
+            block.append(line[indent:] if not line[:indent].strip() else line.lstrip())
     return found
