@@ -42,11 +42,11 @@ _MADE_ARRAYS = (
 )  # fmt: skip
 # Those of an array's methods and attributes, of a data frame's too, that are an array of about the same size.
 _ARRAY_METHODS = frozenset(
-    "astype reshape copy transpose squeeze to_numpy flatten ravel swapaxes drop dropna fillna sample view".split()
+    "astype reshape copy transpose squeeze to_numpy flatten ravel swapaxes drop dropna fillna view".split()
 )
 _ARRAY_ATTRIBUTES = frozenset({"values", "T", "real"})
 DATASET_METHODS = frozenset(
-    """apply as_numpy_iterator batch bucket_by_sequence_length cache cardinality concatenate enumerate filter flat_map
+    """apply as_numpy_iterator batch bucket_by_sequence_length cache concatenate enumerate filter flat_map
     group_by_window ignore_errors interleave map padded_batch prefetch ragged_batch random rebatch rejection_resample
     repeat scan shard shuffle skip snapshot sparse_batch take take_while unbatch unique window with_options""".split()
 )
@@ -95,7 +95,7 @@ _NO_TENSORS = (
     "tensorflow.get_variable_scope", "tensorflow.import_graph_def", "tensorflow.python.", "tensorflow.version.",
     "tensorflow.random_normal_initializer", "tensorflow.random_uniform_initializer", "tensorflow.zeros_initializer",
     "tensorflow.ones_initializer", "tensorflow.constant_initializer", "tensorflow.truncated_normal_initializer",
-    "tensorflow.as_dtype", "tensorflow.wrap_function", "tensorflow.graph_util.",
+    "tensorflow.as_dtype", "tensorflow.dtypes.as_dtype", "tensorflow.examples.", "tensorflow.wrap_function", "tensorflow.graph_util.",
     "tensorflow.resource_loader.",
 )  # fmt: skip
 _DEEPEST = 80
@@ -220,7 +220,7 @@ class ValueFinder:
         if kind == TENSOR or function == "Input":
             return TENSOR if function == "Input" or function[:1].islower() else None
         if function[:1].isupper() or function == "get":
-            return kind
+            return None if function == "InputSpec" else kind
         return TENSOR if kind in (LAYER, METRIC, LOSS) and not function.endswith("serialize") else None
 
     def _numpy_call(self, node: ast.Call, name: str, depth: int) -> Value | None:
@@ -241,6 +241,8 @@ class ValueFinder:
         if owner.kind == DATASET:
             return replace(owner, stages=(*owner.stages, node)) if method in DATASET_METHODS else None
         if owner.kind == ARRAY:
+            if method == "sample":
+                return replace(owner, is_part=True)
             return owner if method in _ARRAY_METHODS else None
         if owner.kind == TAPE and method in ("gradient", "jacobian"):
             return Value(GRADIENTS, node)
