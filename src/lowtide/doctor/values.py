@@ -95,8 +95,8 @@ _NO_TENSORS = (
     "tensorflow.get_variable_scope", "tensorflow.import_graph_def", "tensorflow.python.", "tensorflow.version.",
     "tensorflow.random_normal_initializer", "tensorflow.random_uniform_initializer", "tensorflow.zeros_initializer",
     "tensorflow.ones_initializer", "tensorflow.constant_initializer", "tensorflow.truncated_normal_initializer",
-    "tensorflow.as_dtype", "tensorflow.dtypes.as_dtype", "tensorflow.examples.", "tensorflow.wrap_function", "tensorflow.graph_util.",
-    "tensorflow.resource_loader.",
+    "tensorflow.as_dtype", "tensorflow.dtypes.as_dtype", "tensorflow.examples.", "tensorflow.wrap_function",
+    "tensorflow.graph_util.", "tensorflow.resource_loader.",
 )  # fmt: skip
 _DEEPEST = 80
 # NumPy functions that return about as many bytes as their first argument has.
