@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 
+from lowtide.doctor.magics import without_magics
 from lowtide.errors import LowtideError
 
 SUFFIXES = (".py", ".ipynb", ".md")
-# IPython's own lines: magics, shell commands and help. They become comments of the same length.
-_MAGIC = re.compile(r"^(\s*)([%!?]|.*\?\s*$)")
-_ASSIGNED_MAGIC = re.compile(r"^(\s*[\w.,\s]+=\s*)([%!])")
 _BLOCK_BEGIN = re.compile(r"^(\s*)```+\s*(python|py|python3)\b.*$", re.IGNORECASE)
 _BLOCK_END = re.compile(r"^\s*```+\s*$")
 
@@ -121,32 +119,8 @@ def _read_notebook(path: Path, text: str) -> Code:
     cells = []
     for number, cell in enumerate(texts, 1):
         cells.append(CodeCell(number, len(lines) + 1))
-        lines += _without_magics(with_plain_line_ends(cell))
+        lines += without_magics(with_plain_line_ends(cell))
     return Code(path, "\n".join(lines) + "\n", tuple(cells))
-
-
-def _without_magics(text: str) -> list[str]:
-    """Return the lines of a cell, with IPython's own lines as comments or empty values."""
-    lines = text.split("\n")
-    if lines and lines[0].lstrip().startswith("%%"):
-        # A cell in another language, or one that is timed.
-        is_python = lines[0].split()[0] in ("%%time", "%%timeit", "%%capture", "%%prun", "%%memit")
-        return ["#" + lines[0][1:], *(lines[1:] if is_python else ["#" + line[1:] for line in lines[1:]])]
-    found = []
-    continues = False
-    for line in lines:
-        if continues:
-            continues = line.rstrip().endswith("\\")
-            found.append("#" + line[1:])
-        elif _MAGIC.match(line):
-            continues = line.rstrip().endswith("\\")
-            indent = line[: len(line) - len(line.lstrip())]
-            found.append(f"{indent}pass  #" + line[len(indent) + 7 :] if indent else "#" + line[1:])
-        elif match := _ASSIGNED_MAGIC.match(line):
-            found.append(f"{match[1]}None  #{line[match.end(2) :]}")
-        else:
-            found.append(line)
-    return found
 
 
 def _read_markdown(path: Path, content: str) -> list[Code]:
@@ -158,7 +132,7 @@ def _read_markdown(path: Path, content: str) -> list[Code]:
             if match := _BLOCK_BEGIN.match(line):
                 block, indent, begin = [], len(match[1]), number + 1
         elif _BLOCK_END.match(line):
-            text = "\n".join(_without_magics("\n".join(block))) + "\n"
+            text = "\n".join(without_magics("\n".join(block))) + "\n"
             found.append(Code(path, text, (CodeCell(len(found) + 1, 1, begin, indent),)))
             block = None
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -41,11 +42,11 @@ _MADE_ARRAYS = (
 )  # fmt: skip
 # Those of an array's methods and attributes, of a data frame's too, that are an array of about the same size.
 _ARRAY_METHODS = frozenset(
-    "astype reshape copy transpose squeeze to_numpy flatten ravel swapaxes drop dropna fillna sample view".split()
+    "astype reshape copy transpose squeeze to_numpy flatten ravel swapaxes drop dropna fillna view".split()
 )
 _ARRAY_ATTRIBUTES = frozenset({"values", "T", "real"})
 DATASET_METHODS = frozenset(
-    """apply as_numpy_iterator batch bucket_by_sequence_length cache cardinality concatenate enumerate filter flat_map
+    """apply as_numpy_iterator batch bucket_by_sequence_length cache concatenate enumerate filter flat_map
     group_by_window ignore_errors interleave map padded_batch prefetch ragged_batch random rebatch rejection_resample
     repeat scan shard shuffle skip snapshot sparse_batch take take_while unbatch unique window with_options""".split()
 )
@@ -55,6 +56,7 @@ _DATASET_FUNCTIONS = (
     "keras.preprocessing.image_dataset_from_directory", "keras.preprocessing.text_dataset_from_directory",
     "keras.preprocessing.timeseries_dataset_from_array", "tensorflow_datasets.load",
 )  # fmt: skip
+_MAKES_DATASET = re.compile(r"tensorflow\.data\..*Dataset(?!Spec)|tensorflow\.data\.experimental\.make_\w+_dataset$")
 _KERAS_KINDS = (
     ("keras.optimizers.schedules.", None),
     ("keras.optimizers.", OPTIMIZER),
@@ -70,7 +72,8 @@ _KINDS = {
     "keras.models.load_model": MODEL, "keras.saving.load_model": MODEL, "keras.models.clone_model": MODEL,
     "keras.Layer": LAYER, "keras.Input": TENSOR, "keras.Metric": METRIC, "keras.Optimizer": OPTIMIZER,
     "keras.Loss": LOSS,
-    "tensorflow.GradientTape": TAPE, "tensorflow.Variable": VARIABLE, "tensorflow.Session": SESSION,
+    "tensorflow.GradientTape": TAPE, "tensorflow.Variable": VARIABLE,
+    "tensorflow.get_variable": VARIABLE, "keras.Variable": VARIABLE, "tensorflow.Session": SESSION,
     "tensorflow.InteractiveSession": SESSION, "tensorflow.Graph": GRAPH, "tensorflow.function": TRACED,
 }  # fmt: skip
 # Modules of TensorFlow in which a call returns no tensor.
@@ -83,8 +86,24 @@ _NO_TENSORS = (
     "tensorflow.device", "tensorflow.name_scope", "tensorflow.variable_scope", "tensorflow.get_static_value",
     "tensorflow.global_variables_initializer", "tensorflow.is_tensor", "tensorflow.executing_eagerly",
     "tensorflow.get_logger", "tensorflow.nest.", "tensorflow.DType", "tensorflow.random.set_seed", "tensorflow.print",
+    "tensorflow.contrib.", "tensorflow.flags.", "tensorflow.app.", "tensorflow.gfile.", "tensorflow.python_io.",
+    "tensorflow.random.Generator.", "tensorflow.initializers.", "tensorflow.get_default_", "tensorflow.get_collection",
+    "tensorflow.global_variables", "tensorflow.local_variables", "tensorflow.trainable_variables",
+    "tensorflow.control_dependencies", "tensorflow.init_scope", "tensorflow.recompute_grad",
+    "tensorflow.custom_gradient", "tensorflow.make_template", "tensorflow.load_op_library", "tensorflow.sysconfig.",
+    "tensorflow.set_random_seed", "tensorflow.reset_default_graph", "tensorflow.enable_", "tensorflow.disable_",
+    "tensorflow.get_variable_scope", "tensorflow.import_graph_def", "tensorflow.python.", "tensorflow.version.",
+    "tensorflow.random_normal_initializer", "tensorflow.random_uniform_initializer", "tensorflow.zeros_initializer",
+    "tensorflow.ones_initializer", "tensorflow.constant_initializer", "tensorflow.truncated_normal_initializer",
+    "tensorflow.as_dtype", "tensorflow.dtypes.as_dtype", "tensorflow.examples.", "tensorflow.wrap_function",
+    "tensorflow.graph_util.", "tensorflow.resource_loader.",
 )  # fmt: skip
-_DEEPEST = 40
+_DEEPEST = 80
+# NumPy functions that return about as many bytes as their first argument has.
+_SAME_SIZE = frozenset(
+    "array asarray expand_dims reshape zeros_like ones_like squeeze transpose random.permutation".split()
+)
+_JOINS = frozenset("concatenate stack vstack hstack".split())
 
 
 @dataclass(frozen=True)
@@ -151,7 +170,8 @@ class ValueFinder:
         if isinstance(node, ast.ClassDef):
             return Value(CLASS, node)
         if isinstance(node, ast.AugAssign):
-            return self.find(node.value, depth)
+            values = [self.find(each, depth) for each in (node.value, node.target)]
+            return next((each for each in values if each and each.kind == TENSOR), values[1] or values[0])
         if binding.value is None:
             return None
         value = self.find(binding.value, depth)
@@ -159,6 +179,9 @@ class ValueFinder:
             return None
         if binding.is_element:
             return Value(TENSOR, binding.value) if value.kind == DATASET else None
+        if binding.index is not None and binding.name.endswith("info"):
+            # (train, test), info = tfds.load(..., with_info=True)
+            return None
         # Loaders and splits return tuples of arrays, tfds.load a tuple of datasets.
         return value if binding.index is None or value.kind in (ARRAY, DATASET) else None
 
@@ -166,8 +189,8 @@ class ValueFinder:
         name = self._scopes.qualified_name(node.func)
         if name is not None and (known := self._named_call(node, name, depth)) is not None:
             return known
-        if isinstance(node.func, ast.Attribute):
-            return self._method(node, node.func, depth)
+        if isinstance(node.func, ast.Attribute) and (made := self._method(node, node.func, depth)) is not None:
+            return made
         made = self.find(node.func, depth)
         return None if made is None else self._called(node, made, depth)
 
@@ -180,21 +203,34 @@ class ValueFinder:
             return Value(ARRAY, node)
         if name == "sklearn.model_selection.train_test_split":
             return self._first(self.find(each, depth) for each in node.args)
-        if name in _DATASET_FUNCTIONS or (name.startswith("tensorflow.data.") and "Dataset" in name):
+        if name in _DATASET_FUNCTIONS or _MAKES_DATASET.match(name):
             return Value(DATASET, node, (node,))
         if name.startswith("numpy."):
             return self._numpy_call(node, name.removeprefix("numpy."), depth)
         for begin, kind in _KERAS_KINDS:
             if name.startswith(begin):
-                return None if kind is None or not name[len(begin) :].split(".")[-1][:1].strip() else Value(kind, node)
+                kind = self._kind_of_keras_call(kind, name.rpartition(".")[2])
+                return None if kind is None else Value(kind, node)
         if name.startswith("tensorflow.") and not name.startswith(_NO_TENSORS) and name.split(".")[-1][0].islower():
             return Value(TENSOR, node)
         return None
 
+    def _kind_of_keras_call(self, kind: str | None, function: str) -> str | None:
+        """Return what a function or class of a Keras module makes: add(), Add() or get() of keras.layers."""
+        if kind == TENSOR or function == "Input":
+            return TENSOR if function == "Input" or function[:1].islower() else None
+        if function[:1].isupper() or function == "get":
+            return None if function == "InputSpec" else kind
+        return TENSOR if kind in (LAYER, METRIC, LOSS) and not function.endswith("serialize") else None
+
     def _numpy_call(self, node: ast.Call, name: str, depth: int) -> Value | None:
         if name not in _MADE_ARRAYS:
             return None
-        given = self.find(node.args[0], depth) if node.args else None
+        given: Value | None = None
+        if node.args and name in _SAME_SIZE:
+            given = self.find(node.args[0], depth)
+        elif node.args and name in _JOINS and isinstance(node.args[0], (ast.List, ast.Tuple)):
+            given = self._first(self.find(each, depth) for each in node.args[0].elts)
         return given if given is not None and given.kind == ARRAY else Value(ARRAY, node)
 
     def _method(self, node: ast.Call, function: ast.Attribute, depth: int) -> Value | None:
@@ -205,6 +241,8 @@ class ValueFinder:
         if owner.kind == DATASET:
             return replace(owner, stages=(*owner.stages, node)) if method in DATASET_METHODS else None
         if owner.kind == ARRAY:
+            if method == "sample":
+                return replace(owner, is_part=True)
             return owner if method in _ARRAY_METHODS else None
         if owner.kind == TAPE and method in ("gradient", "jacobian"):
             return Value(GRADIENTS, node)

@@ -9,3 +9,6 @@ def pipeline(files):
     images = images.batch(16)
     images = images.map(lambda each: each)
     return images.shuffle(50).prefetch(2)  # bad
+
+
+cached = tf.data.Dataset.range(1000).batch(32).cache().shuffle(10)  # bad

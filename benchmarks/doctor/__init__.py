@@ -1,0 +1,1 @@
+"""Does the doctor find the mistakes, and only those: snippets, fixes, articles, public code, speed."""
