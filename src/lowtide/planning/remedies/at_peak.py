@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from lowtide.tide.explain import alive_at, owners_of
-from lowtide.tide.kinds import KINDS, SLACK
+from lowtide.tide.explain import alive_at, breakdown_at, owners_of
+from lowtide.tide.kinds import SLACK
 from lowtide.tide.owner import Owner
 from lowtide.tide.tide import Tide
 from lowtide.units import format_bytes
 
 # What a step makes in its passes, and what a smaller batch makes smaller.
 OF_THE_PASSES = ("activations", "gradients", "workspace")
-# A layer dominates if it holds this share of the peak; this many are listed.
-_DOMINANT_SHARE, _MOST_LAYERS = 0.1, 5
-# The same of the allocator's slack and of the kernels' workspace.
-_NOTABLE_SLACK, _NOTABLE_WORKSPACE = 0.1, 0.1
+# What holds this share of the peak is listed, and of layers this many.
+_NOTABLE, _MOST_LAYERS = 0.1, 5
 # An activation is cheap if its share of the step's time is at most this much of its share of the peak.
 _CHEAP = 0.1
+_BESIDE_THE_PASSES = ("weights", "optimizer", "constants", "input")
 _HALF_TYPES = ("bfloat16", "float16")
 
 
@@ -27,7 +26,7 @@ class PeakHolder:
     """What holds a part of the peak."""
 
     kind: str
-    """layer, cheap, float32, slots, workspace or slack."""
+    """layer, cheap, float32, slack, or a kind of memory."""
     name: str
     bytes: int
     detail: str
@@ -42,7 +41,7 @@ def dominant_layers(tide: Tide, smaller: Tide | None = None) -> list[PeakHolder]
     found = []
     for share in tide.by_layer():
         held = _of_the_passes(share.by_kind)
-        if share.layer is None or held < _DOMINANT_SHARE * tide.peak_bytes:
+        if share.layer is None or held < _NOTABLE * tide.peak_bytes:
             continue
         parts = sorted(((share.by_kind.get(kind, 0), kind) for kind in OF_THE_PASSES), reverse=True)
         detail = ", ".join(f"{kind} {format_bytes(size)}" for size, kind in parts if size)
@@ -81,10 +80,10 @@ def cheap_activations(tide: Tide, cost_us: Mapping[str, float]) -> tuple[list[Ow
 def cheap_holder(tide: Tide, cost_us: Mapping[str, float]) -> Iterator[PeakHolder]:
     """Yield what activations hold that would cost little to compute again."""
     cheap, share = cheap_activations(tide, cost_us)
-    if cheap:
-        ops = _largest(cheap, "op")
-        detail = f"{ops}; computing all of them again takes {share:.1%} of the step's time"
-        yield PeakHolder("cheap", "activations of cheap ops", sum(owner.bytes for owner in cheap), detail)
+    held = sum(owner.bytes for owner in cheap)
+    if held >= _NOTABLE * tide.peak_bytes:
+        detail = f"{_largest(cheap, 'op')}; computing all of them again takes {share:.1%} of the step's time"
+        yield PeakHolder("cheap", "activations of cheap ops", held, detail)
 
 
 def float32_holder(tide: Tide, half_layers: Collection[str]) -> Iterator[PeakHolder]:
@@ -94,9 +93,9 @@ def float32_holder(tide: Tide, half_layers: Collection[str]) -> Iterator[PeakHol
         for owner in at_the_peak(tide)
         if owner.layer in half_layers and owner.dtype == "float32" and owner.kind in OF_THE_PASSES
     ]
-    if owners:
-        layers = _largest(owners, "layer")
-        yield PeakHolder("float32", "float32 in half-precision layers", sum(owner.bytes for owner in owners), layers)
+    held = sum(owner.bytes for owner in owners)
+    if held >= _NOTABLE * tide.peak_bytes:
+        yield PeakHolder("float32", "float32 in half-precision layers", held, _largest(owners, "layer"))
 
 
 def wide_slots(tide: Tide) -> list[Owner]:
@@ -110,13 +109,17 @@ def wide_slots(tide: Tide) -> list[Owner]:
     ]
 
 
-def unused_holders(tide: Tide) -> Iterator[PeakHolder]:
-    """Yield the workspace of kernels and the allocator's slack at the peak, if they are large."""
+def kind_holders(tide: Tide) -> Iterator[PeakHolder]:
+    """Yield weights, state, constants, workspace and the allocator's slack, where they hold much of the peak."""
     shares = tide.breakdown()
-    if shares["workspace"] >= _NOTABLE_WORKSPACE * tide.peak_bytes:
+    for kind in _BESIDE_THE_PASSES:
+        if shares[kind] >= _NOTABLE * tide.peak_bytes:
+            owners = [owner for owner in at_the_peak(tide) if owner.kind == kind]
+            yield PeakHolder(kind, kind, shares[kind], _largest(owners, "layer"))
+    if shares["workspace"] >= _NOTABLE * tide.peak_bytes:
         owners = [owner for owner in at_the_peak(tide) if owner.kind == "workspace"]
         yield PeakHolder("workspace", "workspace of kernels", shares["workspace"], _largest(owners, "op"))
-    if shares[SLACK] >= _NOTABLE_SLACK * tide.peak_bytes:
+    if shares[SLACK] >= _NOTABLE * tide.peak_bytes:
         wasted = sorted(at_the_peak(tide), key=lambda owner: (owner.requested_bytes or 0) - owner.bytes)[:1]
         detail = "".join(
             f"chunks that the allocator does not split; {format_bytes(owner.bytes)} are given for"
@@ -127,17 +130,15 @@ def unused_holders(tide: Tide) -> Iterator[PeakHolder]:
 
 
 def state_bytes(tide: Tide) -> int:
-    """Return what the optimizer's state takes."""
-    optimizer = KINDS.index("optimizer")
-    rows = alive_at(tide, tide.peak_event)
-    return int(tide.buffers.allocated[rows][tide.buffers.kind[rows] == optimizer].sum())
+    """Return the size of the optimizer's state, before the step: an update may put a slot into another buffer."""
+    return breakdown_at(tide, 0)["optimizer"]
 
 
 def _largest(owners: list[Owner], field: str, most: int = 3) -> str:
     """Return the ops or layers that hold most, with their bytes: "Relu 4 MiB, Mul 1 MiB and 2 more"."""
     sizes: dict[str, int] = {}
     for owner in owners:
-        name = getattr(owner, field) or "unknown"
+        name = getattr(owner, field) or owner.op or "unknown"
         sizes[name] = sizes.get(name, 0) + owner.bytes
     order = sorted(sizes, key=lambda name: -sizes[name])
     text = ", ".join(f"{name} {format_bytes(sizes[name])}" for name in order[:most])

@@ -65,7 +65,9 @@ def _as_remedy(subject: Subject, plan: Plan) -> Remedy:
     names = name_some([f"{action.op} of {action.layer}" if action.layer else str(action.op) for action in again])
     held = format_bytes(sum(action.saves_bytes for action in again))
     problem = f"{format_count(len(again), 'tensor')} of {held} cost little to compute again: {names}"
+    if not again:
+        problem = "another order of the ops frees memory sooner"
     budget = format_bytes_up(plan.budget_bytes)
     use = f'lt.fit_in(model, "{budget}")' if subject.model is not None else f'lt.plan(step, *specs, budget="{budget}")'
-    advice = f"{use} recomputes them in the backward pass"
+    advice = f"{use} {'recomputes them in the backward pass' if again else 'enforces it'}"
     return lowered(subject.tide, plan.after, "remat", problem, advice, slowdown=plan.slowdown, method=PLANNED)

@@ -10,7 +10,7 @@ from lowtide.planning.remedies.at_peak import (
     cheap_holder,
     dominant_layers,
     float32_holder,
-    unused_holders,
+    kind_holders,
 )
 from lowtide.planning.remedies.remedy import Examination, rank
 from lowtide.progress import Progress, ProgressCallback
@@ -57,7 +57,7 @@ def _holders(subject: Subject, half: Tide | None) -> Iterator[PeakHolder]:
     yield from dominant_layers(subject.tide, half)
     yield from cheap_holder(subject.tide, _costs(subject))
     yield from float32_holder(subject.tide, half_precision_layers(subject.model))
-    yield from unused_holders(subject.tide)
+    yield from kind_holders(subject.tide)
 
 
 def _costs(subject: Subject) -> dict[str, float]:

@@ -12,7 +12,7 @@ from lowtide.planning.remedies.remedy import Remedy, lowered, name_some
 from lowtide.tf.plan.precision import restore_precision, set_precision
 from lowtide.tf.remedies.subject import Subject
 from lowtide.tide.tide import Tide
-from lowtide.units import format_bytes, format_count
+from lowtide.units import format_count
 
 _MIXED = ("mixed_bfloat16", "mixed_float16")
 # Decimal digits of the significand: 8 and 11 bits.
@@ -47,10 +47,7 @@ def try_half_precision(subject: Subject) -> Iterator[Remedy]:
 
 
 def _compare(subject: Subject, after: Tide, policy: str, layers: list[str], *, is_mixed: bool) -> Iterator[Remedy]:
-    before = subject.tide
-    if after.peak_bytes >= before.peak_bytes:
-        peaks = f"{format_bytes(before.peak_bytes)} now, {format_bytes(after.peak_bytes)} with it"
-        subject.notes.append(f"{policy} would save nothing at the peak: {peaks}")
+    if subject.notes_loss(after, policy):
         return
     if is_mixed:
         kept = format_count(len(layers), "layer keeps", "layers keep")
@@ -60,4 +57,4 @@ def _compare(subject: Subject, after: Tide, policy: str, layers: list[str], *, i
         problem = "activations and their gradients are float32"
         advice = f"call keras.config.set_dtype_policy({policy!r}) before the model is built; variables stay float32"
     changes = f"{'these layers compute' if is_mixed else 'layers compute'} with {_DIGITS[policy]} digits"
-    yield lowered(before, after, "precision", problem, advice, changes=changes)
+    yield lowered(subject.tide, after, "precision", problem, advice, changes=changes)

@@ -41,6 +41,8 @@ def try_optimizers(subject: Subject) -> Iterator[Remedy]:
             continue
         with subject.trying(name), _with_optimizer(model, make(**_shared_arguments(current))):
             after = subject.predict_changed(f"trying {name}")
+            if subject.notes_loss(after, name):
+                continue
             problem = (
                 f"the state of {type(current).__name__} takes {format_bytes(state)},"
                 f" that of {name} {format_bytes(state_bytes(after))}"

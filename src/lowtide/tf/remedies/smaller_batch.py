@@ -20,9 +20,10 @@ def predict_half_batch(subject: Subject) -> Tide | None:
     if rows is None or rows < 2:
         return None
     report = staged(subject.progress, "with half of the batch")
+    found: list[Tide] = []
     with subject.trying("half of the batch"):
-        return find_step(subject.target, subject.specs, rows // 2, report).tide(rows // 2, report, None)
-    return None
+        found.append(find_step(subject.target, subject.specs, rows // 2, report).tide(rows // 2, report, None))
+    return found[0] if found else None
 
 
 def halve_batch(subject: Subject, half: Tide | None) -> Iterator[Remedy]:

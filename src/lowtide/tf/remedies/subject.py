@@ -16,6 +16,7 @@ from lowtide.tf.trace.specs import Specs
 from lowtide.tf.trace.step import Step
 from lowtide.tf.trace.step_cache import trace_model
 from lowtide.tide.tide import Tide
+from lowtide.units import format_bytes
 
 
 @dataclass(eq=False)
@@ -47,6 +48,14 @@ class Subject:
         gc.collect()
         return tide
 
+    def notes_loss(self, after: Tide, what: str) -> bool:
+        """Note a change that does not lower the peak; return whether that is so."""
+        if after.peak_bytes < self.tide.peak_bytes:
+            return False
+        peaks = f"{format_bytes(self.tide.peak_bytes)} now, {format_bytes(after.peak_bytes)} with it"
+        self.notes.append(f"{what} would save nothing at the peak: {peaks}")
+        return True
+
     @contextmanager
     def trying(self, what: str) -> Iterator[None]:
         """Note a change that this program does not allow, and go on."""
@@ -54,6 +63,10 @@ class Subject:
             yield
         except LowtideError as error:
             self.notes.append(f"{what} could not be tried: {error.problem}")
+        except Exception as error:
+            # The user's own layers and optimizers run here, and may expect what the program gives them.
+            reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+            self.notes.append(f"{what} could not be tried: {reason}")
 
 
 def staged(progress: ProgressCallback, stage: str) -> Callable[[Progress], None]:
