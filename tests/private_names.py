@@ -215,7 +215,12 @@ ATTRIBUTES = (
     P("_explicitly_closed", "tf/watch", "interactive sessions that are still open", on="interactive session"),
     P("_filename", "feed/forecast tf/train", "the file of a cache", on="cache dataset"),
     P("_filenames", "feed/forecast", "the files of a reader", on="record dataset"),
-    P("_flatten_layers", "tf/microbatch tf/plan tf/record tf/trace tf/train", "all layers of a model", on="model"),
+    P(
+        "_flatten_layers",
+        "tf/microbatch tf/plan tf/record tf/remedies tf/trace tf/train",
+        "all layers of a model",
+        on="model",
+    ),
     P("_func", "feed/forecast", "the user's function of a stage", on="map function"),
     P(
         "_functions",

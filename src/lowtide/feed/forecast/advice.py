@@ -21,6 +21,8 @@ class Advice:
 
     what: str
     saves_bytes: int
+    changes: str | None = None
+    """What changes in the batches; None if they stay the same."""
 
 
 def advise(holdings: Sequence[Holding]) -> list[Advice]:
@@ -38,13 +40,15 @@ def _advise(holding: Holding) -> Iterator[Advice]:
         yield Advice("cache to a file, cache(path), which the system reads from its page cache", holding.held_bytes)
     if stage.kind == "Shuffle":
         kept = -(-holding.held_elements // 4)
-        yield Advice(f"shuffle among {kept:,} instead of {holding.held_elements:,}", holding.held_bytes * 3 // 4)
+        what = f"shuffle among {kept:,} instead of {holding.held_elements:,}"
+        yield Advice(what, holding.held_bytes * 3 // 4, "examples are mixed less")
     if stage.kind == "Prefetch" and stage.numbers.get("buffer_size", 1) > _ENOUGH_AHEAD:
         per = stage.element.held_bytes
         yield Advice(f"prefetch({_ENOUGH_AHEAD})", holding.held_bytes - min(_ENOUGH_AHEAD, holding.held_elements) * per)
     if stage.kind == "ParallelInterleave" and stage.numbers.get("block_length", 1) > 1:
         block = stage.numbers["block_length"]
-        yield Advice("interleave with block_length=1", holding.held_bytes * (2 * block - 2) // (2 * block + 1))
+        saved = holding.held_bytes * (2 * block - 2) // (2 * block + 1)
+        yield Advice("interleave with block_length=1", saved, "examples come in another order")
     if stage.baked_bytes:
         yield Advice(
             f"make the {format_bytes(stage.baked_bytes)} of constants within the function a tensor outside of it",

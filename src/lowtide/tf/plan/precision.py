@@ -63,8 +63,8 @@ def set_precision(model: keras.Model, policy: str) -> Before:
             scaling.build(model.trainable_variables)
         # A model that is saved is compiled with this when it is loaded.
         config = SerializableDict(**{**model._compile_config.config, "optimizer": scaling})
-        _set_training(model, scaling, config)
-    _forget_functions(model)
+        set_training(model, scaling, config)
+    forget_functions(model)
     return before
 
 
@@ -74,8 +74,8 @@ def restore_precision(model: keras.Model, before: Before) -> None:
         layer.dtype_policy = policy
     if model.optimizer is not before.optimizer:
         before.optimizer.loss_scale_factor = before.loss_scale_factor
-        _set_training(model, before.optimizer, before.compile_config)
-    _forget_functions(model)
+        set_training(model, before.optimizer, before.compile_config)
+    forget_functions(model)
 
 
 @contextmanager
@@ -125,13 +125,15 @@ def _check(model: keras.Model, policy: str) -> None:
         )
 
 
-def _set_training(model: keras.Model, optimizer: Any, compile_config: Any) -> None:
+def set_training(model: keras.Model, optimizer: Any, compile_config: Any = None) -> None:
+    """Give a compiled model another optimizer, and what `compile` was called with if it is to be saved."""
     with DotNotTrackScope():
         model.optimizer = optimizer
-        model._compile_config = compile_config
+        if compile_config is not None:
+            model._compile_config = compile_config
 
 
-def _forget_functions(model: keras.Model) -> None:
+def forget_functions(model: keras.Model) -> None:
     """Discard the traced functions, which compute in the previous precision."""
     model.train_function = None
     model.test_function = None

@@ -48,6 +48,8 @@ class Target:
     """Whether the program is a dataset, which has no training step."""
     build_open: Callable[[], Target | None] | None = None
     """Builds the program once more, with an open batch dimension."""
+    data: Any = None
+    """The dataset that gave a step its specs; None if none did."""
 
     @property
     def has_open_batch(self) -> bool:
@@ -309,6 +311,7 @@ def _model(model: Any, name: str, batch_size: int | None, cure: str = _COMPILE) 
 
 def _step(built: tuple[Any, ...], name: str, batch_size: int | None, build: Callable[..., Any] | None = None) -> Target:
     import keras
+    import tensorflow as tf
 
     step, is_model = built[0], isinstance(built[0], keras.Model)
     specs = _as_specs(built[1:], name, is_model=is_model)
@@ -332,7 +335,8 @@ def _step(built: tuple[Any, ...], name: str, batch_size: int | None, build: Call
             return None
         return target if target.has_open_batch else None
 
-    return Target(step, specs, batch_size, name, build_open=build_open)
+    data = next((each for each in built[1:] if isinstance(each, tf.data.Dataset)), None)
+    return Target(step, specs, batch_size, name, build_open=build_open, data=data)
 
 
 def _as_specs(given: tuple[Any, ...], name: str, *, is_model: bool) -> tuple[Any, ...]:
