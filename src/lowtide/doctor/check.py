@@ -83,7 +83,7 @@ def _finding(module: Module, rule: Rule, problem: Problem) -> tuple[range, Mista
     line, end_line = node.lineno, node.end_lineno or node.lineno  # type: ignore[attr-defined]
     begin = module.offset(line, node.col_offset) - module.offset(line, 0)  # type: ignore[attr-defined]
     end = module.offset(end_line, node.end_col_offset or 0) - module.offset(end_line, 0)  # type: ignore[attr-defined]
-    excerpt = module.line(line)
+    excerpt = module.line_text(line)
     if isinstance(node, (ast.For, ast.While, ast.With, ast.FunctionDef, ast.ClassDef)):
         # The line of the statement, not all that is in it.
         end_line, end = line, len(excerpt.rstrip())

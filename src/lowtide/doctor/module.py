@@ -195,7 +195,7 @@ class Module:
             starts.append(starts[-1] + len(line))
         return starts
 
-    def line(self, number: int) -> str:
+    def line_text(self, number: int) -> str:
         """Return a line of the text, counted from 1, without its end."""
         return self._lines[number - 1].rstrip("\n")
 
