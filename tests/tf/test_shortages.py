@@ -90,3 +90,12 @@ def test_a_leak_is_reported_with_the_holder_of_its_tensors(answers, onednn):
 def test_an_oversized_constant_is_reported_with_its_line(answers, onednn):
     _, answer = answers["out_constant", onednn]
     assert answer["shortages"][0]["request"]["source"].startswith("out_constant.py:")
+
+
+def test_a_mistake_that_the_doctor_knows_is_named_with_its_line():
+    code, answer = explain(("out_shuffle", "0"))
+    assert code != 0
+    shortage = answer["shortages"][-1]
+    # The line that asked reads the dataset of the line with the mistake.
+    assert shortage["request"]["source"] == "out_shuffle.py:8"
+    assert [(each["code"], each["source"]) for each in shortage["mistakes"]] == [("LT203", "out_shuffle.py:6")]

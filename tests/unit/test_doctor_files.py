@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 
 import lowtide.doctor.checkup
+import lowtide.doctor.settings
 from lowtide import LowtideError
 from lowtide.doctor.checkup import check_files
 from lowtide.doctor.files import find_files
 from lowtide.doctor.patterns import Patterns
+from lowtide.doctor.rules import find_rule
 from lowtide.doctor.settings import DoctorSettings, check_codes, find_settings
 
 BAD = "import tensorflow as tf\ndata = tf.data.Dataset.range(9).batch(3).shuffle(5)\n"
@@ -84,6 +86,12 @@ def test_excluded_files_are_left_out(tmp_path):
     assert found_in(tmp_path, "tests", "src/old/*.py") == ["a.py", "src/c.py"]
 
 
+@pytest.fixture
+def only_one_rule(monkeypatch):
+    rules = (find_rule("LT203"),)
+    monkeypatch.setattr(lowtide.doctor.settings, "all_rules", lambda: rules)
+
+
 def test_settings_are_those_of_the_nearest_file_that_has_some(tmp_path):
     write(tmp_path, "pyproject.toml", text='[tool.lowtide.doctor]\nselect = ["lt2"]\nexclude = ["old"]\n')
     write(tmp_path, "sub/pyproject.toml", text="[tool.other]\n")
@@ -104,13 +112,13 @@ def test_settings_are_those_of_the_nearest_file_that_has_some(tmp_path):
         ("x = = 1", "cannot read pyproject.toml"),
     ],
 )
-def test_mistakes_in_the_settings_are_named(tmp_path, text, words):
+def test_mistakes_in_the_settings_are_named(only_one_rule, tmp_path, text, words):
     write(tmp_path, "pyproject.toml", text=f"[tool.lowtide.doctor]\n{text}\n")
     with pytest.raises(LowtideError, match=words.replace("?", r"\?")):
         find_settings(tmp_path)
 
 
-def test_codes_may_be_beginnings():
+def test_codes_may_be_beginnings(only_one_rule):
     assert check_codes(["lt203,LT2", "LT000"], "--select") == ("LT203", "LT2", "LT000")
     with pytest.raises(LowtideError, match="did you mean LT203"):
         check_codes(["LT230"], "--select")

@@ -81,6 +81,7 @@ def _is_other_archive(file: Path) -> bool:
 
 def explain_log(file: Path, top: int, *, as_json: bool, html: Path | None) -> int:
     """Explain each out-of-memory error in a log, and return the exit code: 1, for problems found."""
+    from lowtide.oom.code_mistakes import name_mistakes_of_log
     from lowtide.oom.evidence import guess_batch_size
     from lowtide.oom.shortage import explain_evidence
 
@@ -93,7 +94,8 @@ def explain_log(file: Path, top: int, *, as_json: bool, html: Path | None) -> in
             cure=log.what_else(),
         )
     batch_size = guess_batch_size(evidence.request for evidence in log.evidence)
-    shortages = [explain_evidence(replace(each, batch_size=batch_size), log.name) for each in log.evidence]
+    explained = (explain_evidence(replace(each, batch_size=batch_size), log.name) for each in log.evidence)
+    shortages = [name_mistakes_of_log(each, file) for each in explained]
     _emit(shortages, log, top, as_json=as_json, html=html)
     return 1
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -107,7 +108,14 @@ def _run(
         on_progress(Progress("reading the record"))
         from lowtide.run.outcome import read_outcome
 
-        return ending, read_outcome(folder, ending, script.target)
+        outcome = read_outcome(folder, ending, script.target)
+        file = script.file if outcome.shortages else None
+        if file is not None:
+            from lowtide.oom.code_mistakes import name_mistakes
+
+            shortages = tuple(name_mistakes(shortage, file) for shortage in outcome.shortages)
+            outcome = replace(outcome, shortages=shortages)
+        return ending, outcome
 
 
 def _copy(source: Path, path: Path) -> Path:

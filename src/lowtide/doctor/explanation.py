@@ -43,7 +43,7 @@ class Explanation:
     text: str
     """Why it is a mistake, and what to do: Markdown."""
     bad: str | None = None
-    """Code with the mistake."""
+    """Code with the mistake; a comment with the code marks each line where it is found."""
     good: str | None = None
     before: str | None = None
     """Code that --fix corrects; None if the rule corrects nothing."""
@@ -98,7 +98,7 @@ def _explain(rule: Rule) -> Explanation:
         rule.name,
         group,
         inspect.cleandoc(rule.explanation),
-        None if bad is None else _MARK.sub("", bad),
+        None if bad is None else _MARK.sub(f"  # {rule.code}", bad),
         _example(rule, ".good.py"),
         _example(rule, ".in.py"),
         _example(rule, ".out.py"),

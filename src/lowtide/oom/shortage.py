@@ -20,12 +20,28 @@ _HOLDER_FIELDS = (
 )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class CodeMistake:
+    """A mistake in the user's code that the doctor knows."""
+
+    code: str
+    """The code of the doctor's rule."""
+    source: str
+    """The line, as in "train.py:66"."""
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.code} at {self.source}: {self.message}; lowtide doctor --explain {self.code}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Shortage(Evidence):
     """The evidence of one allocation failure, explained."""
 
     target: str
     cause: OomCause
+    mistakes: tuple[CodeMistake, ...] = ()
+    """What in the code explains it, as far as the doctor finds that."""
 
     def by_kind(self) -> dict[str, int]:
         """Return the bytes that each kind held, largest first."""
@@ -47,6 +63,7 @@ class Shortage(Evidence):
             "schema_version": JSON_SCHEMA_VERSION,
             "target": self.target,
             "cause": asdict(self.cause),
+            "mistakes": [asdict(mistake) for mistake in self.mistakes],
             "request": asdict(self.request),
             "limit_bytes": self.limit_bytes,
             "in_use_bytes": self.in_use_bytes,

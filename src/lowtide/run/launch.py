@@ -40,6 +40,13 @@ class Script:
     is_module: bool = False
 
     @property
+    def file(self) -> Path | None:
+        """The file with the code that Python runs; None if it is no file in the working directory or by its path."""
+        path = Path(*self.target.split(".")) if self.is_module else Path(self.target)
+        candidates = [path.with_name(f"{path.name}.py")] if self.is_module else [path]
+        return next((each for each in [*candidates, path / "__main__.py"] if each.is_file()), None)
+
+    @property
     def command(self) -> list[str]:
         """The command line after the interpreter and its options."""
         return [*(["-m"] if self.is_module else []), self.target, *self.arguments]

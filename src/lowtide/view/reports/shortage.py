@@ -36,6 +36,7 @@ def fact_lines(shortage: Shortage) -> list[tuple[str, str]]:
         ("fits", _fits_line(shortage)),
         ("after steps", _samples_line(shortage) if shortage.samples else None),
     ]
+    facts += [("in the code", str(mistake)) for mistake in shortage.mistakes]
     return [(label, text) for label, text in facts if text is not None]
 
 
