@@ -31,7 +31,7 @@ def _check(module: Module) -> Iterator[Problem]:
         for stage in value.stages:
             method = stage.func.attr if isinstance(stage.func, ast.Attribute) else ""
             batch = stage if method in _BATCHES else None if method in _UNBATCHES else batch
-            is_cached = method == "cache" and not stage.args or (is_cached and method not in _MAPS)
+            is_cached = (method == "cache" and not stage.args) or (is_cached and method not in _MAPS)
         size = None if batch is None else module.constant(module.argument(batch, 0, "batch_size"))
         if batch is not None and size != 1:
             yield Problem(call, _describe(size, is_cached), "call shuffle before batch")
