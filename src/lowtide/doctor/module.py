@@ -207,6 +207,11 @@ class Module:
         text = " ".join(self.text(node).split())
         return text if len(text) <= 40 else text[:37] + "..."
 
+    def line(self, node: ast.AST) -> str:
+        """Return the line of a node for a message: "line 12", or "line 3 of cell 7" in a notebook."""
+        cell, line = self.source.find_place(node.lineno)  # type: ignore[attr-defined]
+        return f"line {line}" if cell is None else f"line {line} of cell {cell}"
+
     def replace(self, node: ast.AST, text: str) -> Edit:
         """Return the edit that writes a text in place of a node."""
         return Edit(self.span(node), text)

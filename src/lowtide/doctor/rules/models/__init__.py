@@ -1,0 +1,1 @@
+"""Models, sessions and settings of the process."""

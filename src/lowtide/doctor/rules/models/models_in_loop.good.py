@@ -1,0 +1,58 @@
+import gc
+
+import keras
+import lowtide as lt
+import numpy as np
+from keras import backend as K
+
+x, y = np.zeros((64, 4)), np.zeros((64, 1))
+
+
+def make_model(rate):
+    model = keras.Sequential([keras.layers.Dense(1)])
+    model.compile(keras.optimizers.Adam(rate), "mse")
+    return model
+
+
+for rate in np.linspace(0.1, 0.001, 20):
+    model = make_model(rate)
+    model.fit(x, y)
+    lt.release(model)
+    del model
+
+for rate in np.linspace(0.1, 0.001, 20):
+    K.clear_session()
+    model = make_model(rate)
+    model.fit(x, y)
+    gc.collect()
+
+# All models of an ensemble are needed.
+ensemble = []
+for seed in range(10):
+    model = make_model(0.1)
+    model.fit(x, y)
+    ensemble.append(model)
+
+# Two models are no search.
+for rate in (0.1, 0.01):
+    model = make_model(rate)
+    model.fit(x, y)
+
+model = make_model(0.1)
+for epoch in range(100):
+    model.fit(x, y)
+
+# A deep model is one model.
+layers = keras.Sequential()
+for _ in range(100):
+    part = keras.Sequential([keras.layers.Dense(4)])
+    layers.add(part)
+
+
+def first_good(rates):
+    for rate in rates:
+        model = make_model(rate)
+        history = model.fit(x, y)
+        if history.history["loss"][-1] < 0.1:
+            return model
+    return None
