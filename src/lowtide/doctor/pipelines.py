@@ -53,6 +53,50 @@ def decodes(module: Module, stage: ast.Call) -> bool:
     return any(module.name(each.func) in _DECODERS for each in calls_of_map(module, stage))
 
 
+def batch_stage(value: Value) -> ast.Call | None:
+    """Return the stage that made the elements of a dataset batches; None if they are no batches."""
+    batch = None
+    for stage in value.stages:
+        method = method_of(stage)
+        batch = stage if method in BATCHES else None if method in UNBATCHES else batch
+    return batch
+
+
+def image_bytes(module: Module, value: Value) -> int | None:
+    """Return the bytes of a decoded image, as float32, of a dataset of images; None if its size is not known."""
+    source = value.stages[0]
+    if (module.name(source.func) or "").endswith("image_dataset_from_directory"):
+        size = module.argument(source, None, "image_size")
+        known = (256, 256) if size is None else module.constant(size)
+        channels = 1 if module.constant(module.argument(source, None, "color_mode")) == "grayscale" else 3
+        return _pixels(known, channels)
+    for stage in value.stages:
+        if decodes(module, stage):
+            for call in calls_of_map(module, stage):
+                if (module.name(call.func) or "").startswith("tensorflow.image.resize"):
+                    size = module.argument(call, 1, "size")
+                    parts = size.elts if isinstance(size, (ast.List, ast.Tuple)) else ()
+                    known = tuple(module.constant(each) for each in parts) or module.constant(size)
+                    return _pixels(known, 3)
+    return None
+
+
+def _pixels(size: object, channels: int) -> int | None:
+    if not isinstance(size, tuple) or len(size) != 2:
+        return None
+    height, width = size
+    return height * width * channels * 4 if isinstance(height, int) and isinstance(width, int) else None
+
+
+def autotune(module: Module) -> str | None:
+    """Return tf.data.AUTOTUNE as the module writes it; None if it does not import TensorFlow by a name."""
+    endings = {"tensorflow": ".data.AUTOTUNE", "tensorflow.data": ".AUTOTUNE", "tensorflow.data.AUTOTUNE": ""}
+    for name, bindings in module.scopes.scope(module.tree).bindings.items():
+        if len({each.qualified for each in bindings}) == 1 and bindings[0].qualified in endings:
+            return name + endings[bindings[0].qualified]
+    return None
+
+
 def calls_of_map(module: Module, stage: ast.Call, depth: int = 0) -> Iterator[ast.Call]:
     """Yield the calls in the function that a stage is given, and in functions of the module that it calls."""
     function = module.argument(stage, 0, "map_func")

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from weakref import WeakKeyDictionary
 
 from lowtide.doctor.array_files import read_header
 from lowtide.doctor.module import Module
@@ -88,6 +89,10 @@ class ArraySize:
         return "" if self.bytes is None else f"{format_bytes(round(self.bytes * copies))}, "
 
 
+# What is known of the expressions of each module.
+_known: WeakKeyDictionary[Module, dict[tuple[ast.AST, tuple[int, ...]], ArraySize | None]] = WeakKeyDictionary()
+
+
 def describe(module: Module, size: ArraySize) -> str:
     """Return a size as text, such as "the 734 MiB array loaded at line 12"."""
     cell, line = module.source.find_place(size.origin.lineno)  # type: ignore[attr-defined]
@@ -104,7 +109,15 @@ def find_size(module: Module, node: ast.AST | None, path: tuple[int, ...] = (), 
     """
     if node is None or depth > _DEEPEST:
         return None
-    depth += 1
+    known = _known.setdefault(module, {})
+    if (node, path) not in known:
+        # A name may be bound to an expression of itself, in a loop.
+        known[node, path] = None
+        known[node, path] = _evaluate(module, node, path, depth + 1)
+    return known[node, path]
+
+
+def _evaluate(module: Module, node: ast.AST, path: tuple[int, ...], depth: int) -> ArraySize | None:
     if isinstance(node, ast.Tuple) and path:
         return find_size(module, node.elts[path[0]], path[1:], depth) if path[0] < len(node.elts) else None
     for kind, find in _FINDERS:

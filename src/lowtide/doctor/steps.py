@@ -14,9 +14,18 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _BATCHES = re.compile(r"(^|_)(ds|dataset|(data_?)?loader|batches)$|(^|_)(dataset|ds)_", re.IGNORECASE)
 # Functions that go through their first argument, or through all of their arguments.
 _THROUGH = ("enumerate", "zip", "iter", "tqdm", "trange", "track")
+_GRAPH_MODE = re.compile(
+    r"placeholder\(|\bSession\(|slim\b|global_variables_initializer|disable_eager_execution|disable_v2_behavior"
+    r"|get_collection\(|autograph\.(to_graph|convert)"
+)
 # What makes a step of training of a loop.
 _UPDATES = ("apply_gradients", "minimize", "train_on_batch")
 _TRAINS = re.compile(r"(^|_)(train|training|optimi[sz]e|update)(_|$).*|(^|_)step$", re.IGNORECASE)
+
+
+def is_graph_mode(module: Module) -> bool:
+    """Whether a program builds its graph itself, as TensorFlow 1 did: its tensors have no numbers."""
+    return _GRAPH_MODE.search(module.source.text) is not None
 
 
 def own_nodes(*roots: ast.AST) -> Iterator[ast.AST]:

@@ -175,6 +175,8 @@ class ValueFinder:
         if binding.value is None:
             return None
         value = self.find(binding.value, depth)
+        if value is None and binding.index is not None and isinstance(binding.value, ast.Call):
+            return self._returned_part(binding.value, binding.index, depth)
         if value is None:
             return None
         if binding.is_element:
@@ -182,15 +184,15 @@ class ValueFinder:
         if binding.index is not None and binding.name.endswith("info"):
             # (train, test), info = tfds.load(..., with_info=True)
             return None
-        # Loaders and splits return tuples of arrays, tfds.load a tuple of datasets.
-        return value if binding.index is None or value.kind in (ARRAY, DATASET) else None
+        # Loaders and splits return tuples of arrays, tfds.load a tuple of datasets, a tf.function one of tensors.
+        return value if binding.index is None or value.kind in (ARRAY, DATASET, TENSOR) else None
 
     def _call(self, node: ast.Call, depth: int) -> Value | None:
         name = self._scopes.qualified_name(node.func)
         if name is not None and (known := self._named_call(node, name, depth)) is not None:
             return known
-        if isinstance(node.func, ast.Attribute) and (made := self._method(node, node.func, depth)) is not None:
-            return made
+        if isinstance(node.func, ast.Attribute):
+            return self._method(node, node.func, depth)
         made = self.find(node.func, depth)
         return None if made is None else self._called(node, made, depth)
 
@@ -236,7 +238,9 @@ class ValueFinder:
     def _method(self, node: ast.Call, function: ast.Attribute, depth: int) -> Value | None:
         owner = self.find(function.value, depth)
         if owner is None:
-            return None
+            # A layer, or a method, of the object itself.
+            made = self.find(function, depth)
+            return None if made is None else self._called(node, made, depth)
         method = function.attr
         if owner.kind == DATASET:
             return replace(owner, stages=(*owner.stages, node)) if method in DATASET_METHODS else None
@@ -263,13 +267,30 @@ class ValueFinder:
             return Value(TENSOR, node) if found is None and made.kind == TRACED and returns else found
         return Value(TENSOR, node) if made.kind == TRACED else None
 
+    def _returned_part(self, node: ast.Call, index: int, depth: int) -> Value | None:
+        """Return what one of the values is that a function of the module returns as a tuple."""
+        made = self.find(node.func, depth)
+        if made is None or not isinstance(made.origin, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            return None
+        returns = [each.value for each in _own_nodes(made.origin) if isinstance(each, ast.Return)]
+        tuples = [each.elts for each in returns if isinstance(each, ast.Tuple)]
+        return self._first(self.find(parts[index], depth) for parts in tuples if index < len(parts))
+
     def _attribute(self, node: ast.Attribute, depth: int) -> Value | None:
         if isinstance(node.value, ast.Name) and node.value.id == "self":
             owner = next((each for each in self._scopes.ancestors(node) if isinstance(each, ast.ClassDef)), None)
             if owner is not None:
-                return self._first(self.find(each, depth) for each in self._assigned(owner, node.attr))
+                assigned = self._first(self.find(each, depth) for each in self._assigned(owner, node.attr))
+                return assigned or self._own_method(owner, node.attr)
         value = self.find(node.value, depth)
         return value if value is not None and value.kind == ARRAY and node.attr in _ARRAY_ATTRIBUTES else None
+
+    def _own_method(self, owner: ast.ClassDef, name: str) -> Value | None:
+        for each in owner.body:
+            if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)) and each.name == name:
+                is_property = any(isinstance(part, ast.Name) and part.id == "property" for part in each.decorator_list)
+                return None if is_property else Value(TRACED if self.is_traced_by_decorator(each) else FUNCTION, each)
+        return None
 
     def _subscript(self, node: ast.Subscript, depth: int) -> Value | None:
         value = self.find(node.value, depth)

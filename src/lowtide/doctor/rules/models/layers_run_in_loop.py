@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from lowtide.doctor.module import Module
 from lowtide.doctor.problem import Problem
 from lowtide.doctor.rule import Rule
-from lowtide.doctor.steps import known_rounds
+from lowtide.doctor.steps import is_graph_mode, known_rounds
 from lowtide.doctor.values import LAYER
 
 # Layers with weights; those without are functions.
@@ -37,7 +37,7 @@ def _check(module: Module) -> Iterator[Problem]:
             continue
         name = (module.name(layer.func) or "").rpartition(".")[2]
         loops = module.loops_around(call)
-        if not loops or not name.startswith(_WEIGHTS) or module.is_traced(call) or "placeholder" in module.source.text:
+        if not loops or not name.startswith(_WEIGHTS) or module.is_traced(call) or is_graph_mode(module):
             continue
         rounds = known_rounds(module, loops[0])
         if (rounds is not None and rounds < _FEW) or not _begins_with_numbers(module, call.args[0]):

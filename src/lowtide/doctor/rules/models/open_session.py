@@ -72,7 +72,9 @@ def _is_repeated(module: Module, function: ast.AST | None) -> bool:
 
 
 def _is_test(module: Module, function: ast.AST | None) -> bool:
-    return isinstance(function, ast.FunctionDef) and function.name.startswith(("test", "setUp"))
+    return (isinstance(function, ast.FunctionDef) and function.name.startswith(("test", "setUp"))) or (
+        module.source.path.name.removesuffix(".py").endswith("_test")
+    )
 
 
 def _is_closed(module: Module, name: str, function: ast.AST | None) -> bool:

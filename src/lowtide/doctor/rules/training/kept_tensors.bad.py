@@ -48,3 +48,21 @@ def full_gradient(train_ds):
             value = loss_fn(targets, model(inputs))
         all_gradients.append(tape.gradient(value, model.trainable_variables))  # bad
     return [tf.reduce_mean(each, 0) for each in zip(*all_gradients)]
+
+
+class Trainer:
+    def __init__(self):
+        self.losses = []
+
+    @tf.function
+    def step(self, x, y):
+        with tf.GradientTape() as tape:
+            predictions = model(x)
+            loss = loss_fn(y, predictions)
+        optimizer.apply_gradients(zip(tape.gradient(loss, model.weights), model.weights))
+        return loss, predictions
+
+    def fit(self, data):
+        for x, y in data:
+            loss, _ = self.step(x, y)
+            self.losses.append(loss)  # bad

@@ -58,6 +58,18 @@ def evaluate(data):
     return tf.reduce_mean(losses)
 
 
+def policy_gradients(episodes, observe, rewards):
+    """The gradients of each step get the weight of its reward when the episode is over."""
+    for episode in range(episodes):
+        gradients = []
+        for step in range(500):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(model(observe(step)))
+            gradients.append(tape.gradient(loss, model.trainable_variables))
+        mean = [tf.reduce_mean(rewards * tf.stack(each), 0) for each in zip(*gradients)]
+        optimizer.apply_gradients(zip(mean, model.trainable_variables))
+
+
 def train_with_window(data):
     recent = []
     for inputs, targets in data:

@@ -17,7 +17,15 @@ from lowtide.doctor.module import Loop, Module
 from lowtide.doctor.problem import Edit, Problem
 from lowtide.doctor.rule import Rule
 from lowtide.doctor.scopes import Binding
-from lowtide.doctor.steps import contains, find_batches, is_training, known_rounds, own_nodes, tapes_around
+from lowtide.doctor.steps import (
+    contains,
+    find_batches,
+    is_graph_mode,
+    is_training,
+    known_rounds,
+    own_nodes,
+    tapes_around,
+)
 from lowtide.doctor.values import GRADIENTS, LOSS, TENSOR
 
 # A list of fewer scalars is not worth a line.
@@ -29,6 +37,8 @@ _READERS = ("numpy.", "matplotlib.", "builtins.len", "builtins.sum", "builtins.m
 
 
 def _check(module: Module) -> Iterator[Problem]:
+    if is_graph_mode(module):
+        return
     for call, owner in module.method_calls("append"):
         if len(call.args) == 1 and module.loops_around(call) and not _is_in_graph(module, call):
             yield from _check_kept(module, call, owner, call.args[0])
@@ -53,7 +63,7 @@ def _check_kept(module: Module, node: ast.AST, owner: ast.expr, kept: ast.expr) 
     inner = [loop for loop in loops if not _is_emptied(module, owner, loop)]
     shown = module.short_text(owner)
     if value.kind == GRADIENTS:
-        if inner and inner[0] is loops[0] and (is_training(module, loops[0]) or find_batches(module, loops[0])):
+        if len(inner) == len(loops) and find_batches(module, loops[0]):
             yield Problem(
                 node,
                 f"{shown} keeps the gradients of every step: as many copies of all weights as there are steps",

@@ -9,6 +9,7 @@ four times the gradients that it uses, with the statistics of the small batch.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from lowtide.doctor.module import Module
@@ -17,6 +18,8 @@ from lowtide.doctor.rule import Rule
 from lowtide.doctor.steps import is_conditional, own_nodes, region_of
 
 _ZEROS = ("tensorflow.zeros_like", "tensorflow.zeros", "keras.ops.zeros_like", "keras.ops.zeros", "numpy.zeros_like")
+# Names of what is counted.
+_COUNTS = re.compile(r"step|accum|count|batch|iter", re.IGNORECASE)
 _ADDS = ("assign_add",)
 
 
@@ -26,16 +29,29 @@ def _check(module: Module) -> Iterator[Problem]:
         region = None if name is None else region_of(module, call)
         if name is None or region is None or isinstance(region, ast.Lambda):
             continue
-        if not is_conditional(module, call, region):
+        if not is_conditional(module, call, region) or not _is_of_some_steps(module, call, region):
             continue
         nodes = list(own_nodes(*region.body))  # type: ignore[attr-defined]
         added = [each for each in nodes if _adds(each, name) and _is_of_each_step(module, each, region, nodes)]
         for zeroed in nodes:
             if not _zeroes(module, zeroed, name) or is_conditional(module, zeroed, region):
                 continue
-            if added and _is_of_each_step(module, zeroed, region, nodes):
+            if len(added) == 1 and _is_of_each_step(module, zeroed, region, nodes):
                 yield _problem(module, zeroed, call, name, region)
                 break
+
+
+def _is_of_some_steps(module: Module, call: ast.Call, region: ast.AST) -> bool:
+    """Whether gradients are applied in every so many steps, and not if something else holds."""
+    for above in module.scopes.ancestors(call):
+        if above is region:
+            return False
+        if isinstance(above, (ast.If, ast.IfExp)):
+            for part in ast.walk(above.test):
+                name = part.id if isinstance(part, ast.Name) else part.attr if isinstance(part, ast.Attribute) else ""
+                if _COUNTS.search(name) or isinstance(part, ast.Mod):
+                    return True
+    return False
 
 
 def _problem(module: Module, zeroed: ast.AST, call: ast.Call, name: str, region: ast.AST) -> Problem:

@@ -17,13 +17,15 @@ from collections.abc import Iterator
 from lowtide.doctor.module import Module
 from lowtide.doctor.problem import Edit, Problem
 from lowtide.doctor.rule import Rule
-from lowtide.doctor.steps import contains, own_nodes
+from lowtide.doctor.steps import contains, is_graph_mode, own_nodes
 from lowtide.doctor.values import LAYER, MODEL
 
 _USES = ("gradient", "watch", "stop_recording", "reset", "watched_variables")
 
 
 def _check(module: Module) -> Iterator[Problem]:
+    if is_graph_mode(module):
+        return
     for call in module.calls("tensorflow.GradientTape"):
         item = module.scopes.parent(call)
         statement = None if item is None else module.scopes.parent(item)

@@ -1,0 +1,27 @@
+import glob
+
+import tensorflow as tf
+from tensorflow import keras
+
+files = glob.glob("photos/*.jpg")
+
+
+def read(path):
+    return tf.image.resize(tf.image.decode_jpeg(tf.io.read_file(path), channels=3), (224, 224))
+
+
+def small(path):
+    return tf.image.resize(tf.image.decode_png(tf.io.read_file(path)), (28, 28))
+
+
+paths = tf.data.Dataset.from_tensor_slices(files)
+photos = paths.shuffle(len(files)).map(read).batch(32).prefetch(2)
+some = paths.map(read).shuffle(200).batch(32)
+digits = paths.map(small).shuffle(10_000).batch(32)
+numbers = tf.data.Dataset.range(1_000_000).shuffle(1_000_000)
+(x_train, y_train), _ = keras.datasets.mnist.load_data()
+pairs = tf.data.Dataset.from_tensor_slices((x_train, y_train)).shuffle(60_000).batch(32)
+
+
+def given(dataset):
+    return dataset.shuffle(100_000)
