@@ -16,7 +16,7 @@ from lowtide.planning.remedies.at_peak import (
     state_bytes,
     wide_slots,
 )
-from lowtide.planning.remedies.remedy import PROCESS, Examination, Remedy, lowered, name_some, rank
+from lowtide.planning.remedies.remedy import BOUND, PEAK, PROCESS, Examination, Remedy, lowered, name_some, rank
 from lowtide.view.reports.remedies import RemedyReport
 from lowtide.view.terminal.remedies import TerminalRemedies
 from tests.conftest import TINY, make_tide
@@ -101,6 +101,16 @@ def test_a_remedy_is_the_difference_of_two_tides(tide):
     assert remedy.fits(8100)
     assert not remedy.fits(8099)
     assert Remedy("constants", "p", "a", 5, PROCESS).fits(1) is None
+
+
+def test_a_remedy_that_lowers_the_bound_alone(tide):
+    """The peak falls from 8704 to 8600, the safe bound from 9216 to 8610."""
+    after = make_tide(peak_bytes=8600, safe_bytes=8610)
+    remedy = lowered(tide, after, "remat", "p", "a", 0.05)
+    assert (remedy.of, remedy.saves_bytes) == (BOUND, 606)
+    assert RemedyReport(Examination("t", (remedy,))).saving(remedy) == "of the safe bound: 8.41 KiB"
+    remedy = lowered(tide, after, "remat", "p", "a", 0.01)
+    assert (remedy.of, remedy.saves_bytes) == (PEAK, 104)
 
 
 def test_names_are_listed_once():
