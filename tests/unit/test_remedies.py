@@ -16,7 +16,7 @@ from lowtide.planning.remedies.at_peak import (
     state_bytes,
     wide_slots,
 )
-from lowtide.planning.remedies.remedy import PROCESS, Examination, Remedy, lowered, name_some, rank
+from lowtide.planning.remedies.remedy import BOUND, PEAK, PROCESS, Examination, Remedy, lowered, name_some, rank
 from lowtide.view.reports.remedies import RemedyReport
 from lowtide.view.terminal.remedies import TerminalRemedies
 from tests.conftest import TINY, make_tide
@@ -85,13 +85,14 @@ def test_the_state_is_what_is_there_before_the_step(tide):
 
 def test_remedies_are_ranked_and_small_ones_left_out():
     small, large, options = (
-        Remedy("remat", "small", "do", 2 * KiB),
+        Remedy("remat", "small", "do", 4 * KiB),
         Remedy("constants", "large", "do", 90 * KiB, PROCESS),
         Remedy("batch", "option", "do", 40 * KiB, changes="half as many examples"),
     )
     found = rank([small, options, large], 100 * KiB)
     assert [remedy.problem for remedy in found] == ["large", "option"]
     assert Examination("t", found, total_bytes=100 * KiB).problems == (large,)
+    assert rank([small], 100 * KiB, 0.04) == (small,)
 
 
 def test_a_remedy_is_the_difference_of_two_tides(tide):
@@ -101,6 +102,23 @@ def test_a_remedy_is_the_difference_of_two_tides(tide):
     assert remedy.fits(8100)
     assert not remedy.fits(8099)
     assert Remedy("constants", "p", "a", 5, PROCESS).fits(1) is None
+
+
+def test_a_remedy_that_lowers_the_bound_alone(tide):
+    """The peak falls from 8704 to 8600, the safe bound from 9216 to 8610."""
+    after = make_tide(peak_bytes=8600, safe_bytes=8610)
+    remedy = lowered(tide, after, "remat", "p", "a", 0.05)
+    assert (remedy.of, remedy.saves_bytes) == (BOUND, 606)
+    assert RemedyReport(Examination("t", (remedy,))).saving(remedy) == "of the safe bound: 8.41 KiB"
+    remedy = lowered(tide, after, "remat", "p", "a", 0.01)
+    assert (remedy.of, remedy.saves_bytes) == (PEAK, 104)
+
+
+def test_a_saving_is_limited_to_what_has_a_reason(tide):
+    remedy = lowered(tide, make_tide(peak_bytes=8000, safe_bytes=8100), "optimizer", "p", "a", most_bytes=500)
+    assert (remedy.saves_bytes, remedy.peak_bytes) == (500, 8204)
+    remedy = lowered(tide, make_tide(peak_bytes=8000, safe_bytes=8100), "optimizer", "p", "a", most_bytes=1000)
+    assert (remedy.saves_bytes, remedy.peak_bytes) == (704, 8000)
 
 
 def test_names_are_listed_once():

@@ -11,8 +11,9 @@ from lowtide.tide.tide import Tide
 
 JSON_SCHEMA_VERSION = 1
 
-# What a remedy lowers: the peak of the step, or the memory of the process outside of TensorFlow's allocator.
-PEAK, PROCESS = "peak", "process"
+# What a remedy lowers: the peak of the step, its safe bound alone, or the memory of the process outside of TensorFlow's
+# allocator.
+PEAK, BOUND, PROCESS = "peak", "bound", "process"
 
 # How the bytes were found.
 SIMULATED, PLANNED, COUNTED, FORECAST = "simulated", "planned", "counted", "forecast"
@@ -23,10 +24,9 @@ METHODS = {
     FORECAST: "the buffers of the pipeline's stages",
 }
 
-# A remedy is worth a word if it saves this share of the peak. Peaks of one program differ by 2 to 4% between processes.
-LEAST_SHARE = 0.03
-# It is a problem, and not only an option, if it keeps all results and saves this share.
-PROBLEM_SHARE = 0.05
+# A remedy is worth a word if it saves this share of the peak. A saving is the difference of two peaks, and each of them
+# differs by 2 to 4% between processes.
+LEAST_SHARE = 0.05
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Remedy:
     """What to write instead."""
     saves_bytes: int
     of: str = PEAK
-    """What becomes smaller: `PEAK` or `PROCESS`."""
+    """What becomes smaller: `PEAK`, `BOUND` or `PROCESS`."""
     peak_bytes: int | None = None
     """The predicted peak with this change; None if it does not lower the peak of a step."""
     safe_bytes: int | None = None
@@ -79,9 +79,8 @@ class Examination:
 
     @property
     def problems(self) -> tuple[Remedy, ...]:
-        """The remedies that keep all results and save a notable share."""
-        least = PROBLEM_SHARE * self.total_bytes
-        return tuple(each for each in self.remedies if each.changes is None and each.saves_bytes >= least)
+        """The remedies that keep all results; the others are options."""
+        return tuple(each for each in self.remedies if each.changes is None)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data, with a `schema_version`."""
@@ -100,15 +99,33 @@ class Examination:
         }
 
 
-def lowered(before: Tide, after: Tide, kind: str, problem: str, advice: str, **more: Any) -> Remedy:
-    """Return the remedy that turns one tide into another."""
-    saved = before.peak_bytes - after.peak_bytes
-    return Remedy(kind, problem, advice, saved, PEAK, after.peak_bytes, after.safe_bytes, **more)
+def lowered(
+    before: Tide,
+    after: Tide,
+    kind: str,
+    problem: str,
+    advice: str,
+    least_share: float = 0.0,
+    most_bytes: int | None = None,
+    **more: Any,
+) -> Remedy:
+    """Return the remedy that turns one tide into another.
+
+    If the peak falls by less than `least_share` of it and the safe bound falls by more, the remedy lowers the bound.
+    `most_bytes` is what the change can save for certain reasons; the rest of a difference is chance.
+    """
+    saved, of = before.peak_bytes - after.peak_bytes, PEAK
+    bound = before.safe_bytes - after.safe_bytes
+    if saved < least_share * before.peak_bytes and bound > saved:
+        saved, of = bound, BOUND
+    saved = saved if most_bytes is None else min(saved, most_bytes)
+    peak = max(after.peak_bytes, before.peak_bytes - saved) if of == PEAK else after.peak_bytes
+    return Remedy(kind, problem, advice, saved, of, peak, after.safe_bytes, **more)
 
 
-def rank(remedies: Iterable[Remedy], total_bytes: int) -> tuple[Remedy, ...]:
+def rank(remedies: Iterable[Remedy], total_bytes: int, least_share: float = LEAST_SHARE) -> tuple[Remedy, ...]:
     """Return the remedies that save enough to be worth a word, the one that saves most first."""
-    least = max(LEAST_SHARE * total_bytes, 1)
+    least = max(least_share * total_bytes, 1)
     return tuple(sorted((each for each in remedies if each.saves_bytes >= least), key=lambda each: -each.saves_bytes))
 
 

@@ -75,7 +75,8 @@ def unbake(subject: Subject) -> Iterator[Remedy]:
     model = subject.model
     copies = IN_FUNCTION if model is None else IN_FIT
     for constant in find_baked_constants(subject.step.concrete):
-        layer = find_layer(constant.name, subject.step.metadata.layers)
+        layers = subject.step.metadata.layers
+        layer = find_layer(constant.name, layers) if layers else None
         where = "the graph of the step" if layer is None else f"the graph, in layer {layer}"
         cure = (
             "hold it in a weight of the layer: self.add_weight(shape=..., trainable=False), then assign(...)"

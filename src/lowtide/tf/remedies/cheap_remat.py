@@ -70,4 +70,6 @@ def _as_remedy(subject: Subject, plan: Plan) -> Remedy:
     budget = format_bytes_up(plan.budget_bytes)
     use = f'lt.fit_in(model, "{budget}")' if subject.model is not None else f'lt.plan(step, *specs, budget="{budget}")'
     advice = f"{use} {'recomputes them in the backward pass' if again else 'enforces it'}"
-    return lowered(subject.tide, plan.after, "remat", problem, advice, slowdown=plan.slowdown, method=PLANNED)
+    # Enforcing an order makes the peaks of the steps alike, which lowers the bound first.
+    least = subject.least_share
+    return lowered(subject.tide, plan.after, "remat", problem, advice, least, slowdown=plan.slowdown, method=PLANNED)

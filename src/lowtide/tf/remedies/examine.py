@@ -12,7 +12,7 @@ from lowtide.planning.remedies.at_peak import (
     float32_holder,
     kind_holders,
 )
-from lowtide.planning.remedies.remedy import Examination, rank
+from lowtide.planning.remedies.remedy import LEAST_SHARE, Examination, rank
 from lowtide.progress import Progress, ProgressCallback
 from lowtide.tf.remedies.baked_constants import unbake
 from lowtide.tf.remedies.cheap_remat import plan_cheap_remat
@@ -41,6 +41,11 @@ def examine(
     step = find_step(target, specs, batch_size, report, exactly=True)
     tide = step.tide(batch_size, report, label)
     subject = Subject(target, specs, batch_size, step, tide, report)
+    if subject.least_share > LEAST_SHARE:
+        share = f"{2 * subject.least_share:.0%}"
+        subject.notes.append(
+            f"peaks differ by {share} from step to step; savings of less than half of that are left out"
+        )
     half = predict_half_batch(subject)
     finders = (
         unbake(subject), halve_batch(subject, half), narrow_slots(subject), try_optimizers(subject),
@@ -50,7 +55,8 @@ def examine(
     report(Progress("looking at the peak"))
     holders = tuple(sorted(_holders(subject, half), key=lambda holder: -holder.bytes))
     notes = (*tide.notes, *subject.notes)
-    return Examination(tide.target, rank(remedies, tide.peak_bytes), tide, holders, notes, tide.peak_bytes)
+    ranked = rank(remedies, tide.peak_bytes, subject.least_share)
+    return Examination(tide.target, ranked, tide, holders, notes, tide.peak_bytes)
 
 
 def _holders(subject: Subject, half: Tide | None) -> Iterator[PeakHolder]:

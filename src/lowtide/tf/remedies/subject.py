@@ -11,6 +11,7 @@ from typing import Any
 import keras
 
 from lowtide.errors import LowtideError
+from lowtide.planning.remedies.remedy import LEAST_SHARE
 from lowtide.progress import Progress, ProgressCallback
 from lowtide.tf.trace.specs import Specs
 from lowtide.tf.trace.step import Step
@@ -31,6 +32,11 @@ class Subject:
     progress: ProgressCallback
     notes: list[str] = field(default_factory=list)
     """What could not be tried, and what would not help."""
+
+    @property
+    def least_share(self) -> float:
+        """The smallest saving that can be distinguished from the differences between steps, as a share of the peak."""
+        return max(LEAST_SHARE, getattr(self.step, "peak_spread", 0.0) / 2)
 
     @property
     def model(self) -> keras.Model | None:

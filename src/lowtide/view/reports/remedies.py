@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lowtide.planning.plan import format_slowdown
-from lowtide.planning.remedies.remedy import METHODS, PEAK, Examination, Remedy
+from lowtide.planning.remedies.remedy import BOUND, METHODS, PROCESS, Examination, Remedy
 from lowtide.units import format_bytes, format_count
 from lowtide.view.reports.tide import VERDICTS
 
@@ -57,8 +57,10 @@ class RemedyReport:
 
     def saving(self, remedy: Remedy) -> str:
         """What a remedy saves, in words."""
-        if remedy.of != PEAK:
+        if remedy.of == PROCESS:
             return "of the process"
+        if remedy.of == BOUND:
+            return f"of the safe bound: {format_bytes(remedy.safe_bytes or 0)}"
         share = remedy.saves_bytes / max(self.examination.total_bytes, 1)
         after = "" if remedy.peak_bytes is None else f": {format_bytes(remedy.peak_bytes)}"
         return f"at the peak, {share:.0%}{after}"
