@@ -19,6 +19,7 @@ from collections.abc import Iterator
 
 from lowtide.doctor.module import Module
 from lowtide.doctor.problem import Problem
+from lowtide.doctor.rows import find_rows
 from lowtide.doctor.rule import Rule
 from lowtide.doctor.values import ARRAY, DATASET
 
@@ -79,7 +80,7 @@ def _find_ragged(module: Module, steps: int) -> tuple[int, int] | None:
         rows: object = None
         size: object = None
         if value.kind == ARRAY and not value.is_part:
-            rows = _rows(module, value.origin)
+            rows = find_rows(module, value.origin)
             given = module.argument(call, 2, "batch_size")
             size = 32 if given is None else module.constant(given)
         elif value.kind == DATASET and len(value.stages) >= 2:
@@ -90,12 +91,12 @@ def _find_ragged(module: Module, steps: int) -> tuple[int, int] | None:
 
 
 def _of_dataset(module: Module, stages: tuple[ast.Call, ...]) -> tuple[object, object]:
-    rows = _rows(module, stages[0])
+    rows = find_rows(module, stages[0])
     if rows is None and stages[0].args and getattr(stages[0].func, "attr", "") == "from_tensor_slices":
         given = stages[0].args[0]
         given = given.elts[0] if isinstance(given, ast.Tuple) and given.elts else given
         value = module.value(given)
-        rows = None if value is None or value.is_part else _rows(module, value.origin)
+        rows = None if value is None or value.is_part else find_rows(module, value.origin)
     size: object = None
     for stage in stages[1:]:
         method = stage.func.attr if isinstance(stage.func, ast.Attribute) else ""
@@ -104,26 +105,6 @@ def _of_dataset(module: Module, stages: tuple[ast.Call, ...]) -> tuple[object, o
         elif method not in ("shuffle", "prefetch", "cache", "map", "with_options"):
             return None, None
     return rows, size
-
-
-def _rows(module: Module, made: ast.AST) -> object:
-    """Return how many rows an array or a range has, if the code says so."""
-    if not isinstance(made, ast.Call) or not made.args:
-        return None
-    name = module.name(made.func) or ""
-    shape = made.args[0]
-    if name.endswith("Dataset.range") and len(made.args) == 1:
-        return module.constant(shape)
-    if name in ("numpy.zeros", "numpy.ones", "numpy.empty", "numpy.random.random", "numpy.random.standard_normal"):
-        known = module.constant(shape)
-        return known[0] if isinstance(known, tuple) and known else known
-    if name in ("numpy.random.rand", "numpy.random.randn", "numpy.arange"):
-        return module.constant(shape)
-    if name in ("numpy.random.normal", "numpy.random.uniform", "tensorflow.random.normal", "tensorflow.random.uniform"):
-        given = module.argument(made, 0 if name.startswith("tensorflow") else 2, "size" if "numpy" in name else "shape")
-        known = module.constant(given)
-        return known[0] if isinstance(known, tuple) and known else None
-    return None
 
 
 RULE = Rule("LT407", "accumulation that is no larger batch", _check, __doc__)

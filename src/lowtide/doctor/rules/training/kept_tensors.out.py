@@ -15,5 +15,5 @@ def train_step(x):
 history = []
 for epoch in range(3):
     for x in dataset:
-        history.append(float(train_step(x)))
+        history.append(train_step(x).numpy())
 print(np.mean(history), len(history))
