@@ -24,6 +24,8 @@ _DECODERS = (
     "tensorflow.image.decode_gif", "tensorflow.audio.decode_wav", "tensorflow.read_file", "tensorflow.image.resize",
 )  # fmt: skip
 
+_RESIZERS = ("tensorflow.image.resize", "tensorflow.image.resize_with_pad", "tensorflow.image.random_crop")
+
 
 def method_of(stage: ast.Call) -> str:
     """Return the method or the function of a stage: "map", "from_tensor_slices", "TFRecordDataset"."""
@@ -70,15 +72,23 @@ def image_bytes(module: Module, value: Value) -> int | None:
         known = (256, 256) if size is None else module.constant(size)
         channels = 1 if module.constant(module.argument(source, None, "color_mode")) == "grayscale" else 3
         return _pixels(known, channels)
-    for stage in value.stages:
-        if decodes(module, stage):
-            for call in calls_of_map(module, stage):
-                if (module.name(call.func) or "").startswith("tensorflow.image.resize"):
-                    size = module.argument(call, 1, "size")
-                    parts = size.elts if isinstance(size, (ast.List, ast.Tuple)) else ()
-                    known = tuple(module.constant(each) for each in parts) or module.constant(size)
-                    return _pixels(known, 3)
-    return None
+    found = [
+        each
+        for stage in value.stages
+        if decodes(module, stage)
+        for call in calls_of_map(module, stage)
+        if module.name(call.func) in _RESIZERS and (each := _size_given(module, call)) is not None
+    ]
+    return min(found, default=None)
+
+
+def _size_given(module: Module, call: ast.Call) -> int | None:
+    """Return the bytes of the images that a call of tf.image.resize or tf.image.random_crop makes."""
+    size = module.argument(call, 1, "size")
+    known = [module.constant(each) for each in size.elts] if isinstance(size, (ast.List, ast.Tuple)) else None
+    constant = module.constant(size)
+    parts = tuple(known) if known is not None else constant if isinstance(constant, tuple) else ()
+    return _pixels(parts[:2], 3)
 
 
 def _pixels(size: object, channels: int) -> int | None:

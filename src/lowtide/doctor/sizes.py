@@ -55,6 +55,8 @@ _SMALL_NAMES = re.compile(
     r"prior|anchor|mean|std|stat|scal|vocab|label|class|config|kernel|template|palette|target|weight|(?<![a-z])(y|ys|ids?)(?![a-z])",
     re.IGNORECASE,
 )
+# Arrays of texts have such names.
+_TEXTS = re.compile(r"name|path|caption|title|text|word", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -301,12 +303,12 @@ def _of_file(module: Module, node: ast.Call, name: str) -> ArraySize | None:
 
 def _is_probably_small(module: Module, node: ast.Call, source: ast.expr | None, text: object) -> bool:
     """Whether a file is a download of a tutorial, or is named like a table of parameters."""
-    if isinstance(text, str):
-        return "://" in text or _SMALL_NAMES.search(text) is not None
     above = module.scopes.parent(node)
     target = above.targets[0] if isinstance(above, ast.Assign) else None
-    names = f"{module.text(source) if source else ''} {module.text(target) if target else ''}"
-    if _SMALL_NAMES.search(names):
+    bound = module.text(target) if target else ""
+    if isinstance(text, str):
+        return "://" in text or _SMALL_NAMES.search(text) is not None or _TEXTS.search(bound) is not None
+    if _SMALL_NAMES.search(f"{module.text(source) if source else ''} {bound}") or _TEXTS.search(bound):
         return True
     maker = source
     if isinstance(source, ast.Name):

@@ -29,3 +29,6 @@ def product(a):
 
 archive = np.load("volumes.npz")
 volumes = tf.constant(value=archive["volumes"])  # bad
+
+samples = np.random.rand(100_000, 100).astype(np.float32)
+everything = tf.constant(samples)  # bad

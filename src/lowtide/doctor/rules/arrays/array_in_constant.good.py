@@ -20,3 +20,8 @@ def given(x):
 
 for begin in range(0, 50_000, 100):
     print(tf.reduce_sum(tf.constant(x_train[begin : begin + 100])))
+
+
+matrix = np.random.rand(10_000, 10_000)
+left = tf.constant(matrix)
+print(tf.matmul(left, left), tf.linalg.svd(tf.convert_to_tensor(matrix)))

@@ -8,7 +8,7 @@ Let batches reach the model instead: `lt.feed.arrays` reads them from a file or 
 TensorFlow needs a whole table, load it straight into a `tf.Variable` and delete the array.
 
 Arrays are reported when they are read from a file as a whole, or when the code shows that a data set has 16 MiB or
-more, an array of zeros or random numbers 64 MiB or more.
+more, an array of zeros or random numbers 32 MiB or more. Operands of linear algebra are not reported.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from lowtide.doctor.sizes import describe, find_size
 _FUNCTIONS = ("tensorflow.constant", "tensorflow.convert_to_tensor", "keras.ops.convert_to_tensor")
 _LEAST_BYTES = 16 << 20
 # Arrays of zeros or random numbers that are not read from anywhere.
-_LEAST_MADE_BYTES = 64 << 20
+_LEAST_MADE_BYTES = 32 << 20
+# These cannot be computed in batches of rows.
+_ALGEBRA = ("tensorflow.matmul", "tensorflow.linalg.", "tensorflow.svd", "tensorflow.einsum", "tensorflow.tensordot")
 _COPIES = 3
 _COPIES_IN_GRAPH = 10
 _COPIES_IN_SESSION = 7
@@ -36,8 +38,10 @@ def _check(module: Module) -> Iterator[Problem]:
         size = find_size(module, array)
         if array is None or size is None or not size.is_at_least(_LEAST_BYTES if size.is_loaded else _LEAST_MADE_BYTES):
             continue
-        function = (module.name(call.func) or "").split(".")[-1]
         copies, place = _cost(module, call)
+        if copies == _COPIES and _is_whole_matrix(module, call):
+            continue
+        function = (module.name(call.func) or "").split(".")[-1]
         yield Problem(
             call,
             f"{'keras.ops' if 'keras' in (module.name(call.func) or '') else 'tf'}.{function} copies all of"
@@ -53,6 +57,16 @@ def _cost(module: Module, call: ast.Call) -> tuple[int, str]:
     if any(module.calls("tensorflow.Session", "tensorflow.InteractiveSession", "tensorflow.disable_eager_execution")):
         return _COPIES_IN_SESSION, " into the graph"
     return _COPIES, ""
+
+
+def _is_whole_matrix(module: Module, call: ast.Call) -> bool:
+    """Whether linear algebra needs all of a constant, directly or by the name that it gets."""
+    above = module.scopes.parent(call)
+    places = [each for each in (above, module.scopes.parent(above) if above else None) if isinstance(each, ast.Call)]
+    if isinstance(above, ast.Assign) and isinstance(above.targets[0], ast.Name):
+        uses = (each for each in module.nodes(ast.Name) if each.id == above.targets[0].id)
+        places += [each for each in map(module.scopes.parent, uses) if isinstance(each, ast.Call)]
+    return any((module.name(each.func) or "").startswith(_ALGEBRA) for each in places)
 
 
 RULE = Rule("LT103", "whole array in a constant", _check, __doc__)

@@ -31,3 +31,8 @@ def given(x, y):
 with h5py.File("volumes.h5") as file:
     names = tf.data.Dataset.from_tensor_slices(list(file))
     few = tf.data.Dataset.from_tensor_slices(file["volumes"][:10])
+
+
+# Texts.
+image_names = np.load("images.npy")
+pairs = tf.data.Dataset.from_tensor_slices(image_names)

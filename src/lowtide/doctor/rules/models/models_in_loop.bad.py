@@ -28,6 +28,10 @@ def search(rates):
     return best
 
 
+for number in range(50):
+    make_model(number / 50).fit(x, y)  # bad
+
+
 class Net(keras.Model):
     def call(self, x):
         return x

@@ -28,7 +28,7 @@ from lowtide.doctor.steps import known_rounds, own_nodes
 from lowtide.doctor.values import MODEL
 
 # A loop over as few models is not worth a line.
-_FEW = 3
+_FEW = 4
 _TRAINS = ("fit", "fit_generator", "train_on_batch")
 _RELEASES = ("clear_session", "release", "reset_default_graph", "Process", "Pool", "ProcessPoolExecutor")
 
@@ -53,13 +53,28 @@ def _check(module: Module) -> Iterator[Problem]:
         ):
             continue
         times = f"{rounds:,} models are" if rounds and len(loops) == 1 else "a model is"
-        yield Problem(
-            statement,
-            f"{times} made and trained in this loop, and the weights, optimizer slots and graphs of each stay in memory"
-            " after it",
-            f"call lt.release({target.id}) and `del {target.id}` at the end of each round;"
-            " keras.backend.clear_session() alone does not return this memory",
-        )
+        yield _problem(statement, times, f"call lt.release({target.id}) and `del {target.id}`")
+    yield from _check_chains(module)
+
+
+def _problem(node: ast.AST, times: str, release: str) -> Problem:
+    return Problem(
+        node,
+        f"{times} made and trained in this loop, and the weights, optimizer slots and graphs of each stay in memory"
+        " after it",
+        f"{release} at the end of each round; keras.backend.clear_session() alone does not return this memory",
+    )
+
+
+def _check_chains(module: Module) -> Iterator[Problem]:
+    """Find models that are trained without a name, as in `make_model(rate).fit(x, y)`."""
+    for call, owner in module.method_calls("fit"):
+        loops = module.loops_around(call)
+        if not loops or not isinstance(owner, ast.Call) or not _makes_model(module, owner):
+            continue
+        rounds = known_rounds(module, loops[0])
+        if not _releases(module, loops[0]) and (rounds is None or rounds > _FEW):
+            yield _problem(call, f"{rounds:,} models are" if rounds else "a model is", "call lt.release()")
 
 
 def _makes_model(module: Module, call: ast.Call) -> bool:

@@ -57,11 +57,15 @@ def _rows(module: Module, given: ast.expr) -> int | None:
         parts = (module.name(made.func) or "").split(".")
         if parts[:2] == ["keras", "datasets"] and len(parts) > 2 and parts[2] in _IMAGES and _is_images(given):
             # Dense layers of images are smaller than the images.
-            return _MANY_ROWS if "Conv" in module.source.text else None
+            return _MANY_ROWS if _has_convolutions(module) else None
     shape = find_shape(module, made)
     if shape is None or shape[0] < _MANY_ROWS or math.prod(shape) < _MANY_NUMBERS:
         return None
     return shape[0]
+
+
+def _has_convolutions(module: Module) -> bool:
+    return any("Conv" in (module.name(each.func) or "") for each in module.calls("keras.layers."))
 
 
 def _is_images(given: ast.expr) -> bool:

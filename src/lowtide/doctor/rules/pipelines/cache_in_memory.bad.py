@@ -15,7 +15,7 @@ def noise():
 samples = tf.data.Dataset.from_generator(noise, output_signature=tf.TensorSpec((32, 32)))
 samples = samples.batch(8).cache()  # bad
 
-flowers = image_dataset_from_directory("flowers", image_size=(224, 224))
+flowers = image_dataset_from_directory("flowers", image_size=(384, 384))
 flowers = flowers.cache().prefetch(2)  # bad
 
 

@@ -20,8 +20,8 @@ from lowtide.doctor.rule import Rule
 from lowtide.doctor.values import FUNCTION, Value
 from lowtide.units import format_bytes
 
-# 128 by 128 pixels.
-_LEAST_IMAGE_BYTES = 128 * 128 * 3 * 4
+# 1,400 of these take 1 GiB; sets of smaller images may well fit.
+_LEAST_IMAGE_BYTES = 256 * 256 * 3 * 4
 _LIMITS = ("take", "take_while")
 
 

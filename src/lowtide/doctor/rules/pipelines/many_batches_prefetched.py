@@ -16,7 +16,7 @@ from lowtide.doctor.pipelines import autotune, batch_stage, datasets
 from lowtide.doctor.problem import Problem
 from lowtide.doctor.rule import Rule
 
-_LEAST_BATCHES = 16
+_LEAST_BATCHES = 32
 
 
 def _check(module: Module) -> Iterator[Problem]:

@@ -11,7 +11,7 @@ import ast
 from collections.abc import Iterator
 
 from lowtide.doctor.module import Module
-from lowtide.doctor.pipelines import BATCHES, autotune, batch_stage, datasets, method_of
+from lowtide.doctor.pipelines import BATCHES, UNBATCHES, autotune, batch_stage, datasets, method_of
 from lowtide.doctor.problem import Edit, Problem
 from lowtide.doctor.rule import Rule
 from lowtide.doctor.values import Value
@@ -26,17 +26,23 @@ def _check(module: Module) -> Iterator[Problem]:
         if batch_stage(value) is not None or any(batch in stages for stages in later):
             continue
         prefetch = _last_prefetch(value)
-        if prefetch is not None:
+        if prefetch is not None and module.constant(module.argument(batch, 0, "batch_size")) != 1:
             yield Problem(
                 prefetch,
-                "prefetch before batch prepares samples ahead, and each step waits while its batch is put together",
+                "prefetch before batch keeps samples ready, and batches only if tf.data adds a prefetch itself",
                 f"call prefetch after batch: .{method_of(batch)}(...).prefetch(tf.data.AUTOTUNE)",
                 _swap(module, prefetch, batch),
             )
 
 
 def _last_prefetch(value: Value) -> ast.Call | None:
-    return next((stage for stage in reversed(value.stages) if method_of(stage) == "prefetch"), None)
+    """Return the last prefetch of samples, unless a later stage makes other elements of them."""
+    for stage in reversed(value.stages):
+        if method_of(stage) in UNBATCHES:
+            return None
+        if method_of(stage) == "prefetch":
+            return stage
+    return None
 
 
 def _swap(module: Module, prefetch: ast.Call, batch: ast.Call) -> tuple[Edit, ...]:

@@ -11,30 +11,34 @@ import ast
 from collections.abc import Iterator
 
 from lowtide.doctor.module import Module
-from lowtide.doctor.problem import Problem
+from lowtide.doctor.pipelines import datasets
+from lowtide.doctor.problem import Edit, Problem
 from lowtide.doctor.rule import Rule
-from lowtide.doctor.values import DATASET
 
 _BATCHES = ("batch", "padded_batch", "ragged_batch")
 _MAPS = ("map", "filter")
+# The fewest samples that shuffle well.
+_LEAST_PLACES = 1000
 # After these an element is no batch any more.
 _UNBATCHES = ("unbatch", "flat_map", "interleave", "rebatch")
 
 
 def _check(module: Module) -> Iterator[Problem]:
-    for call, owner in module.method_calls("shuffle"):
-        value = module.value(owner)
-        if value is None or value.kind != DATASET or _is_batched_later(module, call):
-            continue
+    # Where batch is called again after shuffle, the first batches are the samples: sequences, for example.
+    samples = {stage for _, value in datasets(module, *_BATCHES) for stage in value.stages}
+    for call, value in datasets(module, "shuffle"):
         batch = None
         is_cached = False
         for stage in value.stages:
             method = stage.func.attr if isinstance(stage.func, ast.Attribute) else ""
             batch = stage if method in _BATCHES else None if method in _UNBATCHES else batch
             is_cached = (method == "cache" and not stage.args) or (is_cached and method not in _MAPS)
-        size = None if batch is None else module.constant(module.argument(batch, 0, "batch_size"))
-        if batch is not None and size != 1:
-            yield Problem(call, _describe(size, is_cached), "call shuffle before batch")
+        if batch is None or call in samples:
+            continue
+        size = module.constant(module.argument(batch, 0, "batch_size"))
+        if size != 1:
+            message = _describe(size, is_cached)
+            yield Problem(call, message, "call shuffle before batch", _swap(module, batch, call))
 
 
 def _describe(size: object, is_cached: bool) -> str:
@@ -48,13 +52,20 @@ def _describe(size: object, is_cached: bool) -> str:
     )
 
 
-def _is_batched_later(module: Module, shuffle: ast.Call) -> bool:
-    """Whether a later stage makes the batches: then the first ones are samples, such as sequences of characters."""
-    for call, owner in module.method_calls(*_BATCHES):
-        value = module.value(owner)
-        if value is not None and value.kind == DATASET and shuffle in value.stages and call is not shuffle:
-            return True
-    return False
+def _swap(module: Module, batch: ast.Call, shuffle: ast.Call) -> tuple[Edit, ...]:
+    """Return the edit that moves `.batch(...)` behind `.shuffle(...)`, where an epoch has the same samples afterwards.
+
+    A small buffer may have been chosen for batches; as one of samples it would hardly shuffle.
+    """
+    assert isinstance(shuffle.func, ast.Attribute)
+    places = module.constant(module.argument(shuffle, 0, "buffer_size"))
+    is_plain = len(batch.args) + len(batch.keywords) == 1 and len(shuffle.args) + len(shuffle.keywords) == 1
+    if shuffle.func.value is not batch or not is_plain or not isinstance(places, int) or places < _LEAST_PLACES:
+        return ()
+    assert isinstance(batch.func, ast.Attribute)
+    begin, middle, end = (module.span(each)[1] for each in (batch.func.value, batch, shuffle))
+    text = module.source.text
+    return () if "#" in text[begin:end] else (Edit((begin, end), text[middle:end] + text[begin:middle]),)
 
 
 RULE = Rule("LT203", "shuffle after batch", _check, __doc__)

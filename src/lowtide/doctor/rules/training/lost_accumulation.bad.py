@@ -32,6 +32,20 @@ def zeroed_at_the_end(dataset):
         sums = [tf.zeros_like(each) for each in model.trainable_variables]  # bad
 
 
+def begins_with_none(dataset):
+    for step, (x, y) in enumerate(dataset):
+        total = None  # bad
+        with tf.GradientTape() as tape:
+            loss = loss_fn(y, model(x))
+        gradients = tape.gradient(loss, model.trainable_variables)
+        if total is None:
+            total = gradients
+        else:
+            total = [old + new for old, new in zip(total, gradients)]
+        if (step + 1) % every == 0:
+            optimizer.apply_gradients(zip(total, model.trainable_variables))
+
+
 class Trainer:
     def fit(self, dataset):
         sums = [tf.Variable(tf.zeros_like(each)) for each in model.trainable_variables]

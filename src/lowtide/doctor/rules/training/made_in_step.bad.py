@@ -43,6 +43,12 @@ def train(dataset):
         optimizer.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
 
 
+def encode(dataset):
+    for x, _ in dataset:
+        dense = layers.Dense(64)  # bad
+        yield dense(x)
+
+
 def update(x, y):
     optimizer = keras.optimizers.RMSprop()  # bad
     with tf.GradientTape() as tape:

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from lowtide.doctor.module import Module
 from lowtide.doctor.problem import Problem
 from lowtide.doctor.rule import Rule
-from lowtide.doctor.steps import is_conditional, is_training, own_nodes
+from lowtide.doctor.steps import find_batches, is_conditional, is_graph_mode, is_training, own_nodes
 from lowtide.doctor.values import CLASS, LAYER, METRIC, MODEL, OPTIMIZER
 
 # Keras's layers that have weights.
@@ -48,6 +48,13 @@ def _check(module: Module) -> Iterator[Problem]:
                     " trace, and tf.function raises ValueError when it is traced again",
                     f"make the {_MADE[value.kind]} once, {_place(module, function)}, and use it here",
                 )
+        elif value.kind == LAYER and _is_in_batches(module, call):
+            yield Problem(
+                call,
+                f"the {what} is made for each batch of the loop: its weights are created, used once and never trained,"
+                " and TensorFlow does not return all of their memory",
+                "make the layer once, before the loop",
+            )
         elif value.kind == OPTIMIZER and (where := _eager_step(module, call)) is not None:
             yield Problem(
                 call,
@@ -68,6 +75,14 @@ def _traced_step(module: Module, call: ast.Call) -> ast.FunctionDef | None:
     if isinstance(owner, ast.ClassDef) and function.name in _STEPS:
         return function if module.values.class_kind(owner) in (MODEL, LAYER) else None
     return None
+
+
+def _is_in_batches(module: Module, call: ast.Call) -> bool:
+    """Whether a layer is made in each round of a loop over batches."""
+    loops = module.loops_around(call)
+    if not loops or is_graph_mode(module) or is_conditional(module, call, loops[0]):
+        return False
+    return find_batches(module, loops[0]) is not None and not _is_kept_once(module, call)
 
 
 def _is_kept_once(module: Module, call: ast.Call) -> bool:

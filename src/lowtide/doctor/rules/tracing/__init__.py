@@ -1,0 +1,1 @@
+"""Functions that are traced again and again, or that never become a graph."""
