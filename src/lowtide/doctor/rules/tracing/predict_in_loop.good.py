@@ -15,6 +15,11 @@ for batch in tf.data.TFRecordDataset(["a.tfrecord"]).batch(32):
     model.predict_on_batch(batch)
 for batch in tf.data.TFRecordDataset(["a.tfrecord"]).batch(32).take(3):
     model.predict(batch)
+data = tf.data.TFRecordDataset(["a.tfrecord"]).batch(32)
+for iteration in range(len(x_test)):
+    model.predict(data)
+    if iteration % 1_000 == 0:
+        model.predict(x_test)
 for path in ("a.npy", "b.npy"):
     model.predict(np.load(path))
 for i in range(9):

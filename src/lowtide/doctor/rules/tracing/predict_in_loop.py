@@ -22,7 +22,9 @@ from lowtide.doctor.values import ARRAY, DATASET, MODEL
 from lowtide.units import format_bytes
 
 _CALL_BYTES = 21 << 10
-_MANY = 50
+_MANY = 200
+# Every tenth pass is often.
+_OFTEN = 10
 # Loops over these have few passes, and each may well predict a whole data set.
 _FEW = re.compile(
     r"epoch|fold|model|trial|seed|split|layer|class|repeat|ensemble|round|generation|member|augment", re.I
@@ -32,7 +34,7 @@ _NAMES = re.compile(r"model|agent|generator|discriminator|actor|critic|policy|en
 
 def _check(module: Module) -> Iterator[Problem]:
     for call, owner in module.method_calls("predict"):
-        if not _is_model(module, call, owner):
+        if not _is_model(module, call, owner) or module.kind(module.argument(call, 0, "x")) == DATASET:
             continue
         found = _find_loop(module, call)
         if found is None:
@@ -71,8 +73,21 @@ def _find_loop(module: Module, call: ast.Call) -> tuple[Loop | ast.comprehension
     for loop in loops:
         count = count_of(module, loop)
         if _is_long(module, loop, count):
-            return loop, count
+            return None if isinstance(loop, ast.For) and _is_rare(module, call, loop) else (loop, count)
     return None
+
+
+def _is_rare(module: Module, call: ast.Call, loop: Loop) -> bool:
+    """Whether a condition such as `step % 1000 == 0` leaves out most passes of a loop."""
+    for above in module.scopes.ancestors(call):
+        if above is loop:
+            return False
+        if isinstance(above, ast.If):
+            periods = [module.constant(each.right) for each in ast.walk(above.test) if isinstance(each, ast.BinOp)]
+            modulo = any(isinstance(each, ast.Mod) for each in ast.walk(above.test))
+            if modulo and not any(isinstance(each, int) and each <= _OFTEN for each in periods):
+                return True
+    return False
 
 
 def _is_long(module: Module, loop: Loop | ast.comprehension, count: int | None) -> bool:
