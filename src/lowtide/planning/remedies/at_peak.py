@@ -86,13 +86,18 @@ def cheap_holder(tide: Tide, cost_us: Mapping[str, float]) -> Iterator[PeakHolde
         yield PeakHolder("cheap", "activations of cheap ops", held, detail)
 
 
-def float32_holder(tide: Tide, half_layers: Collection[str]) -> Iterator[PeakHolder]:
-    """Yield what layers that compute in half precision hold in float32: normalizations, softmaxes and casts."""
-    owners = [
+def float32_of(tide: Tide, layers: Collection[str]) -> list[Owner]:
+    """Return the float32 tensors at the peak that the passes made in some layers, largest first."""
+    return [
         owner
         for owner in at_the_peak(tide)
-        if owner.layer in half_layers and owner.dtype == "float32" and owner.kind in OF_THE_PASSES
+        if owner.layer in layers and owner.dtype == "float32" and owner.kind in OF_THE_PASSES
     ]
+
+
+def float32_holder(tide: Tide, half_layers: Collection[str]) -> Iterator[PeakHolder]:
+    """Yield what layers that compute in half precision hold in float32: normalizations, softmaxes and casts."""
+    owners = float32_of(tide, half_layers)
     held = sum(owner.bytes for owner in owners)
     if held >= _NOTABLE * tide.peak_bytes:
         yield PeakHolder("float32", "float32 in half-precision layers", held, _largest(owners, "layer"))

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 import keras
 
 from lowtide.errors import LowtideError
+from lowtide.planning.remedies.at_peak import float32_of
 from lowtide.planning.remedies.remedy import Remedy, lowered, name_some
 from lowtide.tf.plan.precision import restore_precision, set_precision
 from lowtide.tf.remedies.subject import Subject
 from lowtide.tide.tide import Tide
-from lowtide.units import format_count
+from lowtide.units import format_bytes, format_count
 
 _MIXED = ("mixed_bfloat16", "mixed_float16")
 # Decimal digits of the significand: 8 and 11 bits.
@@ -39,6 +40,8 @@ def try_half_precision(subject: Subject) -> Iterator[Remedy]:
         return
     changed = [layer.name for layer, _ in before.policies if layer is not model]
     try:
+        if not changed:
+            return
         with subject.trying(policy):
             after = subject.predict_changed(f"trying {policy}")
             yield from _compare(subject, after, policy, changed, is_mixed=bool(used))
@@ -51,7 +54,8 @@ def _compare(subject: Subject, after: Tide, policy: str, layers: list[str], *, i
         return
     if is_mixed:
         kept = format_count(len(layers), "layer keeps", "layers keep")
-        problem = f"{kept} float32 in a model that computes in {policy}: {name_some(layers)}"
+        held = format_bytes(sum(owner.bytes for owner in float32_of(subject.tide, frozenset(layers))))
+        problem = f"{kept} float32 in a model that computes in {policy}, {held} at the peak: {name_some(layers)}"
         advice = f"leave dtype= out, or give dtype={policy!r}"
     else:
         problem = "activations and their gradients are float32"

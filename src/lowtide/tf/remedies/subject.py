@@ -71,7 +71,7 @@ class Subject:
             self.notes.append(f"{what} could not be tried: {error.problem}")
         except Exception as error:
             # The user's own layers and optimizers run here, and may expect what the program gives them.
-            reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+            reason = f"{type(error).__name__} {' '.join(str(error).split())[:200]}".strip()
             self.notes.append(f"{what} could not be tried: {reason}")
 
 
