@@ -55,7 +55,7 @@ class FitTraining:
             session, self.number, self.data, lambda: find_variables(model), lambda: self.callbacks.with_state()
         )
         self.callbacks = _Callbacks(self, verbose=self.arguments["verbose"])
-        self.monitor = StepMonitor(session, self.number, self.epochs, self._save)
+        self.monitor = StepMonitor(session, self.number, self.epochs, self.data.steps, self._save)
 
     def run(self, original: Callable[..., Any]) -> Any:
         """Train with Keras's `fit` from where the run is, and return the history of all epochs."""
@@ -147,7 +147,7 @@ class FitTraining:
         steps, self.position.step = done - self.position.step, done
         self.budget.report()
         self._logs = logs
-        self.monitor.end_step(steps)
+        self.monitor.end_step(steps, self.position.epoch, done, logs)
 
     def end_epoch(self, epoch: int, logs: Any) -> None:
         """Begin the position of the next epoch."""
