@@ -157,6 +157,14 @@ def test_a_seeded_script_has_the_results_of_plain_python(tmp_path, undisturbed, 
     assert samples == undisturbed[arguments].samples
 
 
+def test_control_c_shows_no_traceback(tmp_path):
+    ended = train(tmp_path, "fit_program.py", "arrays", "--fault", "SIGINT@3")
+    assert ended.code == 128 + signal.SIGINT
+    assert [event.cause for event in ended.of(AttemptEnded)] == ["interrupted"]
+    assert "Traceback" not in ended.stderr
+    assert ended.stderr.splitlines()[-1].startswith("lowtide  stopped after 3 steps; to continue: ")
+
+
 def test_a_checkpoint_of_a_newer_version_is_refused_at_once(tmp_path):
     assert train(tmp_path, "fit_program.py", "arrays", "--fault", "SIGTERM@3").code == 128 + signal.SIGTERM
     for manifest in (tmp_path / "run" / "checkpoints").glob("*/manifest.json"):

@@ -15,8 +15,8 @@ import tensorflow as tf
 
 import lowtide as lt
 from lowtide.run.train.checkpoint_files import checkpoint_name, end_checkpoints, write_checkpoint
-from lowtide.run.train.history import CheckpointWritten, History, Planned
-from lowtide.tf.train import session
+from lowtide.run.train.history import CheckpointWritten, History, Planned, StepsDone
+from lowtide.tf.train import session, step_monitor
 from lowtide.tf.train.results import Result, Results
 
 layers = keras.layers
@@ -169,6 +169,20 @@ def test_a_backup_of_keras_that_is_newer_than_the_checkpoint_is_not_used(tmp_pat
 
     # Epochs of four steps: the backup is of step 8, and the checkpoint of an earlier one.
     check_same(script, tmp_path, 9)
+
+
+def test_an_epoch_that_takes_long_is_told_of(tmp_path, monkeypatch):
+    monkeypatch.setattr(step_monitor, "_SECONDS_BETWEEN_LINES", 0.0)
+
+    def script(folder, kill):
+        return compiled(network()).fit(X, Y, batch_size=5, verbose=0, callbacks=[lt.KeepGoing(folder)]).history
+
+    logs = run(script, tmp_path)
+    told = [each for each in History(tmp_path).read() if isinstance(each, StepsDone)]
+    assert [(each.epoch, each.step, each.steps, each.steps_done) for each in told] == [
+        (0, n, 4, n) for n in range(1, 5)
+    ]
+    assert told[-1].logs == {"loss": logs["loss"][0]}
 
 
 class Gan(keras.Model):

@@ -122,6 +122,13 @@ def test_an_epoch_has_what_is_known_of_it():
     assert narrator.lines(ended) == ("finished after 300 steps in 1 attempt",)
 
 
+def test_a_part_of_an_epoch_is_one_line():
+    part = {**EPOCH, "step": 1200, "step_seconds": 0.0384, "device_bytes": GIB}
+    line = "loss 0.5  38.4 ms/step  1 GiB"
+    assert say("StepsDone", **part, steps=4000) == (f"epoch 3/10  step 1,200/4,000  {line}",)
+    assert say("StepsDone", **part, steps=None) == (f"epoch 3/10  step 1,200  {line}",)
+
+
 def test_a_step_is_told_from_the_first_one():
     narrator = Narrator(Path("a"))
 

@@ -88,6 +88,23 @@ class CheckpointWritten(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class StepsDone(Event):
+    """A part of an epoch is done: an epoch that takes long is told of every minute."""
+
+    training: int
+    epoch: int
+    epochs: int | None
+    step: int
+    """The steps of the epoch that are done."""
+    steps: int | None
+    """The steps of an epoch."""
+    steps_done: int
+    logs: dict[str, float]
+    step_seconds: float | None
+    device_bytes: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class EpochEnded(Event):
     """An epoch ended."""
 

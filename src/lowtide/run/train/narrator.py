@@ -16,6 +16,7 @@ from lowtide.run.train.history import (
     Note,
     Planned,
     RunEnded,
+    StepsDone,
     TrainingEnded,
     TrainingStarted,
 )
@@ -56,7 +57,7 @@ class Narrator:
                 self._checkpoint_time = event.time - event.seconds
                 self._steps_done = max(self._steps_done, event.steps_done)
                 return ()
-            case EpochEnded():
+            case EpochEnded() | StepsDone():
                 self._steps_done = event.steps_done
                 return (self._epoch_line(event),)
             case TrainingEnded():
@@ -72,9 +73,12 @@ class Narrator:
                 return self._last_lines(event)
         return ()
 
-    def _epoch_line(self, event: EpochEnded) -> str:
+    def _epoch_line(self, event: EpochEnded | StepsDone) -> str:
         number = f"{event.epoch + 1}" if event.epochs is None else f"{event.epoch + 1}/{event.epochs}"
-        parts = [f"epoch {number}", *(f"{name} {value:.4g}" for name, value in event.logs.items())]
+        parts = [f"epoch {number}"]
+        if isinstance(event, StepsDone):
+            parts.append(f"step {event.step:,}" if event.steps is None else f"step {event.step:,}/{event.steps:,}")
+        parts += [f"{name} {value:.4g}" for name, value in event.logs.items()]
         if event.step_seconds is not None:
             parts.append(f"{_step_time(event.step_seconds)}/step")
         if event.device_bytes is not None:

@@ -56,7 +56,7 @@ class FitTraining:
             session, self.number, self.data, lambda: find_variables(model), lambda: self.callbacks.with_state()
         )
         self.callbacks = _Callbacks(self, verbose=self.arguments["verbose"])
-        self.monitor = StepMonitor(session, self.number, self.epochs, self._save)
+        self.monitor = StepMonitor(session, self.number, self.epochs, self.data.steps, self._save)
         self._refusals: RefusalWatch | None = None
 
     def run(self, original: Callable[..., Any]) -> Any:
@@ -154,7 +154,7 @@ class FitTraining:
         steps, self.position.step = done - self.position.step, done
         self.budget.report()
         self._logs = logs
-        self.monitor.end_step(steps)
+        self.monitor.end_step(steps, self.position.epoch, done, logs)
 
     def end_epoch(self, epoch: int, logs: Any) -> None:
         """Begin the position of the next epoch."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import Any
 
 from tensorflow.python.eager import context
@@ -221,8 +221,23 @@ class RunSession:
             # In a notebook, this process starts again.
             close_session(self)
         if number == signal.SIGINT:
-            raise KeyboardInterrupt
+            # The script may catch it, as without lowtide.
+            interrupt = KeyboardInterrupt()
+            if self.is_supervised:
+                _show_no_traceback(interrupt)
+            raise interrupt
         raise SystemExit(128 + number)
+
+
+def _show_no_traceback(error: BaseException) -> None:
+    """Let an exception end the process without a traceback: the supervisor says what has happened."""
+    show = sys.excepthook
+
+    def hook(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:
+        if value is not error:
+            show(kind, value, trace)
+
+    sys.excepthook = hook
 
 
 def check_intervals(minutes: float | None, steps: int | None) -> None:

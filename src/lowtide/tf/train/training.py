@@ -120,7 +120,7 @@ class Training:
                 checkpoint=None if self._checkpoint is None else self._checkpoint.name, can_plan=False,
             )
         )  # fmt: skip
-        monitor = StepMonitor(session, self.number, epochs, self._save)
+        monitor = StepMonitor(session, self.number, epochs, self.data.steps, self._save)
         with session.catching_signals():
             try:
                 while position.epoch < epochs:
@@ -152,7 +152,7 @@ class Training:
             monitor.begin_step()
             yield batch
             position.step += 1
-            monitor.end_step(1)
+            monitor.end_step(1, position.epoch, position.step, self.logs)
 
     def _leaves(self) -> list[Any]:
         return keras.tree.flatten(self.state)
