@@ -15,8 +15,8 @@ from benchmarks.common.report import Bar, Section, percent
 from benchmarks.doctor.verdicts import RIGHT, WRONG, Verdict, digest, read_verdicts
 from lowtide.doctor.check import UNREADABLE, check_source
 from lowtide.doctor.problem import Mistake
+from lowtide.doctor.reading.source import Code, read_source
 from lowtide.doctor.rules import all_rules
-from lowtide.doctor.source import Code, read_source
 from lowtide.errors import LowtideError
 
 # What of a repository is read; all Python files and notebooks of the others.

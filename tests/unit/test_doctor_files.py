@@ -9,8 +9,8 @@ import lowtide.doctor.checkup
 import lowtide.doctor.settings
 from lowtide import LowtideError
 from lowtide.doctor.checkup import check_files
-from lowtide.doctor.files import find_files
-from lowtide.doctor.patterns import Patterns
+from lowtide.doctor.reading.files import find_files
+from lowtide.doctor.reading.patterns import Patterns
 from lowtide.doctor.rules import find_rule
 from lowtide.doctor.settings import DoctorSettings, check_codes, find_settings
 

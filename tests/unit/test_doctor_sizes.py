@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lowtide.doctor.module import Module
-from lowtide.doctor.sizes import describe, find_size
-from lowtide.doctor.source import Code
+from lowtide.doctor.code.module import Module
+from lowtide.doctor.code.sizes import describe, find_size
+from lowtide.doctor.reading.source import Code
 
 IMPORTS = "import h5py\nimport numpy as np\nfrom tensorflow import keras\n"
 

@@ -129,7 +129,7 @@ def _check(
 
 def _find_tasks(paths: Sequence[Path], options: tuple[tuple[str, ...], tuple[str, ...]]) -> list[Task]:
     """Return the files to check, each once, with their settings."""
-    from lowtide.doctor.files import find_files
+    from lowtide.doctor.reading.files import find_files
 
     found: dict[Path, DoctorSettings] = {}
     for path in paths:

@@ -8,11 +8,11 @@ from collections.abc import Collection
 from pathlib import Path
 
 from lowtide.doctor.checkup import check_path
-from lowtide.doctor.module import Module
+from lowtide.doctor.code.module import Module
+from lowtide.doctor.code.values import DATASET
 from lowtide.doctor.problem import Mistake
+from lowtide.doctor.reading.source import read_source
 from lowtide.doctor.settings import DoctorSettings, find_settings
-from lowtide.doctor.source import read_source
-from lowtide.doctor.values import DATASET
 from lowtide.errors import LowtideError
 
 # The rules for pipelines, and for the arrays that they begin with.

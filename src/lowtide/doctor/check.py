@@ -12,11 +12,11 @@ from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
-from lowtide.doctor.module import Module, parse
+from lowtide.doctor.code.module import Module, parse
 from lowtide.doctor.problem import Mistake, Problem
+from lowtide.doctor.reading.source import Code, read_source
 from lowtide.doctor.rule import Rule
 from lowtide.doctor.rules import all_rules
-from lowtide.doctor.source import Code, read_source
 from lowtide.errors import LowtideError
 
 UNREADABLE = "LT000"

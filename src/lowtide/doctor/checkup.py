@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lowtide.doctor.check import check_source, unreadable
-from lowtide.doctor.original import Original
 from lowtide.doctor.problem import FileRegion, Mistake, Replacement
+from lowtide.doctor.reading.original import Original
+from lowtide.doctor.reading.source import FileText, decode, parse_source
 from lowtide.doctor.settings import DoctorSettings
-from lowtide.doctor.source import FileText, decode, parse_source
 from lowtide.errors import LowtideError
 
 # A process takes about 0.2 s to start, in which this many bytes are checked.

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from lowtide.doctor.check import check_source, find_broken_parts
 from lowtide.doctor.fixes import apply_edits, choose_edits
-from lowtide.doctor.notebook_cells import find_code_cells
-from lowtide.doctor.original import Original
 from lowtide.doctor.problem import Edit
+from lowtide.doctor.reading.notebook_cells import find_code_cells
+from lowtide.doctor.reading.original import Original
+from lowtide.doctor.reading.source import FileText, parse_source, read_text
 from lowtide.doctor.settings import DoctorSettings
-from lowtide.doctor.source import FileText, parse_source, read_text
 from lowtide.errors import LowtideError
 
 # A fix may make another one possible.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from lowtide.doctor.module import Module
+from lowtide.doctor.code.module import Module
 from lowtide.doctor.problem import Problem
 
 

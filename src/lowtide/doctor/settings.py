@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from lowtide.doctor.check import UNREADABLE
-from lowtide.doctor.patterns import Patterns
+from lowtide.doctor.reading.patterns import Patterns
 from lowtide.doctor.rule import Rule
 from lowtide.doctor.rules import all_rules
 from lowtide.errors import LowtideError

@@ -14,11 +14,11 @@ import ast
 import re
 from collections.abc import Iterator
 
-from lowtide.doctor.module import Module
-from lowtide.doctor.pipelines import method_of, reads_files
+from lowtide.doctor.code.module import Module
+from lowtide.doctor.code.pipelines import method_of, reads_files
+from lowtide.doctor.code.sizes import find_size
 from lowtide.doctor.problem import Problem
 from lowtide.doctor.rule import Rule
-from lowtide.doctor.sizes import find_size
 
 _COLLECTORS = ("builtins.list", "builtins.tuple", "builtins.sorted")
 _NUMPY = ("numpy.array", "numpy.asarray", "numpy.stack", "numpy.concatenate", "numpy.vstack")

@@ -17,10 +17,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lowtide.doctor.module import Module
+from lowtide.doctor.code.module import Module
+from lowtide.doctor.code.sizes import ArraySize, describe, find_size
 from lowtide.doctor.problem import Problem
 from lowtide.doctor.rule import Rule
-from lowtide.doctor.sizes import ArraySize, describe, find_size
 
 _FUNCTIONS = ("tensorflow.data.Dataset.from_tensor_slices", "tensorflow.data.Dataset.from_tensors")
 _LEAST_BYTES = 256 << 20

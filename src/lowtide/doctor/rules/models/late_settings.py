@@ -14,10 +14,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lowtide.doctor.module import Module
+from lowtide.doctor.code.module import Module
+from lowtide.doctor.code.steps import own_nodes
 from lowtide.doctor.problem import Problem
 from lowtide.doctor.rule import Rule
-from lowtide.doctor.steps import own_nodes
 
 _SETTINGS = (
     "tensorflow.config.experimental.set_memory_growth", "tensorflow.config.set_logical_device_configuration",

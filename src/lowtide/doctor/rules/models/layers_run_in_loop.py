@@ -11,11 +11,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lowtide.doctor.module import Module
+from lowtide.doctor.code.module import Module
+from lowtide.doctor.code.steps import is_graph_mode, known_rounds
+from lowtide.doctor.code.values import LAYER
 from lowtide.doctor.problem import Problem
 from lowtide.doctor.rule import Rule
-from lowtide.doctor.steps import is_graph_mode, known_rounds
-from lowtide.doctor.values import LAYER
 
 # Layers with weights; those without are functions.
 _WEIGHTS = ("Dense", "Conv", "LSTM", "GRU", "Embedding", "MultiHeadAttention", "EinsumDense", "SeparableConv")

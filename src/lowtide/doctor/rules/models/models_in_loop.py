@@ -21,11 +21,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lowtide.doctor.module import Loop, Module
+from lowtide.doctor.code.module import Loop, Module
+from lowtide.doctor.code.steps import known_rounds, own_nodes
+from lowtide.doctor.code.values import MODEL
 from lowtide.doctor.problem import Problem
 from lowtide.doctor.rule import Rule
-from lowtide.doctor.steps import known_rounds, own_nodes
-from lowtide.doctor.values import MODEL
 
 # A loop over as few models is not worth a line.
 _FEW = 4

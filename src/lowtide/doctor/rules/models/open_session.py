@@ -16,11 +16,11 @@ import ast
 import re
 from collections.abc import Iterator
 
-from lowtide.doctor.module import Module
+from lowtide.doctor.code.module import Module
+from lowtide.doctor.code.steps import own_nodes
+from lowtide.doctor.code.values import SESSION
 from lowtide.doctor.problem import Problem
 from lowtide.doctor.rule import Rule
-from lowtide.doctor.steps import own_nodes
-from lowtide.doctor.values import SESSION
 
 _SCRIPTS = ("main", "_main", "run_main")
 # Functions that are called for each input.

@@ -15,7 +15,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from lowtide.doctor.module import Module
+from lowtide.doctor.code.module import Module
 from lowtide.doctor.problem import Problem
 from lowtide.doctor.rule import Rule
 

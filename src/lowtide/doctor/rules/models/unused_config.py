@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lowtide.doctor.module import Module
+from lowtide.doctor.code.module import Module
 from lowtide.doctor.problem import Problem
 from lowtide.doctor.rule import Rule
 

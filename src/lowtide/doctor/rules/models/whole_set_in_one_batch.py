@@ -14,11 +14,11 @@ import ast
 import math
 from collections.abc import Iterator
 
-from lowtide.doctor.module import Module
+from lowtide.doctor.code.module import Module
+from lowtide.doctor.code.rows import find_shape
+from lowtide.doctor.code.values import ARRAY, MODEL, TENSOR
 from lowtide.doctor.problem import Problem
-from lowtide.doctor.rows import find_shape
 from lowtide.doctor.rule import Rule
-from lowtide.doctor.values import ARRAY, MODEL, TENSOR
 
 _MANY_ROWS = 10_000
 _MANY_NUMBERS = 1_000_000

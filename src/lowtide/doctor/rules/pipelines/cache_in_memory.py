@@ -13,11 +13,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lowtide.doctor.module import Module
-from lowtide.doctor.pipelines import datasets, image_bytes, method_of
+from lowtide.doctor.code.module import Module
+from lowtide.doctor.code.pipelines import datasets, image_bytes, method_of
+from lowtide.doctor.code.values import FUNCTION, Value
 from lowtide.doctor.problem import Problem
 from lowtide.doctor.rule import Rule
-from lowtide.doctor.values import FUNCTION, Value
 from lowtide.units import format_bytes
 
 # 1,400 of these take 1 GiB; sets of smaller images may well fit.

@@ -12,12 +12,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lowtide.doctor.module import Module
-from lowtide.doctor.pipelines import batch_stage, datasets, decodes, image_bytes, method_of
+from lowtide.doctor.code.module import Module
+from lowtide.doctor.code.pipelines import batch_stage, datasets, decodes, image_bytes, method_of
+from lowtide.doctor.code.sizes import ArraySize, describe, find_size
+from lowtide.doctor.code.values import Value
 from lowtide.doctor.problem import Problem
 from lowtide.doctor.rule import Rule
-from lowtide.doctor.sizes import ArraySize, describe, find_size
-from lowtide.doctor.values import Value
 from lowtide.units import format_bytes
 
 _LEAST_BYTES = 256 << 20

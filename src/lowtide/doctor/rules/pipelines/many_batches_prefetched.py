@@ -11,8 +11,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lowtide.doctor.module import Module
-from lowtide.doctor.pipelines import autotune, batch_stage, datasets
+from lowtide.doctor.code.module import Module
+from lowtide.doctor.code.pipelines import autotune, batch_stage, datasets
 from lowtide.doctor.problem import Problem
 from lowtide.doctor.rule import Rule
 

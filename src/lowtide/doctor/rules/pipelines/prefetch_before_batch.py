@@ -10,11 +10,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lowtide.doctor.module import Module
-from lowtide.doctor.pipelines import BATCHES, UNBATCHES, autotune, batch_stage, datasets, method_of
+from lowtide.doctor.code.module import Module
+from lowtide.doctor.code.pipelines import BATCHES, UNBATCHES, autotune, batch_stage, datasets, method_of
+from lowtide.doctor.code.values import Value
 from lowtide.doctor.problem import Edit, Problem
 from lowtide.doctor.rule import Rule
-from lowtide.doctor.values import Value
 
 # A larger buffer of samples would be a buffer of as many batches.
 _MOST_BATCHES = 2

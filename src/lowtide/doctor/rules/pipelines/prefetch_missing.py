@@ -13,11 +13,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lowtide.doctor.module import Module
-from lowtide.doctor.pipelines import autotune, batch_stage, decodes, method_of
+from lowtide.doctor.code.module import Module
+from lowtide.doctor.code.pipelines import autotune, batch_stage, decodes, method_of
+from lowtide.doctor.code.values import DATASET, MODEL, TAPE, TRACED, Value
 from lowtide.doctor.problem import Edit, Problem
 from lowtide.doctor.rule import Rule
-from lowtide.doctor.values import DATASET, MODEL, TAPE, TRACED, Value
 
 _RECORDS = ("tensorflow.data.TFRecordDataset", "tensorflow.data.FixedLengthRecordDataset")
 _PREFETCHING = ("prefetch", "apply", "as_numpy_iterator")

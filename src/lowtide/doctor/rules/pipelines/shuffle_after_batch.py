@@ -10,8 +10,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lowtide.doctor.module import Module
-from lowtide.doctor.pipelines import datasets
+from lowtide.doctor.code.module import Module
+from lowtide.doctor.code.pipelines import datasets
 from lowtide.doctor.problem import Edit, Problem
 from lowtide.doctor.rule import Rule
 

@@ -14,12 +14,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lowtide.doctor.module import Module
-from lowtide.doctor.pipelines import method_of
+from lowtide.doctor.code.module import Module
+from lowtide.doctor.code.pipelines import method_of
+from lowtide.doctor.code.tracing import arguments_of, changing_arguments, option, traced_calls
+from lowtide.doctor.code.values import DATASET, MODEL
 from lowtide.doctor.problem import Problem
 from lowtide.doctor.rule import Rule
-from lowtide.doctor.tracing import arguments_of, changing_arguments, option, traced_calls
-from lowtide.doctor.values import DATASET, MODEL
 
 _ADVICE = "pad to one length, or to a few: padded_batch(n, padded_shapes=[512]), or bucket_by_sequence_length"
 

@@ -14,10 +14,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lowtide.doctor.module import Module
+from lowtide.doctor.code.module import Module
+from lowtide.doctor.code.values import LAYER, MODEL
 from lowtide.doctor.problem import Edit, Problem
 from lowtide.doctor.rule import Rule
-from lowtide.doctor.values import LAYER, MODEL
 
 _SWITCHES = ("tensorflow.config.run_functions_eagerly", "tensorflow.config.experimental_run_functions_eagerly")
 _DEBUG_MODE = "tensorflow.data.experimental.enable_debug_mode"

@@ -10,11 +10,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lowtide.doctor.module import Module
+from lowtide.doctor.code.module import Module
+from lowtide.doctor.code.tracing import FEW, count_of
+from lowtide.doctor.code.values import FUNCTION
 from lowtide.doctor.problem import Problem
 from lowtide.doctor.rule import Rule
-from lowtide.doctor.tracing import FEW, count_of
-from lowtide.doctor.values import FUNCTION
 
 _ADVICE = "make the tf.function once, before the loop, and give it what changes as tensors"
 

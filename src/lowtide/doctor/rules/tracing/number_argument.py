@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lowtide.doctor.module import Module
+from lowtide.doctor.code.module import Module
+from lowtide.doctor.code.tracing import changing_arguments, option, traced_calls
 from lowtide.doctor.problem import Problem
 from lowtide.doctor.rule import Rule
-from lowtide.doctor.tracing import changing_arguments, option, traced_calls
 from lowtide.units import format_bytes
 
 _TRACE_BYTES = 120 << 10

@@ -13,11 +13,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lowtide.doctor.module import Loop, Module
+from lowtide.doctor.code.module import Loop, Module
+from lowtide.doctor.code.tracing import FEW, count_of
+from lowtide.doctor.code.values import SESSION, TENSOR
 from lowtide.doctor.problem import Problem
 from lowtide.doctor.rule import Rule
-from lowtide.doctor.tracing import FEW, count_of
-from lowtide.doctor.values import SESSION, TENSOR
 from lowtide.units import format_bytes
 
 _OP_BYTES = 68 << 10

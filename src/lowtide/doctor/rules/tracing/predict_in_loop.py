@@ -14,11 +14,11 @@ import ast
 import re
 from collections.abc import Iterator
 
-from lowtide.doctor.module import Loop, Module
+from lowtide.doctor.code.module import Loop, Module
+from lowtide.doctor.code.tracing import count_of
+from lowtide.doctor.code.values import ARRAY, DATASET, MODEL
 from lowtide.doctor.problem import Problem
 from lowtide.doctor.rule import Rule
-from lowtide.doctor.tracing import count_of
-from lowtide.doctor.values import ARRAY, DATASET, MODEL
 from lowtide.units import format_bytes
 
 _CALL_BYTES = 21 << 10

@@ -17,11 +17,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lowtide.doctor.module import Module
+from lowtide.doctor.code.module import Module
+from lowtide.doctor.code.rows import find_rows
+from lowtide.doctor.code.values import ARRAY, DATASET
 from lowtide.doctor.problem import Problem
-from lowtide.doctor.rows import find_rows
 from lowtide.doctor.rule import Rule
-from lowtide.doctor.values import ARRAY, DATASET
 
 # Models of keras.applications that have BatchNormalization.
 _NORMALIZED = ("ResNet", "DenseNet", "MobileNet", "EfficientNet", "Inception", "Xception", "NASNet", "RegNet")

@@ -15,11 +15,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lowtide.doctor.module import Loop, Module
-from lowtide.doctor.problem import Edit, Problem
-from lowtide.doctor.rule import Rule
-from lowtide.doctor.scopes import Binding
-from lowtide.doctor.steps import (
+from lowtide.doctor.code.module import Loop, Module
+from lowtide.doctor.code.scopes import Binding
+from lowtide.doctor.code.steps import (
     contains,
     find_batches,
     is_graph_mode,
@@ -28,7 +26,9 @@ from lowtide.doctor.steps import (
     own_nodes,
     tapes_around,
 )
-from lowtide.doctor.values import GRADIENTS, LOSS, TENSOR
+from lowtide.doctor.code.values import GRADIENTS, LOSS, TENSOR
+from lowtide.doctor.problem import Edit, Problem
+from lowtide.doctor.rule import Rule
 
 # A list of fewer scalars is not worth a line.
 _FEW = 200

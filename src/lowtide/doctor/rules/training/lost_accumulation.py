@@ -12,10 +12,10 @@ import ast
 import re
 from collections.abc import Iterator
 
-from lowtide.doctor.module import Module
+from lowtide.doctor.code.module import Module
+from lowtide.doctor.code.steps import is_conditional, own_nodes, region_of
 from lowtide.doctor.problem import Problem
 from lowtide.doctor.rule import Rule
-from lowtide.doctor.steps import is_conditional, own_nodes, region_of
 
 _ZEROS = ("tensorflow.zeros_like", "tensorflow.zeros", "keras.ops.zeros_like", "keras.ops.zeros", "numpy.zeros_like")
 # Names of what is counted.

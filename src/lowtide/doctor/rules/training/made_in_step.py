@@ -14,11 +14,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lowtide.doctor.module import Module
+from lowtide.doctor.code.module import Module
+from lowtide.doctor.code.steps import find_batches, is_conditional, is_graph_mode, is_training, own_nodes
+from lowtide.doctor.code.values import CLASS, LAYER, METRIC, MODEL, OPTIMIZER
 from lowtide.doctor.problem import Problem
 from lowtide.doctor.rule import Rule
-from lowtide.doctor.steps import find_batches, is_conditional, is_graph_mode, is_training, own_nodes
-from lowtide.doctor.values import CLASS, LAYER, METRIC, MODEL, OPTIMIZER
 
 # Keras's layers that have weights.
 _WEIGHTS = frozenset(

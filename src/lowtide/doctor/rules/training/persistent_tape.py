@@ -14,11 +14,11 @@ import ast
 import re
 from collections.abc import Iterator
 
-from lowtide.doctor.module import Module
+from lowtide.doctor.code.module import Module
+from lowtide.doctor.code.steps import contains, is_graph_mode, own_nodes
+from lowtide.doctor.code.values import LAYER, MODEL
 from lowtide.doctor.problem import Edit, Problem
 from lowtide.doctor.rule import Rule
-from lowtide.doctor.steps import contains, is_graph_mode, own_nodes
-from lowtide.doctor.values import LAYER, MODEL
 
 _USES = ("gradient", "watch", "stop_recording", "reset", "watched_variables")
 

@@ -14,10 +14,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lowtide.doctor.module import Module
+from lowtide.doctor.code.module import Module
+from lowtide.doctor.code.values import Value
 from lowtide.doctor.problem import Problem
 from lowtide.doctor.rule import Rule
-from lowtide.doctor.values import Value
 
 _WRAPPERS = (
     "tensorflow.recompute_grad", "keras.remat", "tensorflow.contrib.layers.recompute_grad",

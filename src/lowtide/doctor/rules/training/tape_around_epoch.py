@@ -11,10 +11,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lowtide.doctor.module import Module
+from lowtide.doctor.code.module import Module
+from lowtide.doctor.code.steps import find_batches, find_tape, known_rounds, own_nodes
 from lowtide.doctor.problem import Problem
 from lowtide.doctor.rule import Rule
-from lowtide.doctor.steps import find_batches, find_tape, known_rounds, own_nodes
 
 # A loop over as few batches may be meant.
 _FEW = 4

@@ -19,11 +19,11 @@ import ast
 import re
 from collections.abc import Iterator
 
-from lowtide.doctor.module import Module
+from lowtide.doctor.code.module import Module
+from lowtide.doctor.code.steps import own_nodes
+from lowtide.doctor.code.values import MODEL
 from lowtide.doctor.problem import Problem
 from lowtide.doctor.rule import Rule
-from lowtide.doctor.steps import own_nodes
-from lowtide.doctor.values import MODEL
 
 _POLICIES = (
     "keras.mixed_precision.set_global_policy", "keras.mixed_precision.set_policy", "keras.mixed_precision.Policy",

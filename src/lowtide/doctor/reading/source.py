@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 
-from lowtide.doctor.magics import without_magics
+from lowtide.doctor.reading.magics import without_magics
 from lowtide.errors import LowtideError
 
 SUFFIXES = (".py", ".ipynb", ".md")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lowtide.doctor.module import Loop, Module
-from lowtide.doctor.values import TRACED
+from lowtide.doctor.code.module import Loop, Module
+from lowtide.doctor.code.values import TRACED
 
 FEW = 5
 """As many traces of a function as TensorFlow makes without a warning."""

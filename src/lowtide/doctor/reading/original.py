@@ -7,9 +7,9 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
 
-from lowtide.doctor.notebook_cells import CellText, find_code_cells
 from lowtide.doctor.problem import Edit, FileRegion, Span
-from lowtide.doctor.source import Code
+from lowtide.doctor.reading.notebook_cells import CellText, find_code_cells
+from lowtide.doctor.reading.source import Code
 
 _LINE = re.compile(r"[^\r\n]*(\r\n|\n|\r|\Z)")
 

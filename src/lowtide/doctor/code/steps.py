@@ -6,8 +6,8 @@ import ast
 import re
 from collections.abc import Iterator
 
-from lowtide.doctor.module import Loop, Module
-from lowtide.doctor.values import DATASET, FUNCTION, TAPE, TRACED
+from lowtide.doctor.code.module import Loop, Module
+from lowtide.doctor.code.values import DATASET, FUNCTION, TAPE, TRACED
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 # Names that people give to datasets whose making is elsewhere.

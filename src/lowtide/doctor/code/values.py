@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from lowtide.doctor.scopes import Binding, Scopes
+from lowtide.doctor.code.scopes import Binding, Scopes
 
 ARRAY = "array"
 """A NumPy array or a data frame in the memory of the process."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from lowtide.doctor.module import Module
+from lowtide.doctor.code.module import Module
 
 # Makers whose first argument is the shape, and those whose argument of this name and place is.
 _FIRST = (

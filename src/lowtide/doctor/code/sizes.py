@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from weakref import WeakKeyDictionary
 
-from lowtide.doctor.array_files import read_header
-from lowtide.doctor.module import Module
-from lowtide.doctor.values import ARRAY
+from lowtide.doctor.code.array_files import read_header
+from lowtide.doctor.code.module import Module
+from lowtide.doctor.code.values import ARRAY
 from lowtide.units import format_bytes
 
 Shape = tuple[int, ...]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lowtide.doctor.module import Module
-from lowtide.doctor.values import DATASET, FUNCTION, TRACED, Value
+from lowtide.doctor.code.module import Module
+from lowtide.doctor.code.values import DATASET, FUNCTION, TRACED, Value
 
 BATCHES = ("batch", "padded_batch", "ragged_batch")
 UNBATCHES = ("unbatch", "flat_map", "interleave", "rebatch")

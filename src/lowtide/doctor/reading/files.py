@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from lowtide.doctor.patterns import Patterns, read_gitignore
-from lowtide.doctor.source import SUFFIXES
+from lowtide.doctor.reading.patterns import Patterns, read_gitignore
+from lowtide.doctor.reading.source import SUFFIXES
 
 # Folders with the code of others, or with copies; so are hidden ones, and those with the file of a virtual environment.
 _SKIPPED = frozenset({"__pycache__", "build", "dist", "node_modules", "site-packages", "dist-packages", "venv", "env"})

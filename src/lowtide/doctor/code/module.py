@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TypeVar
 
+from lowtide.doctor.code.scopes import Scopes
+from lowtide.doctor.code.values import LAYER, MODEL, TRACED, Value, ValueFinder
 from lowtide.doctor.problem import Edit, Span
-from lowtide.doctor.scopes import Scopes
-from lowtide.doctor.source import Code
-from lowtide.doctor.values import LAYER, MODEL, TRACED, Value, ValueFinder
+from lowtide.doctor.reading.source import Code
 
 Node = TypeVar("Node", bound=ast.AST)
 Loop = ast.For | ast.AsyncFor | ast.While
