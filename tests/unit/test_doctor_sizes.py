@@ -27,6 +27,7 @@ def size_of(code: str, folder: Path = Path()):
         ("x = np.zeros((10, 20))", 1600),
         ("N = 100\nx = np.ones((N, 2 * N), dtype=np.float32)", 80_000),
         ("x = np.random.rand(10, 10).astype('float16')", 200),
+        ("shape = (3, 4)\nx = np.random.rand(10, *shape)", 960),
         ("x = np.random.default_rng(0).integers(0, 9, size=(5, 5))", 200),
         ("x = np.zeros((10, 20))[:4, ..., None]", 640),
         ("x = np.concatenate([np.zeros(10), np.zeros(20)])", 240),

@@ -39,6 +39,11 @@ def test_cells_are_counted_without_those_that_are_no_code(book):
     assert line[: found.region.end_column - 1].endswith("shuffle(5)")
 
 
+def test_a_cell_that_is_indented_as_a_whole_is_read(book):
+    (found,) = check(book, notebook(IMPORT, f"  # as IPython runs it\n  {BAD}"))
+    assert (found.code, found.cell, found.line) == ("LT203", 2, 2)
+
+
 def test_a_cell_that_does_not_parse_is_named_and_the_others_are_read(book):
     first, second = check(book, notebook(IMPORT, "x = (1,\ny = 2 2", f"{BAD}\n"))
     assert (first.code, first.cell, first.line) == ("LT000", 2, 1)

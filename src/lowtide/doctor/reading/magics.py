@@ -25,6 +25,9 @@ def without_magics(text: str) -> list[str]:
         if match[1] not in _TIMED:
             # A cell in another language.
             return [*lines[: code + 1], *("#" + line[1:] for line in lines[code + 1 :])]
+    if indent := lines[code][: len(lines[code]) - len(lines[code].lstrip())]:
+        # IPython runs a cell that is indented as a whole.
+        lines = [line.removeprefix(indent) for line in lines]
     if not any(pattern.match(line) for line in lines for pattern in (_LINE, _HELP, _ASSIGNED, _BARE)):
         return lines
     if _parses("\n".join(lines)):
