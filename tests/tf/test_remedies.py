@@ -33,7 +33,7 @@ def remedies(found) -> dict[str, dict]:
 def measured(remedies) -> dict[str, int]:
     """The peaks of the model as it is and with each remedy, each in a process of its own."""
     budget = re.search(r'"(.*?)"', remedies["remat"]["advice"])[1]
-    cases = [("plain",), ("batch",), ("optimizer",), ("remat", budget)]
+    cases = [("plain",), ("batch",), ("remat", budget)]
     with ThreadPoolExecutor(2) as threads:
         peaks = threads.map(lambda case: last_json(run_python(CHILD, *case, limit_mib=4000)), cases)
     return {case[0]: peak for case, peak in zip(cases, peaks, strict=True)}
@@ -49,10 +49,14 @@ def test_a_remedy_saves_what_it_says(found, remedies, measured, kind):
     assert measured[kind] < plain
 
 
-def test_an_optimizer_with_less_state_may_need_more(found, measured):
-    """Half of the state, and more temporaries in the update: the simulator says so, and the allocator agrees."""
-    assert any(note.startswith("SGD(momentum=0.9) would save nothing at the peak") for note in found["notes"])
-    assert measured["optimizer"] > 0.97 * measured["plain"]
+def test_an_optimizer_saves_at_most_its_state(found):
+    """Each of the others keeps one slot where Adam keeps two: Adafactor of Keras too, beside its sums."""
+    weights = 3 * (1024 * 1024 + 1024) + 10 * (1024 + 1)
+    savings = [remedy["saves_bytes"] for remedy in found["remedies"] if remedy["kind"] == "optimizer"]
+    assert all(saved <= 4 * weights for saved in savings)
+    # Those that are no remedies save nothing, or less than peaks differ.
+    tried = [note for note in found["notes"] if "would save nothing" in note]
+    assert len(savings) + len(tried) <= 4
 
 
 def test_the_model_gets_back_what_it_had(found):
