@@ -13,6 +13,7 @@ import click
 
 from lowtide.errors import LowtideError
 from lowtide.progress import Progress
+from lowtide.units import parse_bytes
 
 if TYPE_CHECKING:
     from lowtide.doctor.checkup import Checkup, Task
@@ -33,6 +34,9 @@ _EXAMPLE = "give files or folders, for example: lowtide doctor ."
 @click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
 @click.option("--explain", metavar="CODE", help="Explain a rule, with examples; or all, as a table.")
 @click.option("--list", "is_list", is_flag=True, help="List all rules.")
+@click.option("--live", is_flag=True, help="Build the TARGET, and report what would save memory, with the bytes.")
+@click.option("--batch-size", type=int, metavar="N", help="With --live: the number of rows of a batch.")
+@click.option("--budget", type=parse_bytes, metavar="BYTES", help="With --live: the memory that the step may take.")
 @click.argument("paths", nargs=-1, metavar="PATH...", type=click.Path(path_type=Path))
 def command(
     paths: tuple[Path, ...],
@@ -44,6 +48,9 @@ def command(
     as_json: bool,
     explain: str | None,
     is_list: bool,
+    live: bool,
+    batch_size: int | None,
+    budget: int | None,
 ) -> int:
     """Find memory mistakes in TensorFlow and Keras code by reading it; nothing is executed.
 
@@ -52,8 +59,16 @@ def command(
     may have the lists select, ignore and exclude; --select and --ignore take their place. A comment
     "# lowtide: ignore[LT103]" accepts what is found in its line, "# lowtide: ignore-file[LT103]" in its file.
 
+    With --live, PATH is a TARGET as for lowtide predict, such as train.py:build. It is built as predict does, and what
+    reading cannot see is reported with the bytes that each remedy saves.
+
     Exits 0 if there are no problems, 1 if there are, 2 on a usage error.
     """
+    if live:
+        return _examine(paths, (*select, *ignore), is_fix, form, as_json, batch_size, budget)
+    if batch_size is not None or budget is not None:
+        option = "--batch-size" if batch_size is not None else "--budget"
+        raise LowtideError(f"{option} is for --live", cure="add --live, or leave it out")
     if as_json and form not in (None, "json"):
         raise LowtideError("--json is one form of output", given=f"--format {form}", cure="give one of the two")
     form = "json" if as_json else form or "text"
@@ -74,6 +89,27 @@ def command(
         return 1 if left.mistakes or has_failed else 0
     _emit(checkup, form, [str(path) for path in paths])
     return 1 if checkup.mistakes else 0
+
+
+def _examine(
+    paths: Sequence[Path],
+    codes: Sequence[str],
+    is_fix: bool,
+    form: str | None,
+    as_json: bool,
+    batch_size: int | None,
+    budget: int | None,
+) -> int:
+    """Report what would save memory in the program that a target builds."""
+    if codes or is_fix or form not in (None, "text", "json"):
+        cure = "leave out --select, --ignore, --fix, and --format but for text and json"
+        raise LowtideError("--live applies no rules", cure=cure)
+    if len(paths) != 1:
+        cure = "for example: lowtide doctor train.py:build --live"
+        raise LowtideError("--live takes one TARGET", given=" ".join(map(str, paths)) or "none", cure=cure)
+    from lowtide.cli.doctor_live import examine
+
+    return examine(str(paths[0]), batch_size, budget, as_json=as_json or form == "json")
 
 
 def _explain(code: str, form: str) -> int:

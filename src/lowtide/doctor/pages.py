@@ -38,7 +38,7 @@ def main() -> None:
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/doctor")
     folder.mkdir(parents=True, exist_ok=True)
     pages = render_pages()
-    for path in folder.glob("*.md"):
+    for path in folder.glob("LT*.md"):
         if path.name not in pages:
             path.unlink()
     for name, text in pages.items():
