@@ -34,6 +34,7 @@ def size_of(code: str, folder: Path = Path()):
         ("_, (x, y) = keras.datasets.mnist.load_data()\nx = x.astype('float32') / 255", 4 * 10000 * 28 * 28),
         ("(x, y), _ = keras.datasets.cifar10.load_data()\nx = x / 255.0", 8 * 50000 * 32 * 32 * 3),
         ("data = keras.datasets.cifar10.load_data()\nx = data[1][0]", 10000 * 32 * 32 * 3),
+        ("def load():\n    a = np.ones(10)\n    return a, np.ones(20)\nz, x = load()", 160),
         ("(x, y), _ = keras.datasets.mnist.load_data()\nx //= 2", 60000 * 28 * 28),
     ],
 )

@@ -1,16 +1,24 @@
-"""Reads the shapes of arrays in `.npy` and `.npz` files from their headers, without the data."""
+"""What is known of files with arrays: shapes from the headers of `.npy` and `.npz` files, and what names tell."""
 
 from __future__ import annotations
 
 import ast
 import math
+import re
 import struct
 import zipfile
 from pathlib import Path
 from typing import IO
 
+from lowtide.doctor.module import Module
+
 Header = tuple[tuple[int, ...], int]
 """The shape of an array and the bytes of one element."""
+# Names of files and variables that hold parameters or labels instead of samples.
+_SMALL_NAMES = re.compile(
+    r"prior|anchor|mean|std|stat|scal|vocab|label|class|config|kernel|template|palette|target|weight|(?<![a-z])(y|ys|ids?)(?![a-z])",
+    re.IGNORECASE,
+)
 
 
 def read_header(path: Path) -> Header | None:
@@ -43,3 +51,26 @@ def _read_npy_header(file: IO[bytes]) -> Header | None:
         return None
     unit = 4 if kind[1] == "U" else 1
     return tuple(int(each) for each in header["shape"]), int(kind[2:]) * unit
+
+
+# Arrays of texts have such names.
+_TEXTS = re.compile(r"name|path|caption|title|text|word", re.IGNORECASE)
+
+
+def is_probably_small(module: Module, node: ast.Call, source: ast.expr | None, text: object) -> bool:
+    """Whether a file is a download of a tutorial, or is named like a table of parameters."""
+    above = module.scopes.parent(node)
+    target = above.targets[0] if isinstance(above, ast.Assign) else None
+    bound = module.text(target) if target else ""
+    if isinstance(text, str):
+        return "://" in text or _SMALL_NAMES.search(text) is not None or _TEXTS.search(bound) is not None
+    if _SMALL_NAMES.search(f"{module.text(source) if source else ''} {bound}") or _TEXTS.search(bound):
+        return True
+    maker = source
+    if isinstance(source, ast.Name):
+        bindings = module.scopes.find(source)
+        maker = bindings[-1].value if bindings else None
+    return isinstance(maker, ast.Call) and (module.name(maker.func) or "") in (
+        "keras.utils.get_file",
+        "urllib.request.urlopen",
+    )

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import ast
 import math
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from weakref import WeakKeyDictionary
 
-from lowtide.doctor.array_files import read_header
+from lowtide.doctor.array_files import is_probably_small, read_header
 from lowtide.doctor.module import Module
 from lowtide.doctor.values import ARRAY
 from lowtide.units import format_bytes
@@ -50,13 +49,6 @@ _SAME_SIZE_METHODS = ("reshape", "copy", "flatten", "ravel", "transpose", "squee
 _SAMPLERS = ("random", "normal", "standard_normal", "uniform", "integers", "randint", "random_sample", "rand", "randn")
 _OWN_SHAPE_SAMPLERS = ("rand", "randn")
 _DEEPEST = 30
-# Names of files and variables that hold parameters or labels instead of samples.
-_SMALL_NAMES = re.compile(
-    r"prior|anchor|mean|std|stat|scal|vocab|label|class|config|kernel|template|palette|target|weight|(?<![a-z])(y|ys|ids?)(?![a-z])",
-    re.IGNORECASE,
-)
-# Arrays of texts have such names.
-_TEXTS = re.compile(r"name|path|caption|title|text|word", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -173,7 +165,7 @@ def _of_call(module: Module, node: ast.AST, path: tuple[int, ...], depth: int) -
     if name.endswith("model_selection.train_test_split"):
         return _of_split(module, node, path, depth)
     if path:
-        return _of_value(module, node, path, depth)
+        return _of_return(module, node, path, depth)
     if name.startswith("numpy."):
         return _of_numpy(module, node, name.removeprefix("numpy."), depth)
     if isinstance(node.func, ast.Attribute):
@@ -298,26 +290,16 @@ def _of_file(module: Module, node: ast.Call, name: str) -> ArraySize | None:
             return ArraySize(node, *header, is_file=True, loader=name)
         if path.is_file() and path.suffix in (".csv", ".txt", ".bin"):
             return ArraySize(node, (path.stat().st_size,), 1, is_file=True, loader=name)
-    return None if _is_probably_small(module, node, source, text) else ArraySize(node, None, is_file=True, loader=name)
+    return None if is_probably_small(module, node, source, text) else ArraySize(node, None, is_file=True, loader=name)
 
 
-def _is_probably_small(module: Module, node: ast.Call, source: ast.expr | None, text: object) -> bool:
-    """Whether a file is a download of a tutorial, or is named like a table of parameters."""
-    above = module.scopes.parent(node)
-    target = above.targets[0] if isinstance(above, ast.Assign) else None
-    bound = module.text(target) if target else ""
-    if isinstance(text, str):
-        return "://" in text or _SMALL_NAMES.search(text) is not None or _TEXTS.search(bound) is not None
-    if _SMALL_NAMES.search(f"{module.text(source) if source else ''} {bound}") or _TEXTS.search(bound):
-        return True
-    maker = source
-    if isinstance(source, ast.Name):
-        bindings = module.scopes.find(source)
-        maker = bindings[-1].value if bindings else None
-    return isinstance(maker, ast.Call) and (module.name(maker.func) or "") in (
-        "keras.utils.get_file",
-        "urllib.request.urlopen",
-    )
+def _of_return(module: Module, node: ast.Call, path: tuple[int, ...], depth: int) -> ArraySize | None:
+    """Return the size of one of the arrays that a function of the module returns."""
+    function = module.value(node.func)
+    if function is None or not isinstance(function.origin, ast.FunctionDef):
+        return _of_value(module, node, path, depth)
+    returns = [each for each in ast.walk(function.origin) if isinstance(each, ast.Return)]
+    return find_size(module, returns[0].value, path, depth) if len(returns) == 1 else None
 
 
 def _of_value(module: Module, node: ast.AST, path: tuple[int, ...], depth: int) -> ArraySize | None:

@@ -31,3 +31,13 @@ pairs = indices.map(pick, num_parallel_calls=data.AUTOTUNE)
 class Retriever(keras.Model):
     def call(self, queries):
         return tf.matmul(queries, embeddings, transpose_b=True)  # bad
+
+
+def main():
+    volumes = np.zeros((1000, 64, 64, 64, 4), dtype=np.float32)
+
+    @tf.function
+    def volume(index):
+        return tf.gather(volumes, index)  # bad
+
+    return volume

@@ -21,6 +21,7 @@ from lowtide.doctor.sizes import describe, find_size
 
 _LEAST_BYTES = 16 << 20
 _COPIES = 10
+_LARGEST_GRAPH_BYTES = 2 << 30
 _LIBRARIES = ("tensorflow.", "keras.")
 _PYTHON_FUNCTIONS = ("tensorflow.py_function", "tensorflow.numpy_function", "tensorflow.init_scope")
 
@@ -32,10 +33,12 @@ def _check(module: Module) -> Iterator[Problem]:
         size = find_size(module, name)
         if size is None or not size.is_at_least(_LEAST_BYTES) or not _is_from_outside(module, name):
             continue
+        cost = f"{_COPIES} copies or more while it is traced, {size.times(_COPIES)}with {describe(module, size)}"
+        if size.bytes is not None and size.bytes >= _LARGEST_GRAPH_BYTES:
+            cost = f"{describe(module, size)} is larger than a graph may be, 2 GiB, and tracing fails"
         yield Problem(
             name,
-            f"{name.id} becomes a constant of the function's graph: {_COPIES} copies or more while it is traced,"
-            f" {size.times(_COPIES)}with {describe(module, size)}",
+            f"{name.id} becomes a constant of the function's graph: {cost}",
             "give the function the rows that it needs as an argument, or refer to a tf.Variable made outside of it",
         )
 

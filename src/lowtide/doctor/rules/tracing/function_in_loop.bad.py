@@ -28,6 +28,6 @@ def gradient(x):
     return compiled(x)
 
 
-def train(steps):
-    for _ in range(steps):
+def train():
+    for _ in range(1_000):
         gradient(tf.constant(2.0))

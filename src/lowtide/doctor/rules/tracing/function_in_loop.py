@@ -24,7 +24,10 @@ def _check(module: Module) -> Iterator[Problem]:
         if not _is_decorator(module, call):
             yield from _made(module, call, call, module.short_text(call))
     for function in module.nodes(ast.FunctionDef):
-        if module.values.is_traced_by_decorator(function):
+        decorator = module.values.tracing_decorator(function)
+        given = decorator.keywords if isinstance(decorator, ast.Call) else []
+        # A function with experimental_implements marks an op in the graph of its caller.
+        if decorator is not None and not any(each.arg == "experimental_implements" for each in given):
             yield from _made(module, function, function, function.name)
 
 
@@ -55,13 +58,16 @@ def _is_decorator(module: Module, call: ast.Call) -> bool:
     return isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef)) and call in above.decorator_list
 
 
-def _runs_often(module: Module, node: ast.AST) -> bool:
+def _runs_often(module: Module, node: ast.AST, *, is_known: bool = False) -> bool:
     """Whether a loop of unknown or many passes, not over a few variants, contains a node."""
     for loop in module.loops_around(node):
         count = count_of(module, loop)
         if isinstance(loop, ast.While) or (count is not None and count > FEW):
             return True
-        if isinstance(loop, ast.For) and count is None and _is_of_steps(module, loop.iter):
+        is_of_data = isinstance(loop, ast.For) and module.kind(loop.iter) == "dataset"
+        if is_of_data or (
+            isinstance(loop, ast.For) and not is_known and count is None and _is_of_steps(module, loop.iter)
+        ):
             return True
     return False
 
@@ -95,7 +101,11 @@ def _leaves(node: ast.AST, maker: ast.FunctionDef) -> bool:
 def _line_of_loop(module: Module, function: ast.FunctionDef) -> int | None:
     """Return the line of a loop with many passes that calls a function of the module; None if there is none."""
     for call in module.nodes(ast.Call):
-        if isinstance(call.func, ast.Name) and call.func.id == function.name and _runs_often(module, call):
+        if (
+            isinstance(call.func, ast.Name)
+            and call.func.id == function.name
+            and _runs_often(module, call, is_known=True)
+        ):
             value = module.value(call.func)
             if value is not None and value.kind == FUNCTION and value.origin is function:
                 return module.source.find_place(module.loops_around(call)[0].lineno)[1]

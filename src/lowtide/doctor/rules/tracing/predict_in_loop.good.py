@@ -15,6 +15,11 @@ for batch in tf.data.TFRecordDataset(["a.tfrecord"]).batch(32):
     model.predict_on_batch(batch)
 for batch in tf.data.TFRecordDataset(["a.tfrecord"]).batch(32).take(3):
     model.predict(batch)
+data = tf.data.TFRecordDataset(["a.tfrecord"]).batch(32)
+for iteration in range(len(x_test)):
+    model.predict(data)
+    if iteration % 1_000 == 0:
+        model.predict(x_test)
 for path in ("a.npy", "b.npy"):
     model.predict(np.load(path))
 for i in range(9):
@@ -28,3 +33,16 @@ for i in range(1_000):
 def given(model, rows):
     for row in range(1_000):
         model.predict(rows[row])
+
+
+class Player(keras.Model):
+    def predict(self, x):
+        return tf.argmax(self(x), axis=-1)
+
+
+player = Player()
+for _ in range(1_000):
+    player.predict(x_test[:1])
+
+while True:
+    model.predict(x_test[int(input("row: "))][None])

@@ -22,7 +22,9 @@ from lowtide.doctor.values import ARRAY, DATASET, MODEL
 from lowtide.units import format_bytes
 
 _CALL_BYTES = 21 << 10
-_MANY = 50
+_MANY = 200
+# Every tenth pass is often.
+_OFTEN = 10
 # Loops over these have few passes, and each may well predict a whole data set.
 _FEW = re.compile(
     r"epoch|fold|model|trial|seed|split|layer|class|repeat|ensemble|round|generation|member|augment", re.I
@@ -32,7 +34,7 @@ _NAMES = re.compile(r"model|agent|generator|discriminator|actor|critic|policy|en
 
 def _check(module: Module) -> Iterator[Problem]:
     for call, owner in module.method_calls("predict"):
-        if not _is_model(module, call, owner):
+        if not _is_model(module, call, owner) or module.kind(module.argument(call, 0, "x")) == DATASET:
             continue
         found = _find_loop(module, call)
         if found is None:
@@ -51,7 +53,7 @@ def _check(module: Module) -> Iterator[Problem]:
 
 def _is_model(module: Module, call: ast.Call, owner: ast.expr) -> bool:
     if module.kind(owner) is not None:
-        return module.kind(owner) == MODEL
+        return module.kind(owner) == MODEL and not _has_own_predict(module, owner)
     # `verbose` is an argument of Keras's predict, and of no other well-known one.
     name = owner.attr if isinstance(owner, ast.Attribute) else owner.id if isinstance(owner, ast.Name) else ""
     if _NAMES.search(name) and module.argument(call, None, "verbose") is not None:
@@ -60,6 +62,15 @@ def _is_model(module: Module, call: ast.Call, owner: ast.expr) -> bool:
     bases = [module.name(each) for each in around.bases] if around is not None else []
     is_callback = any(each in ("keras.callbacks.Callback", "keras.Callback") for each in bases)
     return is_callback and module.text(owner) == "self.model"
+
+
+def _has_own_predict(module: Module, owner: ast.expr) -> bool:
+    """Whether the class of a model defines `predict` itself."""
+    value = module.value(owner)
+    made = value.origin if value is not None else None
+    kind = module.value(made.func) if isinstance(made, ast.Call) else None
+    parts = kind.origin.body if kind is not None and isinstance(kind.origin, ast.ClassDef) else []
+    return any(isinstance(each, ast.FunctionDef) and each.name == "predict" for each in parts)
 
 
 def _find_loop(module: Module, call: ast.Call) -> tuple[Loop | ast.comprehension, int | None] | None:
@@ -71,13 +82,28 @@ def _find_loop(module: Module, call: ast.Call) -> tuple[Loop | ast.comprehension
     for loop in loops:
         count = count_of(module, loop)
         if _is_long(module, loop, count):
-            return loop, count
+            return None if isinstance(loop, ast.For) and _is_rare(module, call, loop) else (loop, count)
     return None
+
+
+def _is_rare(module: Module, call: ast.Call, loop: Loop) -> bool:
+    """Whether a condition such as `step % 1000 == 0` leaves out most passes of a loop."""
+    for above in module.scopes.ancestors(call):
+        if above is loop:
+            return False
+        if isinstance(above, ast.If):
+            periods = [module.constant(each.right) for each in ast.walk(above.test) if isinstance(each, ast.BinOp)]
+            modulo = any(isinstance(each, ast.Mod) for each in ast.walk(above.test))
+            if modulo and not any(isinstance(each, int) and each <= _OFTEN for each in periods):
+                return True
+    return False
 
 
 def _is_long(module: Module, loop: Loop | ast.comprehension, count: int | None) -> bool:
     if isinstance(loop, ast.While):
-        return True
+        # A person who answers in each pass is slower.
+        calls = (each for each in ast.walk(loop) if isinstance(each, ast.Call))
+        return not any(module.name(each.func) == "builtins.input" for each in calls)
     if _FEW.search(module.text(loop.target) + " " + module.text(loop.iter)):
         return False
     return count >= _MANY if count is not None else _has_many(module, loop.iter)
