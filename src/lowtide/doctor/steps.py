@@ -93,6 +93,8 @@ def known_rounds(module: Module, loop: ast.AST) -> int | None:
     if isinstance(source, ast.Call) and _last_name(source.func) == "take" and source.args:
         number = module.constant(source.args[0])
         return number if isinstance(number, int) else None
+    if isinstance(source, ast.Call) and _last_name(source.func) == "split" and isinstance(source.func, ast.Attribute):
+        return _splits(module, source.func.value)
     if isinstance(source, (ast.List, ast.Tuple, ast.Set)):
         return None if any(isinstance(each, ast.Starred) for each in source.elts) else len(source.elts)
     if isinstance(source, ast.Name):
@@ -101,6 +103,16 @@ def known_rounds(module: Module, loop: ast.AST) -> int | None:
         if isinstance(value, (ast.List, ast.Tuple)) and not bindings[0].is_element:
             return len(value.elts)
     return None
+
+
+def _splits(module: Module, splitter: ast.expr) -> int | None:
+    """Return the number of splits of scikit-learn's KFold and the like."""
+    bindings = module.scopes.find(splitter) if isinstance(splitter, ast.Name) else []
+    made = bindings[-1].value if bindings else splitter
+    if not isinstance(made, ast.Call) or "sklearn.model_selection" not in (module.name(made.func) or ""):
+        return None
+    number = module.constant(module.argument(made, 0, "n_splits"))
+    return number if isinstance(number, int) else None
 
 
 def is_training(module: Module, loop: ast.AST) -> bool:

@@ -38,6 +38,17 @@ for rate in (0.1, 0.01):
     model = make_model(rate)
     model.fit(x, y)
 
+
+def cross_validate(splitter, rate):
+    scores = []
+    for train, test in splitter.split(x):
+        model = make_model(rate)
+        model.fit(x[train], y[train])
+        scores.append(model.evaluate(x[test], y[test]))
+    K.clear_session()
+    return scores
+
+
 model = make_model(0.1)
 for epoch in range(100):
     model.fit(x, y)

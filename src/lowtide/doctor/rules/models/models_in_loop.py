@@ -53,7 +53,7 @@ def _check(module: Module) -> Iterator[Problem]:
         ):
             continue
         times = f"{rounds:,} models are" if rounds and len(loops) == 1 else "a model is"
-        yield _problem(statement, times, f"call lt.release({target.id}) and `del {target.id}`")
+        yield _problem(statement, times, f"call lt.release({target.id})")
     yield from _check_chains(module)
 
 
@@ -127,7 +127,10 @@ def _has_whole(module: Module, node: ast.AST, name: str) -> bool:
 
 def _releases(module: Module, loop: Loop) -> bool:
     """Whether a loop does something about the memory of its models, itself or in a function that it calls."""
-    for node in own_nodes(*loop.body):
+    # A function may clear the session when its loop is over.
+    function = module.function_around(loop)
+    nodes = function.body if isinstance(function, ast.FunctionDef) else loop.body
+    for node in own_nodes(*nodes):
         if isinstance(node, ast.Call):
             if _last(node.func) in _RELEASES:
                 return True
