@@ -6,8 +6,8 @@ a test with 1 MiB of variables the process grew by 4.3 MiB for each one, and by 
 
 Use `with tf.compat.v1.Session() as session:`, or call `session.close()`.
 
-A session that is made once, at the top level of a script or in a function that no loop calls, is not reported: the process
-ends with it.
+A session that is made once, at the top level of a script or in a function that no loop calls, is not reported: the
+process ends with it.
 """
 
 from __future__ import annotations
