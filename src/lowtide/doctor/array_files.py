@@ -54,7 +54,7 @@ def _read_npy_header(file: IO[bytes]) -> Header | None:
 
 
 # Arrays of texts have such names.
-_TEXTS = re.compile(r"name|path|caption|title|text|word", re.IGNORECASE)
+_TEXTS = re.compile(r"name|path|caption|title|text|word|(?<![a-z])caps?(?![a-z])", re.IGNORECASE)
 
 
 def is_probably_small(module: Module, node: ast.Call, source: ast.expr | None, text: object) -> bool:

@@ -24,7 +24,7 @@ from lowtide.doctor.values import SESSION
 
 _SCRIPTS = ("main", "_main", "run_main")
 # Functions that are called for each input.
-_REPEATED = re.compile(r"predict|infer|detect|classif|recogni|embed|generate_|_step$")
+_REPEATED = re.compile(r"predict|infer|detect|classif|recogni|_step$")
 
 
 def _check(module: Module) -> Iterator[Problem]:

@@ -46,3 +46,13 @@ for _ in range(1_000):
 
 while True:
     model.predict(x_test[int(input("row: "))][None])
+
+
+def score(model, test_dataset, rounds):
+    for _ in range(rounds):
+        model.predict(test_dataset)
+
+
+with tf.compat.v1.Session():
+    for i in range(1_000):
+        model.predict(x_test[i : i + 1])

@@ -18,7 +18,7 @@ from lowtide.doctor.module import Loop, Module
 from lowtide.doctor.problem import Problem
 from lowtide.doctor.rule import Rule
 from lowtide.doctor.tracing import count_of
-from lowtide.doctor.values import ARRAY, DATASET, MODEL
+from lowtide.doctor.values import ARRAY, DATASET, MODEL, SESSION
 from lowtide.units import format_bytes
 
 _CALL_BYTES = 21 << 10
@@ -29,12 +29,13 @@ _OFTEN = 10
 _FEW = re.compile(
     r"epoch|fold|model|trial|seed|split|layer|class|repeat|ensemble|round|generation|member|augment", re.I
 )
+_SETS = re.compile(r"(^|_)(ds|dataset|loader|generator)$")
 _NAMES = re.compile(r"model|agent|generator|discriminator|actor|critic|policy|encoder|decoder|network", re.I)
 
 
 def _check(module: Module) -> Iterator[Problem]:
     for call, owner in module.method_calls("predict"):
-        if not _is_model(module, call, owner) or module.kind(module.argument(call, 0, "x")) == DATASET:
+        if not _is_model(module, call, owner) or _is_whole_set(module, call) or _in_session(module, call):
             continue
         found = _find_loop(module, call)
         if found is None:
@@ -49,6 +50,18 @@ def _check(module: Module) -> Iterator[Problem]:
             f"call {text}(x, training=False) or {text}.predict_on_batch(x), or predict all samples in one call; for"
             " more data than memory, lt.predict_in_batches",
         )
+
+
+def _is_whole_set(module: Module, call: ast.Call) -> bool:
+    """Whether a call predicts a data set, beside which its own cost is nothing."""
+    data = module.argument(call, 0, "x")
+    return module.kind(data) == DATASET or (isinstance(data, ast.Name) and _SETS.search(data.id) is not None)
+
+
+def _in_session(module: Module, call: ast.Call) -> bool:
+    """Whether a call runs in a session of TensorFlow 1, in which Keras makes no pipelines."""
+    blocks = (each for each in module.scopes.ancestors(call) if isinstance(each, ast.With))
+    return any(module.kind(item.context_expr) == SESSION for each in blocks for item in each.items)
 
 
 def _is_model(module: Module, call: ast.Call, owner: ast.expr) -> bool:
