@@ -55,6 +55,10 @@ def _read_npy_header(file: IO[bytes]) -> Header | None:
     return tuple(int(each) for each in header["shape"]), int(kind[2:]) * unit
 
 
+# Arrays of texts have such names.
+_TEXTS = re.compile(r"name|path|caption|title|text|word|(?<![a-z])caps?(?![a-z])", re.IGNORECASE)
+
+
 def is_probably_small(module: Module, node: ast.Call, source: ast.expr | None, text: object) -> bool:
     """Whether a file is a download of a tutorial, or is named like a table of parameters."""
     above = module.scopes.parent(node)

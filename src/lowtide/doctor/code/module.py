@@ -40,6 +40,12 @@ class Module:
         self.scopes = Scopes(self.tree)
         self.values = ValueFinder(self.scopes)
 
+    @cached_property
+    def is_test(self) -> bool:
+        """Whether this is a test, by its name: its data and models are small and thrown away."""
+        path = self.source.path
+        return path.stem.startswith("test_") or path.stem.endswith("_test") or path.parent.name in ("tests", "testing")
+
     # -- finding nodes -------------------------------------------------------------------------------------------
 
     def nodes(self, *kinds: type[Node]) -> Iterator[Node]:

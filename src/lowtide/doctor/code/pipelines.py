@@ -19,7 +19,7 @@ _RECORDS = ("tensorflow.data.TFRecordDataset", "tensorflow.data.FixedLengthRecor
 # Functions that make large elements: images, sounds, contents of files.
 _DECODERS = (
     "tensorflow.io.read_file", "tensorflow.io.decode_image", "tensorflow.io.decode_jpeg", "tensorflow.io.decode_png",
-    "tensorflow.io.decode_bmp", "tensorflow.io.decode_gif", "tensorflow.io.decode_raw", "tensorflow.image.decode_image",
+    "tensorflow.io.decode_bmp", "tensorflow.io.decode_gif", "tensorflow.image.decode_image",
     "tensorflow.image.decode_jpeg", "tensorflow.image.decode_png", "tensorflow.image.decode_bmp",
     "tensorflow.image.decode_gif", "tensorflow.audio.decode_wav", "tensorflow.read_file", "tensorflow.image.resize",
 )  # fmt: skip

@@ -38,6 +38,8 @@ def _check(module: Module) -> Iterator[Problem]:
         size = find_size(module, array)
         if array is None or size is None or not size.is_at_least(_LEAST_BYTES if size.is_loaded else _LEAST_MADE_BYTES):
             continue
+        if module.is_test and not size.is_loaded:
+            continue
         copies, place = _cost(module, call)
         if copies == _COPIES and _is_whole_matrix(module, call):
             continue

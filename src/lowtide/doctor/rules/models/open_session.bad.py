@@ -15,6 +15,10 @@ def describe(name):
     print(value)
 
 
+for each in ("a", "b", "c"):
+    describe(each)
+
+
 for fold in range(10):
     sess = tf.compat.v1.Session()  # bad
     sess.run(tf.compat.v1.global_variables_initializer())

@@ -42,6 +42,13 @@ for fold in range(10):
     session.run("output:0")
     session.close()
 
-# The process ends with it.
+
+def train():
+    session = v1.InteractiveSession()
+    session.run("train")
+
+
+# The process ends with them.
+train()
 sess = tf.compat.v1.Session()
 print(sess.run("output:0"))

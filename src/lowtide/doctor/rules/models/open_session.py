@@ -6,8 +6,8 @@ a test with 1 MiB of variables the process grew by 4.3 MiB for each one, and by 
 
 Use `with tf.compat.v1.Session() as session:`, or call `session.close()`.
 
-A session that is made once, at the top level of a script or in a function such as `main`, is not reported: the process
-ends with it.
+A session that is made once, at the top level of a script or in a function that no loop calls, is not reported: the
+process ends with it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from lowtide.doctor.rule import Rule
 
 _SCRIPTS = ("main", "_main", "run_main")
 # Functions that are called for each input.
-_REPEATED = re.compile(r"predict|infer|detect|classif|recogni|embed|generate_|_step$")
+_REPEATED = re.compile(r"predict|infer|detect|classif|recogni|_step$")
 
 
 def _check(module: Module) -> Iterator[Problem]:
@@ -41,7 +41,7 @@ def _check(module: Module) -> Iterator[Problem]:
         if not in_loop and (function is None or getattr(function, "name", "") in _SCRIPTS):
             continue
         is_interactive = (module.name(call.func) or "").endswith("InteractiveSession")
-        if not (in_loop or is_interactive or _is_repeated(module, function)):
+        if not (in_loop or _is_repeated(module, function)):
             continue
         if _is_closed(module, target.id, function) or _is_test(module, function):
             continue

@@ -25,3 +25,10 @@ pairs = tf.data.Dataset.from_tensor_slices((x_train, y_train)).shuffle(60_000).b
 
 def given(dataset):
     return dataset.shuffle(100_000)
+
+
+def letters(line):
+    return tf.one_hot(tf.io.decode_raw(line, tf.uint8), 256)
+
+
+names = tf.data.TextLineDataset("names.csv").map(letters).shuffle(10_000).padded_batch(32)

@@ -23,7 +23,7 @@ def _check(module: Module) -> Iterator[Problem]:
     for call, value in datasets(module, "prefetch"):
         batch = batch_stage(value)
         buffer = module.argument(call, 0, "buffer_size")
-        if batch is None or buffer is None:
+        if batch is None or buffer is None or module.is_test:
             continue
         count = module.constant(buffer)
         size = module.argument(batch, 0, "batch_size")

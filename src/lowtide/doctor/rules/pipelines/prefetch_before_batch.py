@@ -21,6 +21,8 @@ _MOST_BATCHES = 2
 
 
 def _check(module: Module) -> Iterator[Problem]:
+    if module.is_test:
+        return
     later = [value.stages for _, value in datasets(module, "prefetch")]
     for batch, value in datasets(module, *BATCHES):
         if batch_stage(value) is not None or any(batch in stages for stages in later):

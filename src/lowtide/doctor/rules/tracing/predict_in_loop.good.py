@@ -33,3 +33,26 @@ for i in range(1_000):
 def given(model, rows):
     for row in range(1_000):
         model.predict(rows[row])
+
+
+class Player(keras.Model):
+    def predict(self, x):
+        return tf.argmax(self(x), axis=-1)
+
+
+player = Player()
+for _ in range(1_000):
+    player.predict(x_test[:1])
+
+while True:
+    model.predict(x_test[int(input("row: "))][None])
+
+
+def score(model, test_dataset, rounds):
+    for _ in range(rounds):
+        model.predict(test_dataset)
+
+
+with tf.compat.v1.Session():
+    for i in range(1_000):
+        model.predict(x_test[i : i + 1])

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 from lowtide.doctor.code.module import Loop, Module
 from lowtide.doctor.code.tracing import count_of
-from lowtide.doctor.code.values import ARRAY, DATASET, MODEL
+from lowtide.doctor.code.values import ARRAY, DATASET, MODEL, SESSION
 from lowtide.doctor.problem import Problem
 from lowtide.doctor.rule import Rule
 from lowtide.units import format_bytes
@@ -29,12 +29,13 @@ _OFTEN = 10
 _FEW = re.compile(
     r"epoch|fold|model|trial|seed|split|layer|class|repeat|ensemble|round|generation|member|augment", re.I
 )
+_SETS = re.compile(r"(^|_)(ds|dataset|loader|generator)$")
 _NAMES = re.compile(r"model|agent|generator|discriminator|actor|critic|policy|encoder|decoder|network", re.I)
 
 
 def _check(module: Module) -> Iterator[Problem]:
     for call, owner in module.method_calls("predict"):
-        if not _is_model(module, call, owner) or module.kind(module.argument(call, 0, "x")) == DATASET:
+        if not _is_model(module, call, owner) or _is_whole_set(module, call) or _in_session(module, call):
             continue
         found = _find_loop(module, call)
         if found is None:
@@ -51,9 +52,21 @@ def _check(module: Module) -> Iterator[Problem]:
         )
 
 
+def _is_whole_set(module: Module, call: ast.Call) -> bool:
+    """Whether a call predicts a data set, beside which its own cost is nothing."""
+    data = module.argument(call, 0, "x")
+    return module.kind(data) == DATASET or (isinstance(data, ast.Name) and _SETS.search(data.id) is not None)
+
+
+def _in_session(module: Module, call: ast.Call) -> bool:
+    """Whether a call runs in a session of TensorFlow 1, in which Keras makes no pipelines."""
+    blocks = (each for each in module.scopes.ancestors(call) if isinstance(each, ast.With))
+    return any(module.kind(item.context_expr) == SESSION for each in blocks for item in each.items)
+
+
 def _is_model(module: Module, call: ast.Call, owner: ast.expr) -> bool:
     if module.kind(owner) is not None:
-        return module.kind(owner) == MODEL
+        return module.kind(owner) == MODEL and not _has_own_predict(module, owner)
     # `verbose` is an argument of Keras's predict, and of no other well-known one.
     name = owner.attr if isinstance(owner, ast.Attribute) else owner.id if isinstance(owner, ast.Name) else ""
     if _NAMES.search(name) and module.argument(call, None, "verbose") is not None:
@@ -62,6 +75,15 @@ def _is_model(module: Module, call: ast.Call, owner: ast.expr) -> bool:
     bases = [module.name(each) for each in around.bases] if around is not None else []
     is_callback = any(each in ("keras.callbacks.Callback", "keras.Callback") for each in bases)
     return is_callback and module.text(owner) == "self.model"
+
+
+def _has_own_predict(module: Module, owner: ast.expr) -> bool:
+    """Whether the class of a model defines `predict` itself."""
+    value = module.value(owner)
+    made = value.origin if value is not None else None
+    kind = module.value(made.func) if isinstance(made, ast.Call) else None
+    parts = kind.origin.body if kind is not None and isinstance(kind.origin, ast.ClassDef) else []
+    return any(isinstance(each, ast.FunctionDef) and each.name == "predict" for each in parts)
 
 
 def _find_loop(module: Module, call: ast.Call) -> tuple[Loop | ast.comprehension, int | None] | None:
@@ -92,7 +114,9 @@ def _is_rare(module: Module, call: ast.Call, loop: Loop) -> bool:
 
 def _is_long(module: Module, loop: Loop | ast.comprehension, count: int | None) -> bool:
     if isinstance(loop, ast.While):
-        return True
+        # A person who answers in each pass is slower.
+        calls = (each for each in ast.walk(loop) if isinstance(each, ast.Call))
+        return not any(module.name(each.func) == "builtins.input" for each in calls)
     if _FEW.search(module.text(loop.target) + " " + module.text(loop.iter)):
         return False
     return count >= _MANY if count is not None else _has_many(module, loop.iter)
