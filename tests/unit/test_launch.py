@@ -147,4 +147,5 @@ def test_two_threads_may_wait_for_the_same_module(module):
     AfterImport(name, lambda: seen.append("two")).install()
     importlib.import_module(name)
     assert sorted(seen) == ["one", "two"]
-    assert not any(isinstance(finder, AfterImport) for finder in sys.meta_path)
+    # lowtide itself waits for keras.models.
+    assert name not in [finder.name for finder in sys.meta_path if isinstance(finder, AfterImport)]

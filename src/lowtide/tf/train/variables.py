@@ -26,7 +26,7 @@ _PIECE_BYTES = 16 << 20
 # Keras numbers names over all objects of a process.
 _NUMBER = re.compile(r"_\d+(?=_|/|$)")
 
-_AnyPiece = TypeVar("_AnyPiece", bound="Piece")
+AnyPiece = TypeVar("AnyPiece", bound="Piece")
 
 
 class Piece(Protocol):
@@ -166,9 +166,9 @@ def _pieces(variables: Sequence[Any], names: Sequence[str]) -> Iterator[Variable
             yield VariablePiece(whole.variable, name, (start, min(start + count, rows)))
 
 
-def _groups(pieces: Iterable[_AnyPiece]) -> Iterator[list[_AnyPiece]]:
+def _groups(pieces: Iterable[AnyPiece]) -> Iterator[list[AnyPiece]]:
     """Yield pieces that are written together."""
-    group: list[_AnyPiece] = []
+    group: list[AnyPiece] = []
     held = 0
     for piece in pieces:
         if group and held + piece.bytes > _PIECE_BYTES:
