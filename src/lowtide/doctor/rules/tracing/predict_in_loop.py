@@ -113,6 +113,8 @@ def _is_rare(module: Module, call: ast.Call, loop: Loop) -> bool:
 
 
 def _is_long(module: Module, loop: Loop | ast.comprehension, count: int | None) -> bool:
+    if _fits(loop):
+        return False
     if isinstance(loop, ast.While):
         # A person who answers in each pass is slower.
         calls = (each for each in ast.walk(loop) if isinstance(each, ast.Call))
@@ -120,6 +122,12 @@ def _is_long(module: Module, loop: Loop | ast.comprehension, count: int | None) 
     if _FEW.search(module.text(loop.target) + " " + module.text(loop.iter)):
         return False
     return count >= _MANY if count is not None else _has_many(module, loop.iter)
+
+
+def _fits(loop: Loop | ast.comprehension) -> bool:
+    """Whether each pass trains a model with `fit`, beside which one call of predict is nothing."""
+    calls = (each for each in ast.walk(loop) if isinstance(each, ast.Call))
+    return any(isinstance(each.func, ast.Attribute) and each.func.attr == "fit" for each in calls)
 
 
 def _has_many(module: Module, iterable: ast.expr) -> bool:
