@@ -13,7 +13,7 @@ import click
 
 from lowtide.errors import LowtideError
 from lowtide.progress import Progress
-from lowtide.units import parse_bytes
+from lowtide.units import format_count, parse_bytes
 
 if TYPE_CHECKING:
     from lowtide.doctor.checkup import Checkup, Task
@@ -154,7 +154,9 @@ def _check(
     with progress("looking for files") as on_progress:
         tasks = _find_tasks(paths, options)
         count = len(tasks)
-        found = check_files(tasks, lambda done: on_progress(Progress(f"reading {count:,} files", done, count)))
+        found = check_files(
+            tasks, lambda done: on_progress(Progress(f"reading {format_count(count, 'file')}", done, count))
+        )
     if has_standard_input:
         file, mistakes = _check_standard_input(options)
         found = Checkup((*found.files, file), (*found.mistakes, *mistakes))

@@ -55,14 +55,19 @@ def _read_npy_header(file: IO[bytes]) -> Header | None:
     return tuple(int(each) for each in header["shape"]), int(kind[2:]) * unit
 
 
+_TEXT_TYPES = ("builtins.str", "numpy.str", "numpy.str_", "numpy.bytes_", "numpy.unicode_", "numpy.object_")
 # Arrays of texts have such names.
-_TEXTS = re.compile(r"name|path|caption|title|text|word|(?<![a-z])caps?(?![a-z])", re.IGNORECASE)
+_TEXTS = re.compile(r"name|path|list|caption|title|text|word|(?<![a-z])caps?(?![a-z])", re.IGNORECASE)
 
 
 def is_probably_small(module: Module, node: ast.Call, source: ast.expr | None, text: object) -> bool:
     """Whether a file is a download of a tutorial, or is named like a table of parameters."""
     above = module.scopes.parent(node)
-    bound = module.text(above.targets[0]) if isinstance(above, ast.Assign) else ""
+    target = above.targets[0] if isinstance(above, ast.Assign) else None
+    bound = module.text(target) if target else ""
+    dtype = module.argument(node, None, "dtype")
+    if module.constant(dtype) in ("str", "U") or (module.name(dtype) or "") in _TEXT_TYPES:
+        return True
     if isinstance(text, str):
         return "://" in text or _SMALL_NAMES.search(text) is not None or _TEXTS.search(bound) is not None
     if _SMALL_NAMES.search(f"{module.text(source) if source else ''} {bound}") or _TEXTS.search(bound):

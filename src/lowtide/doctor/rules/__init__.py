@@ -1,7 +1,8 @@
 """All rules: one module for each, which defines RULE, with examples beside it.
 
 Beside `NAME.py`, `NAME.bad.py` has code in which the rule finds something on each line that ends with `# bad`;
-`NAME.good.py` has code in which it finds nothing; where it corrects code, `NAME.in.py` becomes `NAME.out.py`.
+`NAME.good.py` has code in which it finds nothing; where it corrects code, `NAME.in.py` becomes `NAME.out.py`. Both of
+these are whole programs that print what they compute; `benchmarks/doctor` runs them with the same seeds and compares it.
 """
 
 from __future__ import annotations

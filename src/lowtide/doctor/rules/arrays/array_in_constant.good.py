@@ -25,3 +25,10 @@ for begin in range(0, 50_000, 100):
 matrix = np.random.rand(10_000, 10_000)
 left = tf.constant(matrix)
 print(tf.matmul(left, left), tf.linalg.svd(tf.convert_to_tensor(matrix)))
+
+
+def read_list(file):
+    return np.genfromtxt(file, dtype=str, encoding="utf-8")
+
+
+paths = tf.constant(read_list("files.txt"))

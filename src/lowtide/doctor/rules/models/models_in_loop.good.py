@@ -67,3 +67,8 @@ def first_good(rates):
         if history.history["loss"][-1] < 0.1:
             return model
     return None
+
+for fold in range(5):
+    small = keras.Sequential([keras.layers.Dense(8), keras.layers.Dense(1)])
+    small.compile("sgd", "mse")
+    small.fit(np.zeros((8, 2)), np.zeros((8, 1)))

@@ -27,13 +27,16 @@ from lowtide.doctor.code.values import MODEL
 from lowtide.doctor.problem import Problem
 from lowtide.doctor.rule import Rule
 
-# A loop over as few models is not worth a line.
+# A loop over as few models is not worth a line, and a cross-validation of small models is none either.
 _FEW = 4
+_FEW_SMALL = 9
+_LARGE = ("keras.applications.", "tensorflow_hub.", "keras.models.load_model", "keras.saving.load_model")
 _TRAINS = ("fit", "fit_generator", "train_on_batch")
 _RELEASES = ("clear_session", "release", "reset_default_graph", "Process", "Pool", "ProcessPoolExecutor")
 
 
 def _check(module: Module) -> Iterator[Problem]:
+    few = _FEW if any(module.calls(*_LARGE)) else _FEW_SMALL
     for statement in module.nodes(ast.Assign):
         target = statement.targets[0]
         loops = module.loops_around(statement)
@@ -46,15 +49,11 @@ def _check(module: Module) -> Iterator[Problem]:
             continue
         rounds = known_rounds(module, loop)
         total = known_rounds(module, loops[-1]) if len(loops) > 1 else None
-        if (
-            rounds is not None
-            and rounds <= _FEW
-            and (len(loops) == 1 or (total is not None and total * rounds <= _FEW))
-        ):
+        if rounds is not None and rounds <= few and (len(loops) == 1 or (total is not None and total * rounds <= few)):
             continue
         times = f"{rounds:,} models are" if rounds and len(loops) == 1 else "a model is"
         yield _problem(statement, times, f"call lt.release({target.id})")
-    yield from _check_chains(module)
+    yield from _check_chains(module, few)
 
 
 def _problem(node: ast.AST, times: str, release: str) -> Problem:
@@ -66,14 +65,14 @@ def _problem(node: ast.AST, times: str, release: str) -> Problem:
     )
 
 
-def _check_chains(module: Module) -> Iterator[Problem]:
+def _check_chains(module: Module, few: int) -> Iterator[Problem]:
     """Find models that are trained without a name, as in `make_model(rate).fit(x, y)`."""
     for call, owner in module.method_calls("fit"):
         loops = module.loops_around(call)
         if not loops or not isinstance(owner, ast.Call) or not _makes_model(module, owner):
             continue
         rounds = known_rounds(module, loops[0])
-        if not _releases(module, loops[0]) and (rounds is None or rounds > _FEW):
+        if not _releases(module, loops[0]) and (rounds is None or rounds > few):
             yield _problem(call, f"{rounds:,} models are" if rounds else "a model is", "call lt.release()")
 
 

@@ -16,6 +16,7 @@ from lowtide.doctor.code.module import Module
 from lowtide.doctor.code.tracing import changing_arguments, option, traced_calls
 from lowtide.doctor.problem import Problem
 from lowtide.doctor.rule import Rule
+from lowtide.units import format_count
 
 _RELAXED = ("input_signature", "reduce_retracing", "experimental_relax_shapes", "jit_compile")
 
@@ -25,7 +26,7 @@ def _check(module: Module) -> Iterator[Problem]:
         if any(option(module, maker, each) for each in _RELAXED):
             continue
         for argument, count in changing_arguments(module, call, shapes=True):
-            times = f"{count:,} traces" if count is not None else "a trace for each shape,"
+            times = format_count(count, "trace") if count is not None else "a trace for each shape,"
             yield Problem(
                 call,
                 f"{module.short_text(call.func)} is traced again for each shape of {module.short_text(argument)}:"

@@ -16,7 +16,7 @@ from lowtide.doctor.code.module import Module
 from lowtide.doctor.code.tracing import changing_arguments, option, traced_calls
 from lowtide.doctor.problem import Problem
 from lowtide.doctor.rule import Rule
-from lowtide.units import format_bytes
+from lowtide.units import format_bytes, format_count
 
 _TRACE_BYTES = 120 << 10
 
@@ -27,7 +27,7 @@ def _check(module: Module) -> Iterator[Problem]:
             continue
         for argument, count in changing_arguments(module, call, shapes=False):
             text, function = module.short_text(argument), module.short_text(call.func)
-            times = f"{count:,} traces" if count is not None else "a trace for each value"
+            times = format_count(count, "trace") if count is not None else "a trace for each value"
             total = f", {format_bytes(count * _TRACE_BYTES)}" if count is not None else ""
             yield Problem(
                 call,

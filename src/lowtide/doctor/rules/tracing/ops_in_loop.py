@@ -18,7 +18,7 @@ from lowtide.doctor.code.tracing import FEW, count_of
 from lowtide.doctor.code.values import SESSION, TENSOR
 from lowtide.doctor.problem import Problem
 from lowtide.doctor.rule import Rule
-from lowtide.units import format_bytes
+from lowtide.units import format_bytes, format_count
 
 _OP_BYTES = 68 << 10
 _MAKERS = (
@@ -37,7 +37,7 @@ def _check(module: Module) -> Iterator[Problem]:
         if loop is None or made is None:
             continue
         count = count_of(module, loop)
-        total = f", {format_bytes(count * _OP_BYTES)} for {count:,} passes" if count is not None else ""
+        total = f", {format_bytes(count * _OP_BYTES)} for {format_count(count, 'pass')}" if count is not None else ""
         line = module.source.find_place(loop.lineno)[1]
         yield Problem(
             made,

@@ -19,7 +19,7 @@ from lowtide.doctor.code.tracing import count_of
 from lowtide.doctor.code.values import ARRAY, DATASET, MODEL, SESSION
 from lowtide.doctor.problem import Problem
 from lowtide.doctor.rule import Rule
-from lowtide.units import format_bytes
+from lowtide.units import format_bytes, format_count
 
 _CALL_BYTES = 21 << 10
 _MANY = 200
@@ -43,7 +43,7 @@ def _check(module: Module) -> Iterator[Problem]:
         loop, count = found
         text = module.short_text(owner)
         line = module.source.find_place(loop.lineno)[1] if isinstance(loop, (ast.For, ast.While)) else call.lineno
-        total = f": {format_bytes(count * _CALL_BYTES)} for {count:,} calls" if count is not None else ""
+        total = f": {format_bytes(count * _CALL_BYTES)} for {format_count(count, 'call')}" if count is not None else ""
         yield Problem(
             call,
             f"{text}.predict in the loop at line {line} makes a pipeline in each pass and leaves 21 KiB behind{total}",
@@ -113,6 +113,8 @@ def _is_rare(module: Module, call: ast.Call, loop: Loop) -> bool:
 
 
 def _is_long(module: Module, loop: Loop | ast.comprehension, count: int | None) -> bool:
+    if _fits(loop):
+        return False
     if isinstance(loop, ast.While):
         # A person who answers in each pass is slower.
         calls = (each for each in ast.walk(loop) if isinstance(each, ast.Call))
@@ -120,6 +122,12 @@ def _is_long(module: Module, loop: Loop | ast.comprehension, count: int | None) 
     if _FEW.search(module.text(loop.target) + " " + module.text(loop.iter)):
         return False
     return count >= _MANY if count is not None else _has_many(module, loop.iter)
+
+
+def _fits(loop: Loop | ast.comprehension) -> bool:
+    """Whether each pass trains a model with `fit`, beside which one call of predict is nothing."""
+    calls = (each for each in ast.walk(loop) if isinstance(each, ast.Call))
+    return any(isinstance(each.func, ast.Attribute) and each.func.attr == "fit" for each in calls)
 
 
 def _has_many(module: Module, iterable: ast.expr) -> bool:
