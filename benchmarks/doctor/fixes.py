@@ -30,8 +30,8 @@ def measure_fixes() -> Section:
     words = "every fix leaves code that parses, runs and computes the same"
     bars = [Bar(words, f"{same} of {len(rows)}", bool(rows) and same == len(rows))]
     notes = [
-        "Both files run with the same seeds in processes of their own, and what they print is compared. Of numbers, the"
-        f" largest relative deviation is given, and one of at most {_LARGEST_DEVIATION:.0e} holds.",
+        "Both files run with the same seeds in processes of their own, and what they print is compared.",
+        f"Of numbers the largest relative deviation is given; one of at most {_LARGEST_DEVIATION:.0e} holds.",
     ]
     return Section("Fixes", ("rule", "example", "parses", "runs", "computes the same"), cells, bars, notes)
 
