@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from lowtide.doctor.module import Loop, Module
 from lowtide.doctor.problem import Problem
 from lowtide.doctor.rule import Rule
+from lowtide.doctor.sizes import find_size
 from lowtide.doctor.tracing import count_of
 from lowtide.doctor.values import ARRAY, DATASET, MODEL, SESSION
 from lowtide.units import format_bytes
@@ -142,7 +143,9 @@ def _has_many(module: Module, iterable: ast.expr) -> bool:
         return False
     if value.kind == DATASET:
         return not any(isinstance(each.func, ast.Attribute) and each.func.attr == "take" for each in value.stages)
-    return value.kind == ARRAY
+    size = find_size(module, iterable)
+    is_short = size is not None and size.shape is not None and size.shape[:1] < (_MANY,)
+    return value.kind == ARRAY and not is_short
 
 
 RULE = Rule("LT305", "predict in a loop", _check, __doc__)
