@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: run test check browser page page-check bench-accuracy bench-measure bench-fit bench-feed bench-explore bench-train clean
+.PHONY: run test check browser page page-check bench-accuracy bench-measure bench-fit bench-feed bench-explore bench-train bench-doctor clean
 
 run: $(VENV)/.cpu
 	@mkdir -p out
@@ -39,6 +39,11 @@ bench-explore: $(VENV)/.dev browser
 
 bench-train: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.train
+
+# CORPORA is a folder of repositories, ARTICLES one of articles, PEERS an environment; see its README.
+bench-doctor: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.doctor $(if $(CORPORA),--corpora $(CORPORA)) $(if $(ARTICLES),--articles $(ARTICLES)) \
+		$(if $(PEERS),--peers $(PEERS))
 
 # The page of `lowtide view`. What is built is committed, so that nobody needs Node to use it.
 page: web/node_modules/.installed

@@ -29,11 +29,11 @@ def measure_fixes() -> Section:
     same = sum(holds for _, holds in rows)
     words = "every fix leaves code that parses, runs and computes the same"
     bars = [Bar(words, f"{same} of {len(rows)}", bool(rows) and same == len(rows))]
-    note = (
-        "Both files run with the same seeds in processes of their own, and what they print is compared. Of numbers, the"
-        f" largest relative deviation is given, and one of at most {_LARGEST_DEVIATION:.0e} holds."
-    )
-    return Section("Fixes", ("rule", "example", "parses", "runs", "computes the same"), cells, bars, [note])
+    notes = [
+        "Both files run with the same seeds in processes of their own, and what they print is compared.",
+        f"Of numbers the largest relative deviation is given; one of at most {_LARGEST_DEVIATION:.0e} holds.",
+    ]
+    return Section("Fixes", ("rule", "example", "parses", "runs", "computes the same"), cells, bars, notes)
 
 
 def _row(rule: Rule, before: Path) -> tuple[list[str], bool]:

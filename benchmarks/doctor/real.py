@@ -144,12 +144,15 @@ def _repositories_section(checked: Sequence[Checked], verdicts: dict[tuple[str, 
 
 
 def _verdict_bars(findings: Sequence[Finding], verdicts: dict[tuple[str, str, str, str], Verdict]) -> Iterator[Bar]:
-    _, right, wrong, unknown = (int(each) for each in _judged(findings, verdicts))
-    share = wrong / (right + wrong) if right + wrong else None
-    words = f"at most {percent(MOST_WRONG)} of the findings are wrong"
-    yield Bar(
-        words, f"{percent(share, digits=1)}: {wrong} of {right + wrong}", share is not None and share <= MOST_WRONG
-    )
+    # A repository may have the same code several times.
+    different = list({(each.repository, each.code, each.digest): each for each in findings}.values())
+    for chosen, which in ((findings, "findings"), (different, "different findings, copies left out,")):
+        _, right, wrong, _ = (int(each) for each in _judged(chosen, verdicts))
+        share = wrong / (right + wrong) if right + wrong else None
+        words = f"at most {percent(MOST_WRONG)} of the {which} are wrong"
+        seen = f"{percent(share, digits=1)}: {wrong} of {right + wrong}"
+        yield Bar(words, seen, share is not None and share <= MOST_WRONG)
+    unknown = int(_judged(findings, verdicts)[-1])
     yield Bar("every finding is judged", f"{unknown} are not", not unknown)
 
 

@@ -97,14 +97,23 @@ class Module:
             if len(bindings) == 1 and bindings[0].index is None and not bindings[0].is_element:
                 return self.constant(bindings[0].value, depth + 1)
         if isinstance(node, ast.Tuple):
-            parts = [self.constant(each, depth + 1) for each in node.elts]
-            return None if None in parts else tuple(parts)
+            return self._constants(node.elts, depth + 1)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
             operand = self.constant(node.operand, depth + 1)
             return -operand if isinstance(operand, (int, float)) else None
         if isinstance(node, ast.BinOp):
             return _compute(node.op, self.constant(node.left, depth + 1), self.constant(node.right, depth + 1))
         return None
+
+    def _constants(self, nodes: list[ast.expr], depth: int) -> tuple[object, ...] | None:
+        """Return the values of the parts of a tuple, with those of `*shape` in its place; None if one is unknown."""
+        found: list[object] = []
+        for each in nodes:
+            value = self.constant(each.value if isinstance(each, ast.Starred) else each, depth)
+            if value is None or (isinstance(each, ast.Starred) and not isinstance(value, tuple)):
+                return None
+            found += value if isinstance(each, ast.Starred) and isinstance(value, tuple) else [value]
+        return tuple(found)
 
     def argument(self, call: ast.Call, position: int | None, name: str) -> ast.expr | None:
         """Return an argument of a call, by position or by name; None if it is not given."""

@@ -225,10 +225,8 @@ def _made(module: Module, node: ast.Call, shape: ast.expr | None, dtype_position
 
 def _sampled(module: Module, node: ast.Call, name: str) -> ArraySize | None:
     if name in _OWN_SHAPE_SAMPLERS:
-        dimensions: list[object] = []
-        for each in node.args:
-            value = module.constant(each.value if isinstance(each, ast.Starred) else each)
-            dimensions += value if isinstance(each, ast.Starred) and isinstance(value, tuple) else [value]
+        known = module.constant(ast.Tuple(node.args, ast.Load()))
+        dimensions = known if isinstance(known, tuple) else ()
         if not dimensions or not all(isinstance(each, int) and each >= 0 for each in dimensions):
             return None
         return ArraySize(node, tuple(each for each in dimensions if isinstance(each, int)), 8, loader="numpy")

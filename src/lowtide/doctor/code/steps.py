@@ -86,7 +86,7 @@ def known_rounds(module: Module, loop: ast.AST) -> int | None:
     if isinstance(source, ast.Call) and _last_name(source.func) in ("tqdm", "trange", "enumerate") and source.args:
         source = source.args[0] if _last_name(source.func) != "trange" else source
     if isinstance(source, ast.Call) and _last_name(source.func) in ("range", "trange") and source.args:
-        numbers = [module.constant(each) for each in source.args]
+        numbers = [_length(module, each) or module.constant(each) for each in source.args]
         known = [each for each in numbers if isinstance(each, int)]
         if len(known) == len(numbers) <= 3 and known[2:] != [0]:
             return len(range(*known))
@@ -95,13 +95,23 @@ def known_rounds(module: Module, loop: ast.AST) -> int | None:
         return number if isinstance(number, int) else None
     if isinstance(source, ast.Call) and _last_name(source.func) == "split" and isinstance(source.func, ast.Attribute):
         return _splits(module, source.func.value)
-    if isinstance(source, (ast.List, ast.Tuple, ast.Set)):
-        return None if any(isinstance(each, ast.Starred) for each in source.elts) else len(source.elts)
-    if isinstance(source, ast.Name):
-        bindings = module.scopes.find(source)
-        value = bindings[0].value if len(bindings) == 1 and bindings[0].index is None else None
-        if isinstance(value, (ast.List, ast.Tuple)) and not bindings[0].is_element:
-            return len(value.elts)
+    return _count_elements(module, source)
+
+
+def _length(module: Module, node: ast.expr) -> int | None:
+    """Return what `len(names)` is, where the elements are written out."""
+    is_length = isinstance(node, ast.Call) and module.name(node.func) == "builtins.len" and len(node.args) == 1
+    return _count_elements(module, node.args[0]) if is_length and isinstance(node, ast.Call) else None
+
+
+def _count_elements(module: Module, node: ast.expr) -> int | None:
+    """Return how many elements a list or tuple has that is written out, here or where its only name is bound."""
+    if isinstance(node, ast.Name):
+        bindings = module.scopes.find(node)
+        is_one = len(bindings) == 1 and bindings[0].index is None and not bindings[0].is_element
+        node = bindings[0].value if is_one and bindings[0].value is not None else node
+    if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
+        return None if any(isinstance(each, ast.Starred) for each in node.elts) else len(node.elts)
     return None
 
 

@@ -2,8 +2,7 @@
 
 Beside `NAME.py`, `NAME.bad.py` has code in which the rule finds something on each line that ends with `# bad`;
 `NAME.good.py` has code in which it finds nothing; where it corrects code, `NAME.in.py` becomes `NAME.out.py`. Both of
-these are whole programs that print what they compute; `benchmarks/doctor` runs them with the same seeds and compares
-it.
+these are whole programs that print what they compute; `benchmarks/doctor` runs both with the same seeds.
 """
 
 from __future__ import annotations

@@ -30,3 +30,7 @@ class Pipeline:
 
 with h5py.File("volumes.h5") as file:
     volumes = tf.data.Dataset.from_tensor_slices(file["volumes"][:])  # bad
+
+image_shape = (64, 64, 3)
+images = np.random.rand(10_000, *image_shape).astype(np.float32)
+pairs = tf.data.Dataset.from_tensor_slices((images, np.zeros(10_000)))  # bad

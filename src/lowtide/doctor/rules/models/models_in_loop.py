@@ -45,6 +45,9 @@ def _check(module: Module) -> Iterator[Problem]:
         if not _makes_model(module, statement.value):
             continue
         loop = loops[0]
+        if isinstance(loop, ast.While):
+            # How often it runs cannot be read; mostly it ends with the first good model.
+            continue
         if not _is_trained(module, loop, statement) or _is_kept(module, loop, target.id) or _releases(module, loop):
             continue
         rounds = known_rounds(module, loop)

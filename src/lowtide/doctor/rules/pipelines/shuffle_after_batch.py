@@ -24,6 +24,8 @@ _UNBATCHES = ("unbatch", "flat_map", "interleave", "rebatch")
 
 
 def _check(module: Module) -> Iterator[Problem]:
+    if module.is_test:
+        return
     # Where batch is called again after shuffle, the first batches are the samples: sequences, for example.
     samples = {stage for _, value in datasets(module, *_BATCHES) for stage in value.stages}
     for call, value in datasets(module, "shuffle"):

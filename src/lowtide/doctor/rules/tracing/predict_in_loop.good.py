@@ -61,3 +61,7 @@ error = 1.0
 while error > 0.1:
     model.fit(x_test, x_test)
     error = np.abs(model.predict(x_test) - x_test).mean()
+
+chosen = np.random.randint(0, 3_000, 5)
+for place in chosen:
+    model.predict(x_test[place][None])

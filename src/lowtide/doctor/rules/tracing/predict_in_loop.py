@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterator
 
 from lowtide.doctor.code.module import Loop, Module
+from lowtide.doctor.code.sizes import find_size
 from lowtide.doctor.code.tracing import count_of
 from lowtide.doctor.code.values import ARRAY, DATASET, MODEL, SESSION
 from lowtide.doctor.problem import Problem
@@ -142,7 +143,9 @@ def _has_many(module: Module, iterable: ast.expr) -> bool:
         return False
     if value.kind == DATASET:
         return not any(isinstance(each.func, ast.Attribute) and each.func.attr == "take" for each in value.stages)
-    return value.kind == ARRAY
+    size = find_size(module, iterable)
+    is_short = size is not None and size.shape is not None and size.shape[:1] < (_MANY,)
+    return value.kind == ARRAY and not is_short
 
 
 RULE = Rule("LT305", "predict in a loop", _check, __doc__)
