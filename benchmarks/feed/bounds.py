@@ -109,11 +109,21 @@ def run_all(folder: Path, allocator: str, beside: int, only: str, runs: int) -> 
         for key in planned:
             if "failed" in known.get(key, {"failed": ""}):
                 work, name, _, _ = key
+                _make_files(work, name, folder)
                 result = run_forked(work, name, folder)
                 with KEPT.open("a") as file:
                     file.write(json.dumps({"key": key, "result": {**result, "beside": beside}}) + "\n")
                 seen = result.get("recorded_bytes", result.get("safe_bytes"))
                 print(f"  {key} {mebibytes(seen)} {result.get('failed', '')}", flush=True)
+
+
+def _make_files(work: str, name: str, folder: Path) -> None:
+    """Run once without measuring: the first run makes the files of a set, which takes memory of its own."""
+    made = folder / "made" / f"{work} {name}"
+    if not made.exists():
+        run_forked(work, name, folder)
+        made.parent.mkdir(parents=True, exist_ok=True)
+        made.touch()
 
 
 def assemble() -> list[Section]:
