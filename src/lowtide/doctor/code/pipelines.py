@@ -24,6 +24,7 @@ _DECODERS = (
     "tensorflow.image.decode_gif", "tensorflow.audio.decode_wav", "tensorflow.read_file", "tensorflow.image.resize",
 )  # fmt: skip
 
+_SAME_ELEMENTS = ("shuffle", "prefetch", "repeat", "take", "skip", "shard", "with_options")
 _RESIZERS = ("tensorflow.image.resize", "tensorflow.image.resize_with_pad", "tensorflow.image.random_crop")
 
 
@@ -62,6 +63,15 @@ def batch_stage(value: Value) -> ast.Call | None:
         method = method_of(stage)
         batch = stage if method in BATCHES else None if method in UNBATCHES else batch
     return batch
+
+
+def is_cached(value: Value) -> bool:
+    """Whether the elements of a dataset are those of a cache in memory: what holds them takes no further memory."""
+    cached = False
+    for stage in value.stages:
+        method = method_of(stage)
+        cached = (method == "cache" and not stage.args) or (cached and method in _SAME_ELEMENTS)
+    return cached
 
 
 def image_bytes(module: Module, value: Value) -> int | None:

@@ -32,3 +32,11 @@ def letters(line):
 
 
 names = tf.data.TextLineDataset("names.csv").map(letters).shuffle(10_000).padded_batch(32)
+
+
+def photo(path):
+    return tf.image.resize(tf.io.decode_jpeg(tf.io.read_file(path)), (512, 512))
+
+
+# The buffer refers to the images of the cache, which a file could hold.
+cached = tf.data.Dataset.list_files("*.jpg").take(500).map(photo).cache().shuffle(2_000)

@@ -13,7 +13,7 @@ import ast
 from collections.abc import Iterator
 
 from lowtide.doctor.code.module import Module
-from lowtide.doctor.code.pipelines import batch_stage, datasets, decodes, image_bytes, method_of
+from lowtide.doctor.code.pipelines import batch_stage, datasets, decodes, image_bytes, is_cached, method_of
 from lowtide.doctor.code.sizes import ArraySize, describe, find_size
 from lowtide.doctor.code.values import Value
 from lowtide.doctor.problem import Problem
@@ -30,7 +30,7 @@ _SAME_ELEMENTS = ("shuffle", "cache", "prefetch", "repeat", "take", "skip", "sha
 def _check(module: Module) -> Iterator[Problem]:
     for call, value in datasets(module, "shuffle"):
         buffer = module.argument(call, 0, "buffer_size")
-        if buffer is None or batch_stage(value) is not None or not value.stages:
+        if buffer is None or batch_stage(value) is not None or not value.stages or is_cached(value):
             continue
         places = module.constant(buffer)
         places = places if isinstance(places, int) else None

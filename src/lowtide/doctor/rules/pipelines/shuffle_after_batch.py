@@ -11,12 +11,11 @@ import ast
 from collections.abc import Iterator
 
 from lowtide.doctor.code.module import Module
-from lowtide.doctor.code.pipelines import datasets
+from lowtide.doctor.code.pipelines import datasets, is_cached
 from lowtide.doctor.problem import Edit, Problem
 from lowtide.doctor.rule import Rule
 
 _BATCHES = ("batch", "padded_batch", "ragged_batch")
-_MAPS = ("map", "filter")
 # The fewest samples that shuffle well.
 _LEAST_PLACES = 1000
 # After these an element is no batch any more.
@@ -30,21 +29,19 @@ def _check(module: Module) -> Iterator[Problem]:
     samples = {stage for _, value in datasets(module, *_BATCHES) for stage in value.stages}
     for call, value in datasets(module, "shuffle"):
         batch = None
-        is_cached = False
         for stage in value.stages:
             method = stage.func.attr if isinstance(stage.func, ast.Attribute) else ""
             batch = stage if method in _BATCHES else None if method in _UNBATCHES else batch
-            is_cached = (method == "cache" and not stage.args) or (is_cached and method not in _MAPS)
         if batch is None or call in samples:
             continue
         size = module.constant(module.argument(batch, 0, "batch_size"))
         if size != 1:
-            message = _describe(size, is_cached)
+            message = _describe(size, is_cached(value))
             yield Problem(call, message, "call shuffle before batch", _swap(module, batch, call))
 
 
-def _describe(size: object, is_cached: bool) -> str:
-    if is_cached:
+def _describe(size: object, cached: bool) -> str:
+    if cached:
         # The buffer holds the tensors of the cache, which take no further memory.
         return "shuffle after batch shuffles only the order of the batches: the samples of a batch stay together"
     times = f"{size:,} times the memory of" if isinstance(size, int) else "a whole batch for each of"
