@@ -1,4 +1,4 @@
-"""Public code: crashes, seconds, and the findings with the verdicts of a person."""
+"""Public code: crashes, seconds, and the findings with verdicts judged by hand."""
 
 from __future__ import annotations
 
