@@ -27,9 +27,9 @@ from lowtide.doctor.code.values import MODEL
 from lowtide.doctor.problem import Problem
 from lowtide.doctor.rule import Rule
 
-# A loop over as few models is not worth a line, and a cross-validation of small models is none either.
+# A loop over as few models is not worth a line, and ten folds or ten settings of small models are none either.
 _FEW = 4
-_FEW_SMALL = 9
+_FEW_SMALL = 20
 _LARGE = ("keras.applications.", "tensorflow_hub.", "keras.models.load_model", "keras.saving.load_model")
 _TRAINS = ("fit", "fit_generator", "train_on_batch")
 _RELEASES = ("clear_session", "release", "reset_default_graph", "Process", "Pool", "ProcessPoolExecutor")

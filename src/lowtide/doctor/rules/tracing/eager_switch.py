@@ -6,7 +6,7 @@ lives until Python releases it. Steps of many small ops take several times as lo
 and remove them when it is found.
 
 The rule leaves alone switches that the program turns off again, that depend on a condition, and models whose own code
-calls `.numpy()`, which works only eagerly.
+calls `.numpy()`, draws from Python's generators or keeps things in Python, all of which works only eagerly.
 """
 
 from __future__ import annotations
@@ -75,8 +75,29 @@ def _is_unconditional(module: Module, call: ast.Call) -> bool:
 
 
 def _needs_eager(module: Module) -> bool:
-    """Whether a step, a layer or a tf.function of the module calls what only works eagerly."""
-    return any(module.is_traced(call) for call, _ in module.method_calls(*_EAGER_METHODS))
+    """Whether a step, a layer or a tf.function of the module does what only works eagerly."""
+    if any(module.is_traced(call) for call, _ in module.method_calls(*_EAGER_METHODS)):
+        return True
+    return _has_own_step(module) and (_draws_in_python(module) or _keeps_in_steps(module))
+
+
+def _has_own_step(module: Module) -> bool:
+    """Whether a model of the module has a step of its own, which may call what a graph runs only once."""
+    methods = (each for each in module.nodes(ast.FunctionDef) if each.name in ("train_step", "call"))
+    return any(isinstance(module.scopes.parent(each), ast.ClassDef) for each in methods)
+
+
+def _draws_in_python(module: Module) -> bool:
+    """Whether functions of the module draw random numbers that a graph would draw once."""
+    return any(module.function_around(call) is not None for call in module.calls("random.", "numpy.random."))
+
+
+def _keeps_in_steps(module: Module) -> bool:
+    """Whether a step changes an object of Python, which a graph would change once."""
+    changed = [target for each in module.nodes(ast.Assign) for target in each.targets]
+    changed += [each.target for each in module.nodes(ast.AugAssign)]
+    changed += [owner for _, owner in module.method_calls("append", "extend")]
+    return any(isinstance(each, ast.Attribute) and module.is_traced(each) for each in changed)
 
 
 def _is_plain(module: Module, call: ast.Call) -> bool:

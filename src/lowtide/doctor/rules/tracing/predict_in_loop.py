@@ -118,11 +118,31 @@ def _is_long(module: Module, loop: Loop | ast.comprehension, count: int | None) 
         return False
     if isinstance(loop, ast.While):
         # A person who answers in each pass is slower.
-        calls = (each for each in ast.walk(loop) if isinstance(each, ast.Call))
-        return not any(module.name(each.func) == "builtins.input" for each in calls)
+        return not _asks(module, loop)
     if _FEW.search(module.text(loop.target) + " " + module.text(loop.iter)):
         return False
     return count >= _MANY if count is not None else _has_many(module, loop.iter)
+
+
+def _asks(module: Module, code: ast.AST, *, follows: bool = True) -> bool:
+    """Whether code calls `input`, also in a function or a method of the module that it calls."""
+    for call in (each for each in ast.walk(code) if isinstance(each, ast.Call)):
+        if module.name(call.func) == "builtins.input":
+            return True
+        called = _function_called(module, call) if follows else None
+        if called is not None and _asks(module, called, follows=False):
+            return True
+    return False
+
+
+def _function_called(module: Module, call: ast.Call) -> ast.AST | None:
+    """Return the function of the module that is called, or the method of `self`; None if it is neither."""
+    if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name) and call.func.value.id == "self":
+        owner = module.class_around(call)
+        methods = [] if owner is None else [each for each in owner.body if isinstance(each, ast.FunctionDef)]
+        return next((each for each in methods if each.name == call.func.attr), None)
+    value = module.value(call.func)
+    return value.origin if value is not None and isinstance(value.origin, ast.FunctionDef) else None
 
 
 def _fits(loop: Loop | ast.comprehension) -> bool:

@@ -82,7 +82,21 @@ def _is_in_batches(module: Module, call: ast.Call) -> bool:
     loops = module.loops_around(call)
     if not loops or is_graph_mode(module) or is_conditional(module, call, loops[0]):
         return False
+    if _is_trained_in(module, call, loops[0]):
+        return False
     return find_batches(module, loops[0]) is not None and not _is_kept_once(module, call)
+
+
+def _is_trained_in(module: Module, call: ast.Call, loop: ast.AST) -> bool:
+    """Whether a loop itself trains the layer that it makes, as a new head for each task."""
+    statement = module.scopes.parent(call)
+    names = [each.id for each in getattr(statement, "targets", ()) if isinstance(each, ast.Name)]
+    weights = ("trainable_variables", "trainable_weights", "variables", "weights")
+    return any(
+        isinstance(each, ast.Attribute) and each.attr in weights and isinstance(each.value, ast.Name)
+        and each.value.id in names
+        for each in ast.walk(loop)
+    )  # fmt: skip
 
 
 def _is_kept_once(module: Module, call: ast.Call) -> bool:
