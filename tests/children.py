@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -54,6 +55,11 @@ def run_python(
     )
     assert not ends_well or done.returncode == 0, done.stderr[-4000:]
     return done
+
+
+def heed_interrupts() -> None:
+    """Let a new child heed SIGINT, which children of a shell's background jobs ignore; for `preexec_fn`."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def last_json(done: subprocess.CompletedProcess[str]) -> Any:

@@ -19,7 +19,7 @@ import pytest
 
 from lowtide.run.train.history import AttemptEnded, AttemptStarted, Decided, History, RunEnded
 from lowtide.run.train.run_directory import RunDirectory
-from tests.children import Run
+from tests.children import Run, heed_interrupts
 from tests.children import command_environment as environment
 from tests.unit.test_heap import dump_bytes
 
@@ -319,8 +319,9 @@ for step in train(2):
 def test_an_interrupted_run_says_how_to_continue(script, number):
     script(WAITS)
     process = subprocess.Popen(
-        command("--out", "a", "train.py"), stderr=subprocess.PIPE, text=True, env=environment(), start_new_session=True
-    )
+        command("--out", "a", "train.py"), stderr=subprocess.PIPE, text=True, env=environment(), start_new_session=True,
+        preexec_fn=heed_interrupts,
+    )  # fmt: skip
     wait_for(Path("began"), ".")
     process.send_signal(number)
     _, err = process.communicate(timeout=60)

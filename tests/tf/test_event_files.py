@@ -1,6 +1,7 @@
 """Graphs found without TensorFlow in files that TensorFlow and Keras really write."""
 
 import random
+from pathlib import Path
 
 import keras
 import pytest
@@ -12,6 +13,7 @@ from tensorflow.python.framework.convert_to_constants import convert_variables_t
 
 from lowtide.errors import LowtideError
 from lowtide.sources.graphs.find_graphs import find_files, find_graphs
+from tests.children import run_python
 
 GraphDef = tf.compat.v1.GraphDef
 
@@ -24,6 +26,7 @@ def step(x):
 
 
 X = tf.ones((2, 4))
+PROGRAMS = Path(__file__).parent / "programs"
 
 
 def parsed(span):
@@ -60,12 +63,8 @@ def graph_file(tmp_path_factory):
 def trace_file(tmp_path_factory):
     """What tf.summary.trace_export writes."""
     folder = tmp_path_factory.mktemp("trace")
-    writer = tf.summary.create_file_writer(str(folder))
-    tf.summary.trace_on(graph=True, profiler=False)
-    step(X)
-    with writer.as_default():
-        tf.summary.trace_export("train_step", step=0)
-    writer.close()
+    # In a process of its own: TensorFlow exports the functions of the whole process, those of other tests too.
+    run_python(PROGRAMS / "export_trace.py", folder)
     return only_file(folder)
 
 
@@ -238,7 +237,6 @@ def test_an_event_file_that_is_cut_anywhere(which, request, tmp_path, cache):
     expected = [(span.start, span.end) for span in find_graphs(whole, cache).spans]
     path = tmp_path / "events.out.tfevents.1"
     first = int.from_bytes(data[:8], "little") + 16
-    # TensorFlow exports the functions of the whole process, so the file may be large after other tests.
     for size in range(0, len(data), 1 if len(data) < 8192 else len(data) // 1024):
         path.write_bytes(data[:size])
         found = find_graphs(path, cache)

@@ -20,6 +20,7 @@ from lowtide.run.train.history import (
     Planned,
     TrainingStarted,
 )
+from tests.children import heed_interrupts
 
 PROGRAMS = Path(__file__).parent / "train_scripts"
 SAMPLES = 40
@@ -49,8 +50,9 @@ def train(folder: Path, program: str, *arguments: str, options: tuple[str, ...] 
     command = [sys.executable, "-m", "lowtide", "train", "--out", str(folder / "run"), *options]
     result = folder / "result.json"
     ended = subprocess.run(
-        [*command, str(PROGRAMS / program), str(result), *arguments], capture_output=True, text=True, check=False
-    )
+        [*command, str(PROGRAMS / program), str(result), *arguments], capture_output=True, text=True, check=False,
+        preexec_fn=heed_interrupts,
+    )  # fmt: skip
     samples = Path(f"{result}.samples")
     return Trained(
         ended.returncode,
@@ -227,11 +229,7 @@ def test_keep_going_continues_a_script_that_is_started_again(tmp_path):
     # After SIGINT the script trains again in the same process, as a notebook may.
     for stop in ("SIGTERM@6", "SIGINT@9", "SIGTERM@0"):
         command = [sys.executable, str(PROGRAMS / "keep_going.py"), str(tmp_path / "run"), stop]
-        # Under a shell's `&` the tests ignore SIGINT, and so would the script.
-        ended = subprocess.run(
-            command, capture_output=True, text=True, check=False,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-        )  # fmt: skip
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=heed_interrupts)
         codes.append(ended.returncode)
         assert "steps 12" in ended.stdout or stop == "SIGTERM@6"
     assert codes == [128 + signal.SIGTERM, 0, 0], ended.stderr
