@@ -204,6 +204,7 @@ ATTRIBUTES = (
     P("_aggregate_additional_loss", "tf/microbatch", "scale added losses", on="model"),
     P("_autoconvert_optionals", "tf/plan", "make the function that fit calls", on="model"),
     P("_batch_size", "feed/forecast tf/trace", "size of the stage's batches", on="batch dataset, padded_batch dataset"),
+    P("_batch_sizes", "feed/forecast", "sizes of the batches of a rebatch", on="rebatch dataset"),
     P("_buffer_size", "feed/forecast tf/train tf/watch", "capacity of the stage", on="shuffle dataset"),
     P("_call_flat", "tf", "hook: calls of traced functions", on="concrete function"),
     P("_call_has_training_arg", "tf/microbatch", "call a model as Keras does", on="model"),

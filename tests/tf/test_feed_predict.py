@@ -180,6 +180,14 @@ def test_what_a_call_takes_is_simulated():
     assert stage.element.content_bytes == 4_000
 
 
+def test_a_batch_that_is_split_has_the_rows_of_its_parts():
+    split = rows(100).batch(20).rebatch(5).map(tf.sin, num_parallel_calls=2).prefetch(3)
+    found = lt.feed.predict(split)
+    sizes = {each.stage.kind: each.stage.element.content_bytes for each in found.holdings}
+    assert (sizes["Prefetch"], sizes["Rebatch"]) == (5 * ROW, 5 * ROW)
+    assert not [note for note in found.notes if "unknown" in note]
+
+
 def test_pipelines_of_every_kind_are_predicted():
     left, right = rows(100), rows(100)
     datasets = [

@@ -70,6 +70,7 @@ def samples():
         "batch dataset": numbers.batch(2),
         "padded_batch dataset": numbers.padded_batch(2),
         "shuffle dataset": numbers.shuffle(2),
+        "rebatch dataset": numbers.batch(4).rebatch(2),
         "cache dataset": numbers.cache(),
         "filter dataset": numbers.filter(lambda x: x > 1),
         "map dataset": mapped,

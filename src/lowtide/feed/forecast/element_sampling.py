@@ -118,8 +118,11 @@ class ElementSamples:
                 return list(dataset.take(self._count))
             if name == "Window":
                 return [_make_window(dataset, each) for each in self.take(inputs[0])[:1]]
-            if name in PASS_ON or name == "Concatenate":
+            if name in PASS_ON or name in ("Concatenate", "Rebatch"):
                 return self.take(inputs[0])
+            if name == "Restructured":
+                flat = (tf.nest.flatten(each) for each in self.take(inputs[0]))
+                return [tf.nest.pack_sequence_as(dataset.element_spec, each) for each in flat]
             if name in _MAPS:
                 return [_call(dataset._map_func, inputs[0].element_spec, each) for each in self.take(inputs[0])]
             if name in _OPENS:
@@ -159,7 +162,11 @@ class ElementSamples:
                 found = self.take(inputs_of(dataset)[0])
                 size = int(tf.get_static_value(dataset._batch_size))
                 return scale * size / max(min(size, len(found)), 1)
-            if name not in _MAPS and name not in PASS_ON:
+            if name == "Rebatch":
+                # The sample is a batch of the stage before.
+                rows = tf.nest.flatten(self.take(dataset)[0])[0].shape[0]
+                return scale * int(np.max(tf.get_static_value(dataset._batch_sizes))) / max(rows or 1, 1)
+            if name not in _MAPS and name not in PASS_ON and name != "Restructured":
                 return scale
             dataset = inputs_of(dataset)[0]
 

@@ -133,7 +133,7 @@ def _element(
             shared = inputs[0].element.shared_bytes
         return replace(known, shared_bytes=shared)
     source = inputs[0].element if inputs else None
-    if source is not None and kind in ("Batch", "ParallelBatch", "DenseToSparseBatch", "Rebatch"):
+    if source is not None and kind in ("Batch", "ParallelBatch", "DenseToSparseBatch"):
         size = _numbers(dataset).get("batch_size", 1)
         return Element(
             size * source.content_bytes, source.tensors, source.is_sampled, uncertain_share=source.uncertain_share
