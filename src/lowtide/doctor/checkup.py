@@ -18,7 +18,7 @@ from lowtide.errors import LowtideError
 # A process takes about 0.2 s to start, in which this many bytes are checked.
 _BYTES_FOR_A_PROCESS = 1 << 20
 _FILES_AT_ONCE = 8
-# Files of more than this are no code that somebody wrote; reading one would take minutes.
+# Larger files are generated, not written by hand, and take minutes to read.
 _LARGEST_BYTES = 256 << 20
 
 Task = tuple[Path, DoctorSettings]

@@ -1,8 +1,9 @@
-"""All rules: one module for each, which defines RULE, with examples beside it.
+"""All rules: one module for each, which defines RULE, with examples in a folder beside it.
 
-Beside `NAME.py`, `NAME.bad.py` has code in which the rule finds something on each line that ends with `# bad`;
-`NAME.good.py` has code in which it finds nothing; where it corrects code, `NAME.in.py` becomes `NAME.out.py`. Both of
-these are whole programs that print what they compute; `benchmarks/doctor` runs both with the same seeds.
+The examples of `NAME.py` are in `examples/NAME/`. They are data: nothing imports them, and `--explain` prints them.
+`NAME.bad.py` has code in which the rule finds something on each line that ends with `# bad`; `NAME.good.py` has code in
+which it finds nothing; where the rule corrects code, `NAME.in.py` becomes `NAME.out.py`. Both of these are whole
+programs that print what they compute; `benchmarks/doctor` runs both with the same seeds.
 """
 
 from __future__ import annotations
@@ -34,6 +35,6 @@ def find_rule(code: str) -> Rule | None:
 
 
 def examples(rule: Rule, ending: str) -> Sequence[Path]:
-    """Return the examples beside a rule's module whose names end with ".bad.py", ".good.py", ".in.py" or ".out.py"."""
+    """Return the examples of a rule whose names end with ".bad.py", ".good.py", ".in.py" or ".out.py"."""
     module = Path(inspect.getfile(rule.check))
-    return sorted(module.parent.glob(f"{module.stem}*{ending}"))
+    return sorted((module.parent / "examples" / module.stem).glob(f"*{ending}"))

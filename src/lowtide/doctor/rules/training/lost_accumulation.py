@@ -42,7 +42,7 @@ def _check(module: Module) -> Iterator[Problem]:
 
 
 def _is_of_some_steps(module: Module, call: ast.Call, region: ast.AST) -> bool:
-    """Whether gradients are applied in every so many steps, and not if something else holds."""
+    """Whether gradients are applied in some steps only: under a condition on a count of steps."""
     for above in module.scopes.ancestors(call):
         if above is region:
             return False
