@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -54,14 +54,10 @@ def build_atlas(source: Source, progress: ProgressCallback | None = None, cache:
     limit_bytes = cache_limit()
     state = _state(source)
     folder = _folder(source, state, cache)
+    # Named before it exists, so that the folder is removed even if a signal ends the process while it is being made.
+    fresh = folder.parent / f"building-{uuid.uuid4().hex}"
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        fresh = Path(tempfile.mkdtemp(prefix="building-", dir=folder.parent))
-    except OSError as error:
-        raise LowtideError(
-            f"cannot write an index: {error.strerror}", given=folder.parent, cure="set LOWTIDE_CACHE to another folder"
-        ) from error
-    try:
+        _make_folder(fresh)
         header = build(source.path, source.start, source.end, fresh, progress or (lambda progress: None))
         header |= {"schema_version": SCHEMA_VERSION, "file": state, "path": str(source.path), "label": source.label}
         if progress is not None:
@@ -78,6 +74,16 @@ def build_atlas(source: Source, progress: ProgressCallback | None = None, cache:
         raise LowtideError(f"cannot write an index: {problem}", given=folder.parent, cure=cure) from error
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700)
+    except OSError as error:
+        raise LowtideError(
+            f"cannot write an index: {error.strerror}", given=folder.parent, cure="set LOWTIDE_CACHE to another folder"
+        ) from error
 
 
 def _check_readable(source: Source) -> None:
