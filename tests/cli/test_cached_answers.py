@@ -33,10 +33,15 @@ def folder(tmp_path):
     return tmp_path
 
 
+def settings(folder: Path) -> dict[str, str]:
+    path = str(Path(package.__file__).parents[1])
+    # Python itself takes the compiled file of a module that has the size and the time it had before.
+    return {"PYTHONPATH": path, "LOWTIDE_CACHE": str(folder / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
 def run(folder: Path, *arguments: str, **environment: str) -> tuple[dict, bool]:
     """Run a command in a process of its own; return its JSON, and whether it was answered from the cache."""
-    path = str(Path(package.__file__).parents[1])
-    everything = {**os.environ, "PYTHONPATH": path, "LOWTIDE_CACHE": str(folder / "cache"), **environment}
+    everything = {**os.environ, **settings(folder), **environment}
     command = [sys.executable, "-m", "lowtide", *arguments, "--json"]
     done = subprocess.run(command, cwd=folder, env=everything, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 1), done.stderr
@@ -97,8 +102,7 @@ def test_a_published_model_is_answered_without_tensorflow(folder):
     # Its import would fail.
     blocked = "import sys; sys.modules['tensorflow'] = None; from lowtide.cli import main; main(sys.argv[1:])"
     code = [sys.executable, "-c", blocked, *arguments, "--json"]
-    path = str(Path(package.__file__).parents[1])
-    environment = {**os.environ, "PYTHONPATH": path, "LOWTIDE_CACHE": str(folder / "cache")}
+    environment = {**os.environ, **settings(folder)}
     done = subprocess.run(code, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == first
